@@ -1,0 +1,17 @@
+"""Who decides: networks from observations to a policy and a baseline, found by name."""
+
+from agents.agent import Agent, AgentOutput, AgentState, Torso
+from agents.distributions import Distribution, distribution_for
+from agents.registry import default_name, known_agents, make
+
+__all__ = [
+    "Agent",
+    "AgentOutput",
+    "AgentState",
+    "Distribution",
+    "Torso",
+    "default_name",
+    "distribution_for",
+    "known_agents",
+    "make",
+]

@@ -1,0 +1,156 @@
+"""What all agents have in common: the way from an observation to a policy and a baseline."""
+
+import abc
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import sonnet as snt
+import tensorflow as tf
+
+from agents.distributions import distribution_for
+from agents.frame_stack import stack_frames
+from agents.layers import Build, Linear
+from agents.lstm import LSTM, LSTMState
+
+
+class AgentOutput(NamedTuple):
+    """What an agent makes of each row."""
+
+    policy: tf.Tensor  # [T, B, P] float32, parameters of the distribution of actions
+    baseline: tf.Tensor  # [T, B] float32, the value that it expects
+
+
+class AgentState(NamedTuple):
+    """What an agent carries from one row to the next; empty tuples where it carries nothing."""
+
+    frames: tf.Tensor | tuple[()]  # [B, frame_stack - 1, ...], as the torso prepares them
+    lstm: LSTMState | tuple[()]
+
+
+class Torso(snt.Module, abc.ABC):
+    """From observations to features."""
+
+    frame: tf.TensorSpec  # one prepared observation, without [T, B]
+    output_size: int
+
+    @abc.abstractmethod
+    def prepare(self, observation: tf.Tensor) -> tf.Tensor:
+        """[T, B, ...] → [T, B, *frame.shape]: what is done once a frame, before stacking."""
+
+    @abc.abstractmethod
+    def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
+        """[N, ...] prepared and stacked along the last axis → features [N, output_size]."""
+
+
+class Agent(snt.Module, abc.ABC):
+    """observation → torso → + last reward, last action → [LSTM] → policy, baseline.
+
+    A kind of agent says which observations it `needs`, makes its torso, and may have an LSTM.
+    """
+
+    needs: str  # which observations, in words for people
+    lstm_size = 0
+
+    def __init__(
+        self,
+        observation_space: gym.Space,
+        action_space: gym.Space,
+        frame_stack: int = 1,
+        compute_dtype: tf.DType = tf.float32,
+        weights_dtype: tf.DType = tf.float32,
+        seed: int | None = None,
+        name: str | None = None,
+    ):
+        """Makes the agent and all its variables.
+
+        Args:
+            observation_space: of one environment; of stacked frames only the newest.
+            action_space: of one environment.
+            frame_stack: how many frames the agent sees at once.
+            compute_dtype: what large layers compute in. Heads and LSTM use float32.
+            weights_dtype: what the weights of those large layers are kept in.
+            seed: of the initial weights, which are the same for every dtype.
+            name: of the module.
+        """
+        super().__init__(name=name)
+        build = Build(
+            np.random.default_rng(seed), tf.as_dtype(compute_dtype), tf.as_dtype(weights_dtype)
+        )
+        self.distribution = distribution_for(action_space)
+        self._earlier_frames = frame_stack - 1
+        self._torso = self.make_torso(observation_space, frame_stack, build)
+        features = self._torso.output_size + 1 + self.distribution.encoding_size
+        self._lstm = LSTM(features, self.lstm_size, build) if self.lstm_size else None
+        features = self.lstm_size or features
+        # A policy that starts out even, whatever it sees, tries everything.
+        heads = build.in_float32()
+        self._policy = Linear(features, self.distribution.parameter_count, heads, 0.01, "policy")
+        self._baseline = Linear(features, 1, heads, 1.0, "baseline")
+
+    @classmethod
+    @abc.abstractmethod
+    def fits(cls, observation_space: gym.Space) -> bool:
+        """Whether it can see such observations."""
+
+    @abc.abstractmethod
+    def make_torso(self, observation_space: gym.Space, frame_stack: int, build: Build) -> Torso:
+        """The network from stacked observations to features."""
+
+    def initial_state(self, batch_size: int | tf.Tensor) -> AgentState:
+        """The state [B, ...] before an episode's first step."""
+        frames: tf.Tensor | tuple[()] = ()
+        if self._earlier_frames:
+            frame = self._torso.frame
+            frames = tf.zeros([batch_size, self._earlier_frames, *frame.shape], frame.dtype)
+        return AgentState(frames, self._lstm.initial_state(batch_size) if self._lstm else ())
+
+    def __call__(
+        self,
+        observation: tf.Tensor,
+        reward: tf.Tensor,
+        action: tf.Tensor,
+        first: tf.Tensor,
+        state: AgentState,
+    ) -> tuple[AgentOutput, AgentState]:
+        """Policy and baseline of each row; one row when acting, a whole unroll when learning.
+
+        Args:
+            observation: [T, B, ...]; of stacked frames only the newest.
+            reward: [T, B] float32, raw, of the transition that led to the observation.
+            action: [T, B, ...], the action that led to the observation.
+            first: [T, B] bool, the observation starts an episode. Then reward, action and
+                state, which are of the episode before, are not seen.
+            state: [B, ...], before row 0.
+
+        Returns:
+            The output of each row, and the state after the last.
+        """
+        frames, earlier = self._torso.prepare(observation), state.frames
+        if self._earlier_frames:
+            frames, earlier = stack_frames(frames, first, earlier)
+        features = self._torso(snt.merge_leading_dims(frames, 2))
+        features = tf.concat(
+            [tf.cast(features, tf.float32), self._last_transition(reward, action, first)], axis=-1
+        )
+        lstm_state: Any = state.lstm
+        if self._lstm:
+            unrolled, lstm_state = self._lstm(
+                snt.split_leading_dim(features, reward, 2), first, lstm_state
+            )
+            features = snt.merge_leading_dims(unrolled, 2)
+        policy = snt.split_leading_dim(self._policy(features), reward, 2)
+        baseline = snt.split_leading_dim(self._baseline(features), reward, 2)
+        return AgentOutput(policy, tf.squeeze(baseline, -1)), AgentState(earlier, lstm_state)
+
+    def _last_transition(self, reward: tf.Tensor, action: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
+        """[T * B, 1 + E]: the clipped last reward and the last action, zeros at a start."""
+        seen = tf.cast(tf.logical_not(first), tf.float32)[..., tf.newaxis]
+        clipped = tf.clip_by_value(reward, -1.0, 1.0)[..., tf.newaxis]
+        encoded = self.distribution.encode(action)
+        return snt.merge_leading_dims(tf.concat([clipped, encoded], axis=-1) * seen, 2)
+
+
+def is_image(space: gym.Space) -> bool:
+    """Whether observations are bytes [H, W, C]."""
+    return isinstance(space, gym.spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8

@@ -1,0 +1,105 @@
+"""Convolution and Linear whose arithmetic and whose variables each have a dtype of their own.
+
+Sonnet's own layers tie both to the dtype of their input. Here an input in float32 may meet
+weights in float32 and be multiplied in bfloat16, as training does it, or meet weights that
+were cast to bfloat16 once an update, as acting does it.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import sonnet as snt
+import tensorflow as tf
+
+RELU_GAIN = math.sqrt(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """What the layers of one agent are made with: initial values drawn in order, and dtypes."""
+
+    random: np.random.Generator
+    compute_dtype: tf.DType = tf.float32
+    weights_dtype: tf.DType = tf.float32
+
+    def in_float32(self) -> "Build":
+        """The same draws for layers that are too small, or too delicate, for fewer bits."""
+        return dataclasses.replace(self, compute_dtype=tf.float32, weights_dtype=tf.float32)
+
+    def orthogonal(self, shape: Sequence[int], gain: float) -> np.ndarray:
+        """Weights [..., outputs] whose rows or columns, whichever are fewer, are orthogonal."""
+        inputs, outputs = math.prod(shape[:-1]), shape[-1]
+        draws = self.random.standard_normal((max(inputs, outputs), min(inputs, outputs)))
+        basis, triangle = np.linalg.qr(draws)
+        basis *= np.sign(np.diag(triangle))  # else the signs depend on the library's QR
+        return gain * (basis if inputs >= outputs else basis.T).reshape(shape)
+
+    def normal(self, shape: Sequence[int]) -> np.ndarray:
+        """Weights [inputs, outputs] drawn so that outputs are about as large as inputs."""
+        return self.random.standard_normal(shape) / math.sqrt(shape[0])
+
+    def variable(self, value: np.ndarray, name: str) -> tf.Variable:
+        """A variable in the dtype of weights; values are drawn the same for every dtype."""
+        return tf.Variable(tf.cast(value.astype(np.float32), self.weights_dtype), name=name)
+
+
+class Linear(snt.Module):
+    """[N, inputs] → [N, outputs]."""
+
+    def __init__(
+        self, inputs: int, outputs: int, build: Build, gain: float, name: str | None = None
+    ):
+        super().__init__(name=name)
+        self._dtype = build.compute_dtype
+        self.weights = build.variable(build.orthogonal([inputs, outputs], gain), "weights")
+        self.bias = build.variable(np.zeros(outputs), "bias")
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        """x: [N, inputs] of any float dtype; returns [N, outputs] in the dtype of computing."""
+        product = tf.matmul(tf.cast(x, self._dtype), tf.cast(self.weights, self._dtype))
+        return tf.nn.bias_add(product, tf.cast(self.bias, self._dtype))
+
+
+class Convolution(snt.Module):
+    """[N, H, W, inputs] → [N, H', W', outputs], with a square kernel."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        size: int,
+        build: Build,
+        gain: float,
+        stride: int = 1,
+        padding: str = "VALID",
+        input_scale: float = 1.0,
+        name: str | None = None,
+    ):
+        super().__init__(name=name)
+        self._dtype = build.compute_dtype
+        self._stride = stride
+        self._padding = padding
+        self._input_scale = input_scale
+        kernel = build.orthogonal([size, size, inputs, outputs], gain)
+        self.weights = build.variable(kernel, "weights")
+        self.bias = build.variable(np.zeros(outputs), "bias")
+
+    def kernel(self) -> tf.Tensor:
+        """[size, size, inputs, outputs] in the dtype of computing, times the input's scale.
+
+        A few thousand weights are scaled here instead of millions of pixels.
+        """
+        if self._input_scale == 1.0:
+            return tf.cast(self.weights, self._dtype)
+        return tf.cast(tf.cast(self.weights, tf.float32) * self._input_scale, self._dtype)
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        """x: [N, H, W, inputs] of any dtype; returns it convolved in the dtype of computing."""
+        return self.convolve(x, self.kernel(), self._stride)
+
+    def convolve(self, x: tf.Tensor, kernel: tf.Tensor, stride: int) -> tf.Tensor:
+        """The same with another arrangement of `kernel()`, for an input arranged alike."""
+        product = tf.nn.conv2d(tf.cast(x, self._dtype), kernel, stride, self._padding)
+        return tf.nn.bias_add(product, tf.cast(self.bias, self._dtype))

@@ -1,0 +1,108 @@
+"""Agents by name."""
+
+import importlib
+from typing import Any
+
+import gymnasium as gym
+import tensorflow as tf
+
+from agents.agent import Agent
+from agents.resnet import ResNetAgent
+from agents.resnet_lstm import ResNetLSTMAgent
+from agents.simple_conv_net import SimpleConvNetAgent
+from agents.vector import VectorAgent
+from agents.vector_lstm import VectorLSTMAgent
+from user_error import UserError, closest
+
+# The first that fits a level is its default.
+AGENTS = (SimpleConvNetAgent, ResNetAgent, ResNetLSTMAgent, VectorAgent, VectorLSTMAgent)
+
+
+def known_agents() -> tuple[str, ...]:
+    """The names of all agents that come with the trainer."""
+    return tuple(agent.__name__ for agent in AGENTS)
+
+
+def default_name(observation_space: gym.Space) -> str:
+    """The agent for a level for which none was named."""
+    fitting = _fitting(observation_space)
+    if not fitting:
+        raise UserError(
+            f"The level offers observations of {observation_space}, which no known agent can "
+            "see; name one of your own with --agent_name=package.module:Class."
+        )
+    return fitting[0]
+
+
+def make(
+    agent_name: str,
+    observation_space: gym.Space,
+    action_space: gym.Space,
+    frame_stack: int = 1,
+    compute_dtype: tf.DType = tf.float32,
+    weights_dtype: tf.DType = tf.float32,
+    seed: int | None = None,
+) -> Agent:
+    """The agent of that name, with all its variables.
+
+    Args:
+        agent_name: a known one, in any case; `package.module:Class` for one's own;
+            empty for the level's default.
+        observation_space, action_space, frame_stack, compute_dtype, weights_dtype, seed:
+            as for `Agent`.
+    """
+    kind = _find(agent_name or default_name(observation_space))
+    if issubclass(kind, Agent) and not kind.fits(observation_space):
+        raise UserError(_misfit(kind, observation_space))
+    return kind(
+        observation_space,
+        action_space,
+        frame_stack=frame_stack,
+        compute_dtype=compute_dtype,
+        weights_dtype=weights_dtype,
+        seed=seed,
+    )
+
+
+def _find(agent_name: str) -> type[Any]:
+    if ":" in agent_name:
+        return _import(agent_name)
+    for agent in AGENTS:
+        if agent.__name__.lower() == agent_name.lower():
+            return agent
+    raise UserError(
+        f"--agent_name={agent_name} is not known. {closest(agent_name, known_agents())} "
+        "One of your own is named package.module:Class."
+    )
+
+
+def _import(path: str) -> type[Any]:
+    module_name, _, class_name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except (ImportError, ValueError) as error:
+        raise UserError(f"--agent_name={path}: cannot import {module_name!r}: {error}.") from error
+    kind = getattr(module, class_name, None)
+    if kind is None:
+        raise UserError(
+            f"--agent_name={path}: {module_name} has no {class_name!r}. "
+            f"{closest(class_name, [name for name in vars(module) if name[0] != '_'])}"
+        )
+    wanting = [name for name in ("initial_state", "__call__") if not hasattr(kind, name)]
+    if not isinstance(kind, type) or wanting:
+        raise UserError(
+            f"--agent_name={path} is not an agent: it has to be a subclass of agents.Agent, or a "
+            "class with the same constructor, initial_state, __call__ and distribution."
+        )
+    return kind
+
+
+def _fitting(observation_space: gym.Space) -> list[str]:
+    return [agent.__name__ for agent in AGENTS if agent.fits(observation_space)]
+
+
+def _misfit(kind: type[Agent], observation_space: gym.Space) -> str:
+    fitting = _fitting(observation_space)
+    return f"{kind.__name__} needs {kind.needs}; the level offers {observation_space}. " + (
+        f"Agents that fit: {', '.join(fitting)}." if fitting else "No known agent fits."
+    )

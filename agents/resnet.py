@@ -1,0 +1,94 @@
+"""The deep residual network of the IMPALA paper: slower, and stronger where much is seen."""
+
+import math
+
+import gymnasium as gym
+import sonnet as snt
+import tensorflow as tf
+
+from agents.agent import Agent, Torso, is_image
+from agents.layers import RELU_GAIN, Build, Convolution, Linear
+
+SECTIONS = (16, 32, 32)  # channels
+BLOCKS = 2  # a section
+
+
+class ResidualBlock(snt.Module):
+    """[N, H, W, C] → the same: ReLU, conv, ReLU, conv, add."""
+
+    def __init__(self, channels: int, build: Build):
+        super().__init__()
+        # There is no normalization: were every block to add as much as it was given, features
+        # would start out many times too large.
+        added = RELU_GAIN / math.sqrt(BLOCKS * len(SECTIONS))
+        self._first = Convolution(channels, channels, 3, build, RELU_GAIN, padding="SAME")
+        self._second = Convolution(channels, channels, 3, build, added, padding="SAME")
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        """x: [N, H, W, C]."""
+        return x + self._second(tf.nn.relu(self._first(tf.nn.relu(x))))
+
+
+class Section(snt.Module):
+    """[N, H, W, inputs] → [N, ⌈H/2⌉, ⌈W/2⌉, channels]: conv, max-pool 3×3/2, residual blocks."""
+
+    def __init__(self, inputs: int, channels: int, build: Build, input_scale: float):
+        super().__init__()
+        self._convolution = Convolution(
+            inputs, channels, 3, build, 1.0, padding="SAME", input_scale=input_scale
+        )
+        self._blocks = [ResidualBlock(channels, build) for _ in range(BLOCKS)]
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        """x: [N, H, W, inputs]."""
+        x = tf.nn.max_pool2d(self._convolution(x), 3, 2, "SAME")
+        for block in self._blocks:
+            x = block(x)
+        return x
+
+
+class ResNetTorso(Torso):
+    """frames/255 → 3 sections of 16, 32, 32 channels → ReLU, linear 256, ReLU."""
+
+    output_size = 256
+
+    def __init__(self, shape: tuple[int, ...], frame_stack: int, build: Build):
+        super().__init__()
+        height, width, channels = shape
+        self.frame = tf.TensorSpec(shape, tf.uint8)
+        inputs = [frame_stack * channels, *SECTIONS]
+        scales = [1 / 255, *[1.0] * len(SECTIONS)]
+        self._sections = [
+            Section(inputs[index], channels, build, scales[index])
+            for index, channels in enumerate(SECTIONS)
+        ]
+        halved = 2 ** len(SECTIONS)
+        pixels = math.ceil(height / halved) * math.ceil(width / halved)
+        self._linear = Linear(SECTIONS[-1] * pixels, self.output_size, build, RELU_GAIN)
+
+    def prepare(self, observation: tf.Tensor) -> tf.Tensor:
+        """[T, B, H, W, C] uint8, as it is."""
+        return observation
+
+    def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
+        """[N, H, W, frame_stack * C] uint8 → [N, 256]."""
+        x = stacks
+        for section in self._sections:
+            x = section(x)
+        x = tf.reshape(tf.nn.relu(x), [-1, self._linear.weights.shape[0]])
+        return tf.nn.relu(self._linear(x))
+
+
+class ResNetAgent(Agent):
+    """ResNetTorso → + last reward, last action → policy, baseline."""
+
+    needs = "images of bytes [height, width, channels]"
+
+    @classmethod
+    def fits(cls, observation_space: gym.Space) -> bool:
+        """Images of bytes, of any size."""
+        return is_image(observation_space)
+
+    def make_torso(self, observation_space: gym.Space, frame_stack: int, build: Build) -> Torso:
+        """The residual network."""
+        return ResNetTorso(observation_space.shape, frame_stack, build)

@@ -1,0 +1,9 @@
+"""Two small layers and an LSTM, for vectors that do not tell all."""
+
+from agents.vector import VectorAgent
+
+
+class VectorLSTMAgent(VectorAgent):
+    """VectorTorso → + last reward, last action → LSTM 64 → policy, baseline."""
+
+    lstm_size = 64
