@@ -1,0 +1,23 @@
+"""Where an agent acts: from a level's name to a batch of environments that run in step."""
+
+from environments.levels import make, spec
+from environments.names import known_levels, split_levels
+from environments.step import (
+    EnvironmentSpec,
+    EnvironmentStep,
+    Episode,
+    VectorEnvironment,
+    check_alike,
+)
+
+__all__ = [
+    "EnvironmentSpec",
+    "EnvironmentStep",
+    "Episode",
+    "VectorEnvironment",
+    "check_alike",
+    "known_levels",
+    "make",
+    "spec",
+    "split_levels",
+]

@@ -1,0 +1,170 @@
+"""Atari games through the vectorised emulator of ale-py, which preprocesses in C++ threads."""
+
+import functools
+
+import ale_py
+import numpy as np
+from ale_py import roms
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium.spaces import Box, Discrete
+
+from environments.step import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
+from environments.tally import Tally
+
+FRAMES_PER_STEP = 4
+FRAME_STACK = 4
+MAX_FRAMES = 108_000
+# A policy that waits for ever instead of, say, serving the ball would never be reset.
+MAX_STEPS_WITHOUT_REWARD = 1_000
+NOOP_MAX = 30
+
+
+@functools.cache
+def action_meanings(rom: str, full_action_set: bool) -> tuple[str, ...]:
+    """The names of the game's actions, in the order in which the agent numbers them."""
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    emulator = ale_py.ALEInterface()
+    cartridge = roms.get_rom_path(rom)
+    assert cartridge is not None, rom
+    emulator.loadROM(cartridge)
+    actions = emulator.getLegalActionSet() if full_action_set else emulator.getMinimalActionSet()
+    return tuple(action.name for action in actions)
+
+
+def atari_spec(
+    level_name: str,
+    rom: str,
+    *,
+    num_action_repeats: int,
+    width: int,
+    height: int,
+    full_action_set: bool,
+) -> EnvironmentSpec:
+    """What an agent that plays this game must know."""
+    meanings = action_meanings(rom, full_action_set)
+    return EnvironmentSpec(
+        level_name=level_name,
+        observation_space=Box(0, 255, (height, width, 1), np.uint8),
+        action_space=Discrete(len(meanings)),
+        frame_stack=FRAME_STACK,
+        frames_per_step=FRAMES_PER_STEP * num_action_repeats,
+        image=True,
+        action_meanings=meanings,
+    )
+
+
+class AtariEnvironment(VectorEnvironment):
+    """N copies of one game with the standard preprocessing, frames left unstacked.
+
+    Beyond the emulator's own resets it knows two ends of an episode: too many steps
+    without reward, and, with `episodic_life`, a lost life, after which the game goes on.
+    """
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        rom: str,
+        seeds: np.ndarray,
+        *,
+        level_index: int,
+        sticky_actions: float,
+        full_action_set: bool,
+        episodic_life: bool,
+        num_threads: int,
+        noop_max: int = NOOP_MAX,
+        max_frames: int = MAX_FRAMES,
+        max_steps_without_reward: int = MAX_STEPS_WITHOUT_REWARD,
+    ) -> None:
+        self.spec = spec
+        self.num_envs = len(seeds)
+        height, width, _ = spec.observation_space.shape
+        self._vector = AtariVectorEnv(
+            rom,
+            self.num_envs,
+            num_threads=num_threads,
+            max_num_frames_per_episode=max_frames,
+            repeat_action_probability=sticky_actions,
+            full_action_space=full_action_set,
+            img_height=height,
+            img_width=width,
+            stack_num=1,
+            frameskip=spec.frames_per_step,
+            noop_max=noop_max,
+            # The emulator's own `episodic_life` starts a new game at a lost life.
+            episodic_life=False,
+            reward_clipping=False,
+            use_fire_reset=True,
+        )
+        self._seeds = seeds
+        self._episodic_life = episodic_life
+        self._max_steps_without_reward = max_steps_without_reward
+        meanings = spec.action_meanings or ()
+        # As at a reset: what serves the next ball, in games that have such a button.
+        self._resume = meanings.index("FIRE") if "FIRE" in meanings else 0
+        self._tally = Tally(self.num_envs, level_index)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._over = np.zeros(self.num_envs, bool)  # the last row ended the game
+        self._cut = np.zeros(self.num_envs, bool)  # … because no reward came
+        self._died = np.zeros(self.num_envs, bool)  # the last row ended a life, not the game
+        self._lives = np.zeros(self.num_envs, np.int32)
+        self._rewardless_steps = np.zeros(self.num_envs, np.int32)
+        self._tally.drop()
+
+    def reset(self) -> EnvironmentStep:
+        observation, info = self._vector.reset(seed=self._seeds)
+        self._forget()
+        self._lives = info["lives"]
+        nothing = np.zeros(self.num_envs, bool)
+        return self._row(observation, np.zeros(self.num_envs, np.float32), nothing, ~nothing)
+
+    def step(self, actions: np.ndarray) -> EnvironmentStep:
+        actions = np.where(self._died, self._resume, actions).astype(np.int32)
+        observation, reward, game_over, truncated, info = self._vector.step(actions)
+        if self._cut.any():
+            # The emulator knows nothing of this end: it has played on, which is undone here.
+            observation, info = self._vector.reset(options={"reset_mask": self._cut})
+            played_on = self._cut
+            reward = np.where(played_on, 0, reward)
+            game_over, truncated = game_over & ~played_on, truncated & ~played_on
+
+        restarted = self._over
+        first = restarted | self._died
+        self._tally.add(reward, ~first)
+        lives = info["lives"]
+        # Some games stay at no lives for a few frames before they are over.
+        died = (lives < self._lives) & (lives > 0) & ~first & ~game_over & ~truncated
+        self._died = died & self._episodic_life
+        self._lives = lives
+
+        self._rewardless_steps += 1
+        self._rewardless_steps[(reward != 0) | restarted] = 0
+        ended = game_over | truncated
+        self._cut = (self._rewardless_steps >= self._max_steps_without_reward) & ~ended
+        self._over = ended | self._cut
+        if self._over.any():
+            self._tally.finish(self._over, info["episode_frame_number"])
+            self._died &= ~self._over
+        terminated = (game_over | self._died) & ~first
+        return self._row(observation, np.where(first, 0, reward), terminated, first)
+
+    def _row(
+        self,
+        observation: np.ndarray,
+        reward: np.ndarray,
+        terminated: np.ndarray,
+        first: np.ndarray,
+    ) -> EnvironmentStep:
+        self._frames = observation.reshape(self.num_envs, *self.spec.observation_space.shape)
+        return EnvironmentStep(self._frames, reward.astype(np.float32), terminated, first)
+
+    def episodes(self) -> list[Episode]:
+        return self._tally.take()
+
+    def render(self, index: int) -> np.ndarray:
+        """What the agent sees, in greys: the vectorised emulator keeps no colours."""
+        return np.repeat(self._frames[index], 3, axis=-1)
+
+    def close(self) -> None:
+        self._vector.close()

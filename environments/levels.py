@@ -1,0 +1,166 @@
+"""From a level's name to its specification and to a batch of its environments."""
+
+import functools
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from environments.atari import AtariEnvironment, atari_spec
+from environments.gym import GymnasiumEnvironment, gymnasium_spec, plain
+from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find
+from environments.step import EnvironmentSpec, VectorEnvironment
+from user_error import UserError, closest
+
+
+def spec(
+    level_name: str,
+    *,
+    num_action_repeats: int = 1,
+    width: int = 84,
+    height: int = 84,
+    full_action_set: bool = False,
+) -> EnvironmentSpec:
+    """What an agent must know of the level; the switches are those of `make`."""
+    level = find(level_name)
+    if isinstance(level, AtariLevel):
+        return atari_spec(
+            level_name,
+            level.rom,
+            num_action_repeats=num_action_repeats,
+            width=width,
+            height=height,
+            full_action_set=full_action_set,
+        )
+    env = plain(
+        _single(level, level_name),
+        level_name,
+        num_action_repeats=num_action_repeats,
+        width=width,
+        height=height,
+    )
+    try:
+        return gymnasium_spec(env, level_name, num_action_repeats=num_action_repeats)
+    finally:
+        env.close()
+
+
+def make(
+    level_name: str,
+    num_envs: int,
+    seed: int,
+    *,
+    level_index: int = 0,
+    num_action_repeats: int = 1,
+    width: int = 84,
+    height: int = 84,
+    sticky_actions: float | None = None,
+    full_action_set: bool = False,
+    episodic_life: bool = False,
+    num_threads: int = 0,
+    render: bool = False,
+) -> VectorEnvironment:
+    """A batch of environments of one level, each with a seed of its own drawn from `seed`.
+
+    Images are resized to `width` × `height`. `sticky_actions` (None: as the id says),
+    `full_action_set`, `episodic_life` and `num_threads` (0: one a core) are for Atari
+    only. `render` prepares other environments for `VectorEnvironment.render`.
+    """
+    level = find(level_name)
+    seeds = _seeds(seed, num_envs)
+    if isinstance(level, AtariLevel):
+        return AtariEnvironment(
+            atari_spec(
+                level_name,
+                level.rom,
+                num_action_repeats=num_action_repeats,
+                width=width,
+                height=height,
+                full_action_set=full_action_set,
+            ),
+            level.rom,
+            seeds,
+            level_index=level_index,
+            sticky_actions=level.sticky_actions if sticky_actions is None else sticky_actions,
+            full_action_set=full_action_set,
+            episodic_life=episodic_life,
+            num_threads=num_threads,
+        )
+    return GymnasiumEnvironment(
+        lambda: plain(
+            _single(level, level_name, render=render),
+            level_name,
+            num_action_repeats=num_action_repeats,
+            width=width,
+            height=height,
+        ),
+        seeds,
+        level_name,
+        level_index=level_index,
+        num_action_repeats=num_action_repeats,
+    )
+
+
+def _seeds(seed: int, num_envs: int) -> np.ndarray:
+    """Distinct seeds of 31 bits; near values of `seed` share none of them but by rare chance."""
+    start = np.random.SeedSequence(seed).generate_state(1)[0] >> 2
+    return np.arange(num_envs, dtype=np.int64) + int(start)
+
+
+def _single(
+    level: GymnasiumLevel | OwnLevel, level_name: str, *, render: bool = False
+) -> gymnasium.Env:
+    if isinstance(level, OwnLevel):
+        return _own(level, level_name)
+    options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
+    try:
+        with warnings.catch_warnings():
+            # A legacy id is asked for on purpose.
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            return gymnasium.make(level.id, disable_env_checker=True, **options)
+    except (gymnasium.error.Error, ImportError) as error:
+        told = " ".join(str(error).split()).rstrip(".")
+        raise UserError(
+            f"--level_name: {level_name} is known to Gymnasium, but cannot be made here: {told}."
+        ) from error
+
+
+def _own(level: OwnLevel, level_name: str) -> gymnasium.Env:
+    env = _own_factory(level, level_name)()
+    if not isinstance(env, gymnasium.Env):
+        raise UserError(
+            f"--level_name: {level_name} returned a {type(env).__name__}, wanted a gymnasium.Env."
+        )
+    return env
+
+
+@functools.cache
+def _own_factory(level: OwnLevel, level_name: str) -> Callable[[], Any]:
+    # A module that lies where one stands is found even when the program lies elsewhere.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found: Any = importlib.import_module(level.module)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"--level_name: {level_name}: there is no module {error.name!r}; "
+            "wanted package.module:make, importable from here."
+        ) from error
+    for name in level.attribute.split("."):
+        if not hasattr(found, name):
+            raise UserError(
+                f"--level_name: {level_name}: {level.module} has no {name!r}. "
+                f"{closest(name, [one for one in vars(found) if not one.startswith('_')])}"
+            )
+        found = getattr(found, name)
+    if not callable(found):
+        raise UserError(
+            f"--level_name: {level_name} is a {type(found).__name__}, "
+            "wanted a function that returns a gymnasium.Env."
+        )
+    return found

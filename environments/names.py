@@ -1,0 +1,99 @@
+"""What a level's name stands for: an Atari game, a Gymnasium id or one's own environment."""
+
+import functools
+import re
+from dataclasses import dataclass
+
+import ale_py
+import gymnasium
+from ale_py import roms
+
+from user_error import UserError, closest
+
+gymnasium.register_envs(ale_py)
+
+# These cartridges are for several players only; Gymnasium has no ids for them either.
+_SEVERAL_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
+
+_LEGACY_FORMS = ("NoFrameskip-v4", "Deterministic-v4", "-v4", "NoFrameskip-v0", "-v0")
+_ATARI_ID = re.compile(
+    r"ALE/(?P<game>\w+)-v5|(?P<legacy>[A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?-v(?P<version>[04])"
+)
+_OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_][\w.]*)")
+
+
+@dataclass(frozen=True)
+class AtariLevel:
+    """A game of the Arcade Learning Environment."""
+
+    rom: str
+    sticky_actions: float  # the probability that the emulator repeats the last action
+
+
+@dataclass(frozen=True)
+class GymnasiumLevel:
+    """An id in Gymnasium's registry."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class OwnLevel:
+    """`package.module:make`, a callable that returns a Gymnasium environment."""
+
+    module: str
+    attribute: str
+
+
+Level = AtariLevel | GymnasiumLevel | OwnLevel
+
+
+def split_levels(level_names: str) -> list[str]:
+    """The levels of `A,B`; a UserError where there is none or one stands twice."""
+    names = [name.strip() for name in level_names.split(",") if name.strip()]
+    if not names:
+        raise UserError(
+            "--level_name: no level given, wanted one or several, "
+            "such as PongNoFrameskip-v4 or PongNoFrameskip-v4,BreakoutNoFrameskip-v4."
+        )
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"--level_name: {name} is given twice.")
+    return names
+
+
+def find(level_name: str) -> Level:
+    """What the name stands for; a UserError with the nearest names where it is unknown."""
+    atari = _ATARI_ID.fullmatch(level_name)
+    if atari:
+        rom = _games().get(atari["game"] or atari["legacy"])
+        if rom:
+            return AtariLevel(rom, sticky_actions=0.0 if atari["version"] == "4" else 0.25)
+    if level_name in gymnasium.registry:
+        return GymnasiumLevel(level_name)
+    own = _OWN.fullmatch(level_name)
+    if own:
+        return OwnLevel(own["module"], own["attribute"])
+    raise UserError(
+        f"--level_name: there is no level {level_name!r}. {closest(level_name, known_levels())} "
+        "One's own environment is given as package.module:make."
+    )
+
+
+@functools.cache
+def known_levels() -> tuple[str, ...]:
+    """Every Atari and Gymnasium id that can be asked for; not all are installed."""
+    atari = [f"ALE/{game}-v5" for game in _games()]
+    legacy = [game + form for form in _LEGACY_FORMS for game in _games()]
+    others = [name for name in gymnasium.registry if name not in {*atari, *legacy}]
+    return (*legacy, *atari, *others)
+
+
+@functools.cache
+def _games() -> dict[str, str]:
+    """The name of each game as ids spell it, and its cartridge: MsPacman, ms_pacman."""
+    return {
+        rom.title().replace("_", ""): rom
+        for rom in sorted(roms.get_all_rom_ids())
+        if rom not in _SEVERAL_PLAYERS
+    }

@@ -1,0 +1,92 @@
+"""Gymnasium's spaces, brought to the few forms that an agent knows."""
+
+from collections.abc import Callable
+
+import cv2
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.wrappers import FlattenObservation, TransformObservation
+
+from user_error import UserError
+
+
+def is_image(space: spaces.Space) -> bool:
+    """Whether the observation is a picture: [H, W, C], or a plain uint8 [H, W]."""
+    if not isinstance(space, spaces.Box):
+        return False
+    return len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8)
+
+
+def with_plain_observations(
+    env: gymnasium.Env, level_name: str, width: int, height: int
+) -> gymnasium.Env:
+    """The environment with images [height, width, C], and all else as one vector [D]."""
+    space = env.observation_space
+    if is_image(space):
+        return _with_resized_images(env, width, height)
+    if not space.is_np_flattenable:
+        raise UserError(
+            f"--level_name: {level_name} observes {space}, wanted numbers: "
+            "Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these."
+        )
+    return FlattenObservation(env)
+
+
+def _with_resized_images(env: gymnasium.Env, width: int, height: int) -> gymnasium.Env:
+    space = env.observation_space
+    assert isinstance(space, spaces.Box)
+    channels = space.shape[2] if len(space.shape) == 3 else 1
+    kind = np.uint8 if space.dtype == np.uint8 else np.float32
+    shape = (height, width, channels)
+    resized = spaces.Box(space.low.min(), space.high.max(), shape, kind)
+
+    def resize(image: np.ndarray) -> np.ndarray:
+        small: np.ndarray = image.astype(kind, copy=False)
+        if image.shape[:2] != (height, width):
+            small = cv2.resize(small, (width, height), interpolation=cv2.INTER_AREA)
+        return small.reshape(shape)
+
+    return TransformObservation(env, resize, resized)
+
+
+def numbers(space: spaces.Space) -> spaces.Box:
+    """The same space as the agent gets it: bytes stay bytes, all else is float32."""
+    assert isinstance(space, spaces.Box)
+    if space.dtype == np.uint8 and len(space.shape) == 3:
+        return space
+    with np.errstate(over="ignore"):
+        low, high = space.low.astype(np.float32), space.high.astype(np.float32)
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def agent_actions(
+    space: spaces.Space, level_name: str
+) -> tuple[spaces.Space, Callable[[np.ndarray], np.ndarray]]:
+    """The space in which an agent acts, and the way from there to the environment's own.
+
+    Counts start at 0 and axes are flattened. Continuous actions are float32 in the
+    environment's own units, clipped to its bounds.
+    """
+    if isinstance(space, spaces.Discrete):
+        start = space.start
+        return spaces.Discrete(int(space.n)), lambda actions: actions + start
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(
+            space.nvec.ravel()
+        ), lambda actions: actions.reshape(-1, *space.shape) + space.start
+    if isinstance(space, spaces.MultiBinary):
+        count = int(np.prod(space.shape))
+        return spaces.MultiDiscrete([2] * count), lambda actions: actions.reshape(
+            -1, *space.shape
+        ).astype(space.dtype)
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        with np.errstate(over="ignore"):
+            low, high = (bound.ravel().astype(np.float32) for bound in (space.low, space.high))
+        return spaces.Box(low, high, dtype=np.float32), lambda actions: np.clip(
+            actions.reshape(-1, *space.shape), space.low, space.high
+        ).astype(space.dtype)
+    raise UserError(
+        f"--level_name: {level_name} takes actions {space}, "
+        "wanted Discrete, MultiDiscrete, MultiBinary or a Box of floats."
+    )

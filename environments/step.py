@@ -1,0 +1,104 @@
+"""What a batch of environments says at every step, and what every batch can do."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+
+from user_error import UserError
+
+
+class EnvironmentStep(NamedTuple):
+    """One row of experience, batched over the environments.
+
+    An episode's last row holds its final observation; the action chosen on that row is
+    ignored, and the next row is `first`. So a row that is followed by a `first` one without
+    having been `terminated` was truncated: the task could have gone on.
+
+    The arrays are the caller's until the next step; whoever keeps them longer copies them.
+    """
+
+    observation: np.ndarray  # images uint8 or float32 [N, H, W, C], all else float32 [N, D]
+    reward: np.ndarray  # float32 [N], raw, of the transition that led here; 0 where first
+    terminated: np.ndarray  # bool [N], that transition ended the task
+    first: np.ndarray  # bool [N], what led here was a reset
+
+
+class Episode(NamedTuple):
+    """An episode that is over: the whole game, all lives."""
+
+    level: int
+    raw_return: float
+    length: int  # agent steps
+    frames: int  # of the emulator or simulator
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """What an agent must know of a level before it can be built."""
+
+    level_name: str
+    observation_space: gymnasium.spaces.Box  # of one row of `EnvironmentStep.observation`
+    action_space: gymnasium.Space  # Discrete, MultiDiscrete or Box; Discrete starts at 0
+    frame_stack: int  # how many of the newest observations the agent sees at once
+    frames_per_step: int  # emulator or simulator frames that one action lasts
+    image: bool  # whether an observation is an image [H, W, C]
+    action_meanings: tuple[str, ...] | None = None
+
+
+class VectorEnvironment(ABC):
+    """N environments of one level that step together."""
+
+    spec: EnvironmentSpec
+    num_envs: int
+
+    @abstractmethod
+    def reset(self) -> EnvironmentStep:
+        """Starts every environment anew from its seed; all rows are `first`."""
+
+    @abstractmethod
+    def step(self, actions: np.ndarray) -> EnvironmentStep:
+        """Takes one action in each environment: int [N], int [N, D] or float32 [N, D]."""
+
+    @abstractmethod
+    def episodes(self) -> list[Episode]:
+        """The episodes that were finished since the last call."""
+
+    @abstractmethod
+    def render(self, index: int) -> np.ndarray | None:
+        """One environment's picture as uint8 [H, W, 3], or None where it has none."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees what the environments hold."""
+
+
+def check_alike(specs: Sequence[EnvironmentSpec]) -> None:
+    """Raises a UserError unless one agent can play all these levels."""
+    for other in specs[1:]:
+        one = specs[0]
+        if one.action_space != other.action_space:
+            told = f"actions {one.action_space} and {other.action_space}"
+            both_atari = one.action_meanings and other.action_meanings
+            remedy = " Give --full_action_set, or train them apart." if both_atari else ""
+        elif one.observation_space.shape != other.observation_space.shape or (
+            one.observation_space.dtype != other.observation_space.dtype
+        ):
+            told = f"observations {_shape(one)} and {_shape(other)}"
+            remedy = ""
+        elif one.frame_stack != other.frame_stack:
+            told = f"frame stacks {one.frame_stack} and {other.frame_stack}"
+            remedy = ""
+        else:
+            continue
+        raise UserError(
+            f"--level_name: {one.level_name} and {other.level_name} cannot share an agent: "
+            f"they have {told}.{remedy}"
+        )
+
+
+def _shape(spec: EnvironmentSpec) -> str:
+    return f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}"
