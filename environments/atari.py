@@ -138,7 +138,7 @@ class AtariEnvironment(VectorEnvironment):
         self._died = died & self._episodic_life
         self._lives = lives
 
-        self._rewardless_steps += 1
+        self._rewardless_steps += ~first
         self._rewardless_steps[(reward != 0) | restarted] = 0
         ended = game_over | truncated
         self._cut = (self._rewardless_steps >= self._max_steps_without_reward) & ~ended

@@ -39,7 +39,9 @@ def plain(
     env: gymnasium.Env, level_name: str, *, num_action_repeats: int, width: int, height: int
 ) -> gymnasium.Env:
     """The environment with repeated actions and with observations that an agent can read."""
-    return with_plain_observations(ActionRepeat(env, num_action_repeats), level_name, width, height)
+    if num_action_repeats > 1:
+        env = ActionRepeat(env, num_action_repeats)
+    return with_plain_observations(env, level_name, width, height)
 
 
 def gymnasium_spec(
@@ -94,11 +96,15 @@ class GymnasiumEnvironment(VectorEnvironment):
         self._over = terminated | truncated
         self._tally.add(reward, ~first)
         if self._over.any():
-            frames = [env.get_wrapper_attr("frames") for env in self._vector.envs]
-            self._tally.finish(self._over, np.array(frames))
+            self._tally.finish(self._over, self._frames())
         return EnvironmentStep(
             self._numbers(observation), reward.astype(np.float32), terminated.copy(), first
         )
+
+    def _frames(self) -> np.ndarray | None:
+        if self.spec.frames_per_step == 1:
+            return None
+        return np.array([env.get_wrapper_attr("frames") for env in self._vector.envs])
 
     def _numbers(self, observation: Any) -> np.ndarray:
         return np.asarray(observation).astype(self.spec.observation_space.dtype, copy=False)
@@ -107,6 +113,8 @@ class GymnasiumEnvironment(VectorEnvironment):
         return self._tally.take()
 
     def render(self, index: int) -> np.ndarray | None:
+        if self._vector.render_mode is None:
+            return None
         picture = self._vector.envs[index].render()
         return picture if isinstance(picture, np.ndarray) else None
 

@@ -117,6 +117,7 @@ def _single(
 ) -> gymnasium.Env:
     if isinstance(level, OwnLevel):
         return _own(level, level_name)
+    _look_where_one_stands()
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
         with warnings.catch_warnings():
@@ -126,7 +127,7 @@ def _single(
     except (gymnasium.error.Error, ImportError) as error:
         told = " ".join(str(error).split()).rstrip(".")
         raise UserError(
-            f"--level_name: {level_name} is known to Gymnasium, but cannot be made here: {told}."
+            f"--level_name: Gymnasium cannot make {level_name} here: {told}."
         ) from error
 
 
@@ -139,11 +140,15 @@ def _own(level: OwnLevel, level_name: str) -> gymnasium.Env:
     return env
 
 
-@functools.cache
-def _own_factory(level: OwnLevel, level_name: str) -> Callable[[], Any]:
-    # A module that lies where one stands is found even when the program lies elsewhere.
+def _look_where_one_stands() -> None:
+    """Lets a module in the current folder be found even when the program lies elsewhere."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+
+
+@functools.cache
+def _own_factory(level: OwnLevel, level_name: str) -> Callable[[], Any]:
+    _look_where_one_stands()
     try:
         found: Any = importlib.import_module(level.module)
     except ModuleNotFoundError as error:

@@ -15,10 +15,13 @@ gymnasium.register_envs(ale_py)
 # These cartridges are for several players only; Gymnasium has no ids for them either.
 _SEVERAL_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
 
-_LEGACY_FORMS = ("NoFrameskip-v4", "Deterministic-v4", "-v4", "NoFrameskip-v0", "-v0")
+_LEGACY_FORMS = tuple(
+    kind + version for version in ("-v4", "-v0") for kind in ("NoFrameskip", "Deterministic", "")
+)
 _ATARI_ID = re.compile(
     r"ALE/(?P<game>\w+)-v5|(?P<legacy>[A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?-v(?P<version>[04])"
 )
+_MODULE_AND_ID = re.compile(r"[\w.]+:[\w./-]+-v\d+")
 _OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_][\w.]*)")
 
 
@@ -32,7 +35,7 @@ class AtariLevel:
 
 @dataclass(frozen=True)
 class GymnasiumLevel:
-    """An id in Gymnasium's registry."""
+    """An id in Gymnasium's registry, or `package:id`, whose import registers it."""
 
     id: str
 
@@ -69,7 +72,7 @@ def find(level_name: str) -> Level:
         rom = _games().get(atari["game"] or atari["legacy"])
         if rom:
             return AtariLevel(rom, sticky_actions=0.0 if atari["version"] == "4" else 0.25)
-    if level_name in gymnasium.registry:
+    if level_name in gymnasium.registry or _MODULE_AND_ID.fullmatch(level_name):
         return GymnasiumLevel(level_name)
     own = _OWN.fullmatch(level_name)
     if own:

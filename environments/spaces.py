@@ -25,6 +25,8 @@ def with_plain_observations(
     space = env.observation_space
     if is_image(space):
         return _with_resized_images(env, width, height)
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return env
     if not space.is_np_flattenable:
         raise UserError(
             f"--level_name: {level_name} observes {space}, wanted numbers: "

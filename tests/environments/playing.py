@@ -1,0 +1,28 @@
+"""Plays an environment at random and keeps what it said."""
+
+import numpy as np
+
+from environments import EnvironmentStep, VectorEnvironment
+
+
+def play(
+    env: VectorEnvironment, num_steps: int, seed: int = 0
+) -> tuple[EnvironmentStep, np.ndarray]:
+    """The rows that random actions lead to, one more than there are actions, and the actions."""
+    env.spec.action_space.seed(seed)
+    rows, actions = [copied(env.reset())], []
+    for _ in range(num_steps):
+        actions.append(np.array([env.spec.action_space.sample() for _ in range(env.num_envs)]))
+        rows.append(copied(env.step(actions[-1])))
+    return EnvironmentStep(*map(np.array, zip(*rows, strict=True))), np.array(actions)
+
+
+def copied(row: EnvironmentStep) -> EnvironmentStep:
+    """The row, safe from the next step."""
+    return EnvironmentStep(*(array.copy() for array in row))
+
+
+def assert_same_rows(one: EnvironmentStep, two: EnvironmentStep) -> None:
+    """Asserts that two streams are equal to the last bit."""
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)

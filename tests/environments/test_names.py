@@ -1,0 +1,91 @@
+"""Levels by name: what each stands for, and what is told where a name is wrong."""
+
+import dataclasses
+
+import gymnasium
+import pytest
+
+import environments
+from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find
+
+
+@pytest.mark.parametrize(
+    ("level_name", "level"),
+    [
+        ("PongNoFrameskip-v4", AtariLevel("pong", 0.0)),
+        ("PongDeterministic-v4", AtariLevel("pong", 0.0)),
+        ("Pong-v4", AtariLevel("pong", 0.0)),
+        ("Pong-v0", AtariLevel("pong", 0.25)),
+        ("MsPacmanNoFrameskip-v0", AtariLevel("ms_pacman", 0.25)),
+        ("ALE/Pong-v5", AtariLevel("pong", 0.25)),
+        ("ALE/MontezumaRevenge-v5", AtariLevel("montezuma_revenge", 0.25)),
+        ("MountainCar-v0", GymnasiumLevel("MountainCar-v0")),
+        ("my_package:Maze-v1", GymnasiumLevel("my_package:Maze-v1")),
+        ("package.module:make", OwnLevel("package.module", "make")),
+    ],
+)
+def test_a_name_stands_for(level_name, level):
+    assert find(level_name) == level
+
+
+def test_every_atari_game_that_gymnasium_knows_is_known_here():
+    for name, registered in gymnasium.registry.items():
+        if registered.entry_point == "ale_py.env:AtariEnv":
+            assert find(name) == AtariLevel(
+                registered.kwargs["game"], registered.kwargs["repeat_action_probability"]
+            )
+
+
+def test_every_known_level_is_found_and_listed_once():
+    known = environments.known_levels()
+    assert len(set(known)) == len(known)
+    for name in known:
+        find(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"),
+    [
+        ("CartPole-v99", "CartPole-v1"),
+        ("LunarLander-v2", "LunarLander-v3"),
+        ("Pong", "Pong-v4"),
+        ("pongnoframeskip-v4", "PongNoFrameskip-v4"),
+        ("BreakoutNoFrameSkip-v4", "BreakoutNoFrameskip-v4"),
+        ("ALE/Pong-v4", "ALE/Pong-v5"),
+    ],
+)
+def test_an_unknown_level_is_told_with_its_nearest(given, nearest, one_line):
+    one_line(lambda: environments.make(given, 1, 0), f"there is no level {given!r}", nearest)
+
+
+def test_a_simulator_that_is_not_installed_is_told(one_line):
+    told = "Gymnasium cannot make HalfCheetah-v3 here", "gymnasium-robotics"
+    one_line(lambda: environments.spec("HalfCheetah-v3"), *told)
+    one_line(lambda: environments.spec("nowhere:Maze-v1"), "cannot make nowhere:Maze-v1")
+
+
+def test_levels_are_split_at_commas(one_line):
+    assert environments.split_levels("A, B,C") == ["A", "B", "C"]
+    one_line(lambda: environments.split_levels(" ,"), "no level given")
+    one_line(lambda: environments.split_levels("A,B,A"), "A is given twice")
+
+
+def test_levels_in_one_run_share_actions_and_observations(one_line):
+    pong, boxing = (
+        environments.spec(name) for name in ("PongNoFrameskip-v4", "BoxingNoFrameskip-v4")
+    )
+    environments.check_alike([pong, pong])
+    one_line(
+        lambda: environments.check_alike([pong, pong, boxing]),
+        "PongNoFrameskip-v4 and BoxingNoFrameskip-v4",
+        "Discrete(6) and Discrete(18)",
+        "--full_action_set",
+    )
+    whole = environments.spec("PongNoFrameskip-v4", full_action_set=True)
+    environments.check_alike([whole, boxing])
+    lander = environments.spec("LunarLander-v3")
+    acrobot = dataclasses.replace(environments.spec("Acrobot-v1"), action_space=lander.action_space)
+    one_line(
+        lambda: environments.check_alike([lander, acrobot]),
+        "observations float32[8] and float32[6]",
+    )
