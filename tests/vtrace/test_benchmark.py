@@ -1,0 +1,17 @@
+"""The benchmark of this folder compares what computes the same, and prints its table."""
+
+import numpy as np
+
+from benchmarks import vtrace as benchmark
+
+
+def test_both_recursions_that_it_measures_agree():
+    (_, doubling, arguments), (_, scan, _), _ = benchmark.contenders(length=9)
+    np.testing.assert_allclose(doubling(*arguments), scan(*arguments), rtol=1e-5, atol=1e-5)
+
+
+def test_it_prints_a_row_for_each_way_and_mode(capsys):
+    benchmark.main(lengths=(2,), frames=2, repeats=1)
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows[-6:]] == ["2"] * 6
+    assert sum("XLA" in row and "%" in row for row in rows) == 3

@@ -1,0 +1,55 @@
+"""The three parts of the actor-critic loss, each a mean over the steps that count.
+
+All take `[T, B]` tensors and an optional `weights` of the same shape: how much each step
+counts, or as a bool mask whether it does. Where no step counts the loss is 0. Each is a scalar
+to be minimised; costs and their sum are the caller's.
+"""
+
+import tensorflow as tf
+
+from vtrace.checks import as_float32, check_shape_of
+
+
+def policy_gradient_loss(action_log_probs, advantages, weights=None) -> tf.Tensor:
+    """Minus the mean of log-probability times advantage; the advantage carries no gradient.
+
+    Args:
+      action_log_probs: `[T, B]`, of the actions taken, under the policy that learns.
+      advantages: `[T, B]`.
+      weights: `[T, B]` or None, how much each step counts.
+    """
+    action_log_probs, advantages = as_float32(action_log_probs), as_float32(advantages)
+    check_shape_of("advantages", advantages, "action_log_probs", action_log_probs)
+    return -_mean(action_log_probs * tf.stop_gradient(advantages), weights)
+
+
+def baseline_loss(values, targets, weights=None) -> tf.Tensor:
+    """Half the mean squared error of the values; the target carries no gradient.
+
+    Args:
+      values: `[T, B]`, what the baseline says.
+      targets: `[T, B]`, what it should say.
+      weights: `[T, B]` or None, how much each step counts.
+    """
+    values, targets = as_float32(values), as_float32(targets)
+    check_shape_of("targets", targets, "values", values)
+    return 0.5 * _mean(tf.square(tf.stop_gradient(targets) - values), weights)
+
+
+def entropy_loss(entropies, weights=None) -> tf.Tensor:
+    """Minus the mean entropy: less of it means a policy that explores more.
+
+    Args:
+      entropies: `[T, B]`, of the policy that learns, at each step.
+      weights: `[T, B]` or None, how much each step counts.
+    """
+    return -_mean(as_float32(entropies), weights)
+
+
+def _mean(steps: tf.Tensor, weights) -> tf.Tensor:
+    """The weighted mean over all steps, a scalar; 0 where the weights sum to 0."""
+    if weights is None:
+        return tf.reduce_mean(steps)
+    weights = as_float32(weights)
+    check_shape_of("weights", weights, "the steps", steps)
+    return tf.math.divide_no_nan(tf.reduce_sum(weights * steps), tf.reduce_sum(weights))
