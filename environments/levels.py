@@ -72,7 +72,7 @@ def make(
     only. `render` prepares other environments for `VectorEnvironment.render`.
     """
     level = find(level_name)
-    seeds = _seeds(seed, num_envs)
+    seeds = environment_seeds(seed, num_envs)
     if isinstance(level, AtariLevel):
         return AtariEnvironment(
             atari_spec(
@@ -106,7 +106,7 @@ def make(
     )
 
 
-def _seeds(seed: int, num_envs: int) -> np.ndarray:
+def environment_seeds(seed: int, num_envs: int) -> np.ndarray:
     """Distinct seeds of 31 bits; near values of `seed` share none of them but by rare chance."""
     start = np.random.SeedSequence(seed).generate_state(1)[0] >> 2
     return np.arange(num_envs, dtype=np.int64) + int(start)
