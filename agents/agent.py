@@ -1,7 +1,7 @@
 """What all agents have in common: the way from an observation to a policy and a baseline."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import gymnasium as gym
 import numpy as np
@@ -94,8 +94,8 @@ class Agent(snt.Module, abc.ABC):
         """Whether it can see such observations."""
 
     @abc.abstractmethod
-    def make_torso(self, observation_space: gym.Space, frame_stack: int, build: Build) -> Torso:
-        """The network from stacked observations to features."""
+    def make_torso(self, observation_space: Any, frame_stack: int, build: Build) -> Torso:
+        """The network from stacked observations, of a space that it `fits`, to features."""
 
     def initial_state(self, batch_size: int | tf.Tensor) -> AgentState:
         """The state [B, ...] before an episode's first step."""
@@ -151,6 +151,6 @@ class Agent(snt.Module, abc.ABC):
         return snt.merge_leading_dims(tf.concat([clipped, encoded], axis=-1) * seen, 2)
 
 
-def is_image(space: gym.Space) -> bool:
+def is_image(space: gym.Space) -> TypeGuard[gym.spaces.Box]:
     """Whether observations are bytes [H, W, C]."""
     return isinstance(space, gym.spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8

@@ -89,6 +89,8 @@ class ResNetAgent(Agent):
         """Images of bytes, of any size."""
         return is_image(observation_space)
 
-    def make_torso(self, observation_space: gym.Space, frame_stack: int, build: Build) -> Torso:
+    def make_torso(
+        self, observation_space: gym.spaces.Box, frame_stack: int, build: Build
+    ) -> Torso:
         """The residual network."""
         return ResNetTorso(observation_space.shape, frame_stack, build)

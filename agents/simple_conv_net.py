@@ -50,7 +50,9 @@ class SimpleConvNetAgent(Agent):
         """Images of bytes that are large enough for the convolutions."""
         return is_image(observation_space) and min(observation_space.shape[:2]) >= SMALLEST
 
-    def make_torso(self, observation_space: gym.Space, frame_stack: int, build: Build) -> Torso:
+    def make_torso(
+        self, observation_space: gym.spaces.Box, frame_stack: int, build: Build
+    ) -> Torso:
         """The convolutions."""
         return SimpleConvNetTorso(observation_space.shape, frame_stack, build)
 

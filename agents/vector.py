@@ -53,6 +53,8 @@ class VectorAgent(Agent):
         """Boxes with a single axis."""
         return isinstance(observation_space, gym.spaces.Box) and len(observation_space.shape) == 1
 
-    def make_torso(self, observation_space: gym.Space, frame_stack: int, build: Build) -> Torso:
+    def make_torso(
+        self, observation_space: gym.spaces.Box, frame_stack: int, build: Build
+    ) -> Torso:
         """The two layers."""
         return VectorTorso(observation_space, frame_stack, build)

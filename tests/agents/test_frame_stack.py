@@ -1,0 +1,93 @@
+"""Stacks made in the learner are, bit for bit, the stacks that the actor saw."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.frame_stack import stack_frames
+
+
+def stacked_one_by_one(frames, first, depth):
+    """[N, ...] and [N] → [N, ..., depth * C]: a deque that is emptied when an episode starts."""
+    seen: collections.deque[np.ndarray] = collections.deque(maxlen=depth)
+    stacks = []
+    for frame, starts in zip(frames, first, strict=True):
+        if starts or not seen:
+            seen.extend([np.zeros_like(frame)] * depth)
+        seen.append(frame)
+        stacks.append(np.concatenate(seen, axis=-1))
+    return np.stack(stacks)
+
+
+def stream(rows, batch, shape, dtype=np.uint8, seed=0):
+    random = np.random.default_rng(seed)
+    frames = random.integers(0, 256, (rows, batch, *shape)).astype(dtype)
+    first = random.random((rows, batch)) < 0.2
+    first[0] = True
+    return frames, first
+
+
+def stacked_in_unrolls(frames, first, depth, rows):
+    """The stacks of unrolls of so many rows, each beginning with the last row of the one before."""
+    batch, shape = frames.shape[1], frames.shape[2:]
+    state = tf.zeros([batch, depth - 1, *shape], frames.dtype)
+    stacks = []
+    for start in range(0, len(frames), rows):
+        end = start + rows
+        stack, state = stack_frames(
+            tf.constant(frames[start:end]), tf.constant(first[start:end]), state
+        )
+        stacks.append(stack.numpy())
+    return np.concatenate(stacks)
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 40])
+def test_unrolls_of_any_length_show_what_a_deque_shows(depth, rows):
+    frames, first = stream(40, 5, (3, 2, 1))
+    expected = np.stack(
+        [stacked_one_by_one(frames[:, b], first[:, b], depth) for b in range(5)], axis=1
+    )
+    np.testing.assert_array_equal(stacked_in_unrolls(frames, first, depth, rows), expected)
+
+
+def test_nothing_of_an_earlier_episode_is_seen_or_handed_on():
+    frames = tf.fill([3, 1, 2, 2, 1], tf.constant(9, tf.uint8))
+    earlier = tf.fill([1, 3, 2, 2, 1], tf.constant(7, tf.uint8))
+    first = tf.constant([[False], [True], [False]])
+    stacks, state = stack_frames(frames, first, earlier)
+    np.testing.assert_array_equal(stacks[:, 0, 0, 0], [[7, 7, 7, 9], [0, 0, 0, 9], [0, 0, 9, 9]])
+    np.testing.assert_array_equal(state[0, :, 0, 0, 0], [0, 9, 9])
+
+
+def test_frames_of_several_channels_stay_together():
+    frames, first = stream(10, 2, (2, 2, 3))
+    expected = stacked_one_by_one(frames[:, 1], first[:, 1], 4)
+    np.testing.assert_array_equal(stacked_in_unrolls(frames, first, 4, 5)[:, 1], expected)
+
+
+def test_vectors_are_stacked_as_well():
+    frames, first = stream(10, 2, (3,), np.float32)
+    expected = stacked_one_by_one(frames[:, 0], first[:, 0], 2)
+    np.testing.assert_array_equal(stacked_in_unrolls(frames, first, 2, 5)[:, 0], expected)
+
+
+def test_a_stack_of_one_is_the_frame():
+    frames, first = stream(4, 2, (3, 3, 1))
+    np.testing.assert_array_equal(stacked_in_unrolls(frames, first, 1, 2), frames)
+
+
+def test_the_number_of_rows_may_be_known_only_when_run():
+    frames, first = stream(9, 2, (2, 2, 1))
+    unknown = tf.function(
+        stack_frames,
+        input_signature=[
+            tf.TensorSpec([None, None, 2, 2, 1], tf.uint8),
+            tf.TensorSpec([None, None], tf.bool),
+            tf.TensorSpec([None, 3, 2, 2, 1], tf.uint8),
+        ],
+    )
+    stacks, _ = unknown(frames, first, np.zeros([2, 3, 2, 2, 1], np.uint8))
+    np.testing.assert_array_equal(stacks[:, 0], stacked_one_by_one(frames[:, 0], first[:, 0], 4))
