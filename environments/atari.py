@@ -145,7 +145,6 @@ class AtariEnvironment(VectorEnvironment):
         self._over = ended | self._cut
         if self._over.any():
             self._tally.finish(self._over, info["episode_frame_number"])
-            self._died &= ~self._over
         terminated = (game_over | self._died) & ~first
         return self._row(observation, np.where(first, 0, reward), terminated, first)
 

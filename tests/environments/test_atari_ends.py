@@ -100,12 +100,27 @@ def test_no_lives_left_is_no_end_before_the_game_is_over(game):
     assert rows == [(0, True, False), (0, False, True), (0, False, False), (1, True, False)]
 
 
+def test_a_life_lost_during_the_serve_goes_with_the_serve(game):
+    rows, _ = played(game, [Frame(lives=2), Frame(lives=1), Frame(1, lives=1)], num_steps=3)
+    assert rows == [(0, True, False), (0, False, True), (1, False, False)]
+
+
 def test_what_the_emulator_plays_past_a_cut_off_is_undone(game):
-    script = [Frame()] * 4 + [Frame(9, True, lives=0), Frame(1)]
+    script = [Frame()] * 4 + [Frame(9, True, lives=0), Frame(1, True, lives=0)]
     rows, emulator = played(game, script, num_steps=6)
-    assert rows == [(0, False, False)] * 4 + [(0, False, True), (1, False, False)]
+    assert rows == [(0, False, False)] * 4 + [(0, False, True), (1, True, False)]
     assert emulator.forced_resets == 1
-    assert game.episodes() == [Episode(0, 0.0, 4, 77)]
+    assert game.episodes() == [Episode(0, 0.0, 4, 77), Episode(0, 1.0, 1, 77)]
+
+
+def test_the_serve_is_no_step_without_reward(game):
+    rows, _ = played(game, [Frame(lives=2)] * 6, num_steps=6)
+    assert [first for _, _, first in rows] == [False, True, False, False, False, True]
+
+
+def test_a_life_lost_with_the_last_step_before_the_cut_off_is_terminated(game):
+    rows, _ = played(game, [Frame()] * 3 + [Frame(lives=2)] + [Frame()] * 2, num_steps=6)
+    assert rows[3:] == [(0, True, False), (0, False, True), (0, False, False)]
 
 
 FRAMES = st.builds(
