@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[1]
-LAYERS = ("actor", "tensorflow-cpu", "learner", "test")
+LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "learner", "test")
 BASIC_COMMANDS = (
     *("bash", "cat", "cmp", "cut", "dirname", "flock", "grep", "mkdir", "readlink", "rm"),
     *("sed", "tail", "xargs"),
@@ -148,6 +148,17 @@ def test_an_actor_gets_no_compiler_no_mpi_and_no_horovod(copy, bare_path):
     assert [tool for tool in build_tools if tool in learner] == list(build_tools)
 
 
+def test_with_a_gpu_tensorflow_for_it_is_installed_and_stays(set_up, bare_path):
+    smi = bare_path / "nvidia-smi"
+    smi.write_text("#!/bin/bash\nexit 0\n")
+    smi.chmod(0o755)
+    both = f"{bare_path}:{os.environ['PATH']}"
+    assert set_up.run("bin/setup", "--actor", PATH=both).returncode == 0
+    smi.unlink()
+    assert set_up.run("bin/setup", "--actor", "--quiet").stderr == ""
+    assert "tiny_tensorflow_gpu-1.0" in set_up.installed()
+
+
 def test_a_dry_run_installs_nothing(copy):
     assert copy.run("bin/setup", "--dry_run").returncode == 0
     assert not (copy.folder / ".venv").exists()
@@ -192,6 +203,14 @@ def test_an_environment_that_was_cut_short_is_made_anew(set_up):
     (set_up.folder / ".venv/bin/activate").unlink()
     assert "environment" in set_up.run("bin/setup", "--actor").stderr
     assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
+
+
+def test_a_package_that_was_cut_short_is_installed_again(set_up):
+    (record,) = set_up.folder.glob(".venv/lib/*/site-packages/tiny_actor-1.0.dist-info/RECORD")
+    record.unlink()
+    (set_up.folder / ".venv/setup/actor.txt").unlink()
+    assert set_up.run("bin/setup", "--actor").returncode == 0
+    assert record.exists()
 
 
 def test_a_wheel_with_another_content_is_refused(set_up):
