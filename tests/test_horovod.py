@@ -15,11 +15,13 @@ mine = tf.fill([3], float(hvd.rank() + 1))
 total = hvd.allreduce(mine, op=hvd.Sum)
 mean, also = hvd.grouped_allreduce([mine, mine * 2], op=hvd.Average)
 first = hvd.broadcast(mine, root_rank=0)
-print("rank", hvd.rank(), *(tensor.numpy().tolist() for tensor in (total, mean, also, first)))
+found = [tensor.numpy().tolist() for tensor in (total, mean, also, first)]
+assert found == [[3.0] * 3, [1.5] * 3, [3.0] * 3, [1.0] * 3], (hvd.rank(), found)
 """
 
 
 def test_two_processes_reduce_and_broadcast():
+    # Each process checks its own results: mpirun mixes what they print.
     mpirun = ["mpirun", "-np", "2", "--oversubscribe", "-bind-to", "none"]
     result = subprocess.run(
         [*mpirun, sys.executable, "-c", PROGRAM],
@@ -33,6 +35,3 @@ def test_two_processes_reduce_and_broadcast():
         timeout=110,
     )
     assert result.returncode == 0, result.stderr
-    values = "[3.0, 3.0, 3.0] [1.5, 1.5, 1.5] [3.0, 3.0, 3.0] [1.0, 1.0, 1.0]"
-    told = [line for line in result.stdout.splitlines() if line.startswith("rank")]
-    assert sorted(told) == [f"rank 0 {values}", f"rank 1 {values}"]
