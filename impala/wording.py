@@ -1,0 +1,98 @@
+"""How figures are called and written wherever a person reads them: panel, lines and summary."""
+
+from typing import Any
+
+NONE = "–"
+
+# Closer than this, neither the learner nor the actors hold up the other.
+BALANCED_WITHIN = 0.15
+
+Figures = dict[str, Any]
+
+
+def count(value: float | None) -> str:
+    """A whole number with its thousands apart."""
+    return NONE if value is None else f"{value:,.0f}"
+
+
+def number(value: float | None) -> str:
+    """A number with about four digits."""
+    if value is None:
+        return NONE
+    size = abs(value)
+    if size == 0 or 0.001 <= size < 10:
+        return f"{value:.3f}"
+    if size < 0.001 or size >= 1e7:
+        return f"{value:.1e}"
+    return f"{value:.1f}" if size < 1000 else f"{value:,.0f}"
+
+
+def share(value: float | None) -> str:
+    """A share of the time, as a percentage."""
+    return NONE if value is None else f"{100 * value:.0f}%"
+
+
+def progress(value: float | None) -> str:
+    """How much of the run is done; never 100% before all of it is."""
+    return NONE if value is None else f"{min(100.0, int(1000 * value) / 10):.1f}%"
+
+
+def duration(seconds: float | None) -> str:
+    """A span of time in its two largest units."""
+    if seconds is None:
+        return NONE
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    days, hours_left = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours_left:02d} h"
+    if hours:
+        return f"{hours} h {minutes_left:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def limited_by(figures: Figures) -> str:
+    """Who holds up whom, from the shares of time that each waited for the other."""
+    learner, actors = figures.get("learner_wait_share"), figures.get("actor_wait_share")
+    if learner is None or actors is None:
+        return NONE
+    if abs(learner - actors) <= BALANCED_WITHIN:
+        return "balanced"
+    return "actors (emulation + inference)" if learner > actors else "learner"
+
+
+def by_level(figures: Figures) -> dict[str, float | None]:
+    """The mean raw return of each level, where a run has several."""
+    prefix = "mean_episode_return/"
+    return {
+        name.removeprefix(prefix): value
+        for name, value in figures.items()
+        if name.startswith(prefix)
+    }
+
+
+def line(figures: Figures, total_frames: int) -> str:
+    """One report in one line, its columns as wide from report to report."""
+    frames = figures.get("environment_frames", 0)
+    columns = [
+        ("frames", count(frames), len(count(total_frames))),
+        ("of all", progress(frames / total_frames), 6),
+        ("frames/s", count(figures.get("frames_per_second")), 7),
+        ("agent steps/s", count(figures.get("steps_per_second")), 7),
+        ("time left", duration(figures.get("time_left")), 11),
+        ("mean raw return", number(figures.get("mean_episode_return")), 7),
+        ("episodes", count(figures.get("episodes")), 7),
+        ("policy lag", number(figures.get("policy_lag")), 6),
+        ("learner waits", share(figures.get("learner_wait_share")), 4),
+        ("actors wait", share(figures.get("actor_wait_share")), 4),
+        ("total loss", number(figures.get("total_loss")), 8),
+        ("entropy", number(figures.get("entropy")), 6),
+        ("baseline spread", number(figures.get("baseline_spread")), 6),
+        ("gradient norm", number(figures.get("gradient_norm")), 6),
+    ]
+    parts = [f"{name} {text:>{width}}" for name, text, width in columns]
+    parts += [f"{level} {number(value)}" for level, value in by_level(figures).items()]
+    if figures.get("skipped_updates"):
+        parts.append(f"skipped updates {count(figures['skipped_updates'])}")
+    parts.append(f"limited by: {limited_by(figures)}")
+    return "  ".join(parts)
