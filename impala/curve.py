@@ -46,16 +46,22 @@ def _png(figure: Any) -> bytes:
 
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
-    picture = Image.open(buffer).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    picture = (
+        Image.open(buffer)
+        .convert("RGB")
+        .quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    )
     small = io.BytesIO()
     picture.save(small, format="png", optimize=True)
     return small.getvalue()
 
 
 def _title(settings: Settings) -> str:
-    parts = [", ".join(settings.levels), settings.agent_name, f"seed {settings.seed}"]
-    title = " · ".join(part for part in parts if part)
-    return title if len(title) <= 110 else title[:109] + "…"
+    levels = ", ".join(settings.levels)
+    if len(levels) > 70:
+        levels = f"{len(settings.levels)} levels"
+    parts = [levels, settings.agent_name, f"seed {settings.seed}"]
+    return " · ".join(part for part in parts if part)
 
 
 def _draw(axes: Any, places: Sequence[float], rows: list[dict[str, Any]]) -> None:

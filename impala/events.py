@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.plugins.histogram.summary import histogram_pb
-from tensorboard.plugins.scalar.summary import scalar_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from impala.records import GrowingFile, plain
@@ -33,7 +32,7 @@ class EventsFile(GrowingFile):
         for name, value in figures.items():
             scalar = plain(value)
             if isinstance(scalar, (int, float)):
-                event.summary.MergeFrom(scalar_pb(name, scalar))
+                event.summary.value.add(tag=name, simple_value=scalar)
         for name, values in samples.items():
             finite = np.asarray(values, np.float64)
             finite = finite[np.isfinite(finite)]

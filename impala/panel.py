@@ -95,8 +95,8 @@ class Panel:
             "waiting": [
                 _part("learner waits", share(figures.get("learner_wait_share"))),
                 _part("actors wait", share(figures.get("actor_wait_share"))),
-                _part("limited by:", wording.limited_by(figures)),
             ],
+            "limited by": [_part("", wording.limited_by(figures))],
             "losses": [
                 _part("total", number(figures.get("total_loss"))),
                 _part("policy gradient", number(figures.get("policy_gradient_loss"))),

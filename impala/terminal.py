@@ -32,7 +32,9 @@ class Terminal:
                 self._stream.write(text + "\n")
                 self._stream.flush()
             else:
-                self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+                self._console.print(
+                    text, markup=False, emoji=False, highlight=False, soft_wrap=True
+                )
 
     def show(self, figures: dict[str, Any], line: str) -> None:
         """A report: in the panel, or as its line."""
