@@ -1,6 +1,7 @@
 """The few lines at the end of a run: what was trained, how well, how fast and what next."""
 
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
         _row("limited by", _limit(figures)),
         _row("", carried(figures)),
         _row("in", str(folder)),
-        _row("look", f"tensorboard --logdir {folder}"),
-        _row("play", f"python experiment.py --mode=test --logdir={folder}{_level(figures)}"),
+        _row("look", f"tensorboard --logdir {shlex.quote(str(folder))}"),
+        _row("play", f"python experiment.py --mode=test {_flags(figures, folder)}"),
     ]
     return "\n".join(line for line in lines if line)
 
@@ -82,5 +83,8 @@ def _limit(figures: dict[str, Any]) -> str:
     return f"{wording.limited_by(figures)} ({waits})"
 
 
-def _level(figures: dict[str, Any]) -> str:
-    return f" --level_name={figures['level_name']}" if "level_name" in figures else ""
+def _flags(figures: dict[str, Any], folder: Path) -> str:
+    flags = [f"--logdir={folder}"]
+    if "level_name" in figures:
+        flags.append(f"--level_name={figures['level_name']}")
+    return shlex.join(flags)

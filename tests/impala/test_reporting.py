@@ -345,6 +345,12 @@ def test_the_summary_tells_what_was_trained_and_what_to_do_next():
         assert words in text
 
 
+def test_commands_in_the_summary_can_be_pasted():
+    text = summary(figures() | RUN, "done", Path("my logs/pong"))
+    assert "tensorboard --logdir 'my logs/pong'" in text
+    assert "'--logdir=my logs/pong' --level_name=Pong" in text
+
+
 def test_the_summary_names_levels():
     text = summary(of_levels() | RUN, "SIGINT", Path("logs/three"))
     assert [level for level in LEVELS if f" {level} " in text or f"{level} –" in text] == LEVELS
