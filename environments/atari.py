@@ -17,18 +17,30 @@ MAX_FRAMES = 108_000
 # A policy that waits for ever instead of, say, serving the ball would never be reset.
 MAX_STEPS_WITHOUT_REWARD = 1_000
 NOOP_MAX = 30
+FRAMES_PER_SECOND = 60
 
 
 @functools.cache
 def action_meanings(rom: str, full_action_set: bool) -> tuple[str, ...]:
     """The names of the game's actions, in the order in which the agent numbers them."""
+    emulator = _emulator(rom)
+    actions = emulator.getLegalActionSet() if full_action_set else emulator.getMinimalActionSet()
+    return tuple(action.name for action in actions)
+
+
+def screen_size(rom: str) -> tuple[int, int]:
+    """Height and width of the game's screen."""
+    height, width = _emulator(rom).getScreenDims()
+    return height, width
+
+
+def _emulator(rom: str) -> ale_py.ALEInterface:
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     emulator = ale_py.ALEInterface()
     cartridge = roms.get_rom_path(rom)
     assert cartridge is not None, rom
     emulator.loadROM(cartridge)
-    actions = emulator.getLegalActionSet() if full_action_set else emulator.getMinimalActionSet()
-    return tuple(action.name for action in actions)
+    return emulator
 
 
 def atari_spec(
@@ -71,30 +83,40 @@ class AtariEnvironment(VectorEnvironment):
         full_action_set: bool,
         episodic_life: bool,
         num_threads: int,
+        render: bool = False,
         noop_max: int = NOOP_MAX,
         max_frames: int = MAX_FRAMES,
         max_steps_without_reward: int = MAX_STEPS_WITHOUT_REWARD,
     ) -> None:
         self.spec = spec
         self.num_envs = len(seeds)
+        self.pictures_per_second = FRAMES_PER_SECOND / spec.frames_per_step
         height, width, _ = spec.observation_space.shape
-        self._vector = AtariVectorEnv(
-            rom,
-            self.num_envs,
-            num_threads=num_threads,
-            max_num_frames_per_episode=max_frames,
-            repeat_action_probability=sticky_actions,
-            full_action_space=full_action_set,
-            img_height=height,
-            img_width=width,
-            stack_num=1,
-            frameskip=spec.frames_per_step,
-            noop_max=noop_max,
-            # The emulator's own `episodic_life` starts a new game at a lost life.
-            episodic_life=False,
-            reward_clipping=False,
-            use_fire_reset=True,
-        )
+
+        def emulators(height: int, width: int, grayscale: bool) -> AtariVectorEnv:
+            return AtariVectorEnv(
+                rom,
+                self.num_envs,
+                num_threads=num_threads,
+                max_num_frames_per_episode=max_frames,
+                repeat_action_probability=sticky_actions,
+                full_action_space=full_action_set,
+                img_height=height,
+                img_width=width,
+                grayscale=grayscale,
+                stack_num=1,
+                frameskip=spec.frames_per_step,
+                noop_max=noop_max,
+                # The emulator's own `episodic_life` starts a new game at a lost life.
+                episodic_life=False,
+                reward_clipping=False,
+                use_fire_reset=True,
+            )
+
+        self._vector = emulators(height, width, grayscale=True)
+        # The emulators keep the agent's greys only. Others with the same seeds and actions
+        # play the same games in colour.
+        self._coloured = emulators(*screen_size(rom), grayscale=False) if render else None
         self._seeds = seeds
         self._episodic_life = episodic_life
         self._max_steps_without_reward = max_steps_without_reward
@@ -114,6 +136,8 @@ class AtariEnvironment(VectorEnvironment):
 
     def reset(self) -> EnvironmentStep:
         observation, info = self._vector.reset(seed=self._seeds)
+        if self._coloured:
+            self._colours, _ = self._coloured.reset(seed=self._seeds)
         self._forget()
         self._lives = info["lives"]
         nothing = np.zeros(self.num_envs, bool)
@@ -122,9 +146,14 @@ class AtariEnvironment(VectorEnvironment):
     def step(self, actions: np.ndarray) -> EnvironmentStep:
         actions = np.where(self._died, self._resume, actions).astype(np.int32)
         observation, reward, game_over, truncated, info = self._vector.step(actions)
+        if self._coloured:
+            self._colours = self._coloured.step(actions)[0]
         if self._cut.any():
             # The emulator knows nothing of this end: it has played on, which is undone here.
-            observation, info = self._vector.reset(options={"reset_mask": self._cut})
+            options = {"reset_mask": self._cut}
+            observation, info = self._vector.reset(options=options)
+            if self._coloured:
+                self._colours, _ = self._coloured.reset(options=options)
             played_on = self._cut
             reward = np.where(played_on, 0, reward)
             game_over, truncated = game_over & ~played_on, truncated & ~played_on
@@ -162,8 +191,12 @@ class AtariEnvironment(VectorEnvironment):
         return self._tally.take()
 
     def render(self, index: int) -> np.ndarray:
-        """What the agent sees, in greys: the vectorised emulator keeps no colours."""
+        """The screen in colour where it was asked for, else what the agent sees, in greys."""
+        if self._coloured:
+            return self._colours[index, 0]
         return np.repeat(self._frames[index], 3, axis=-1)
 
     def close(self) -> None:
         self._vector.close()
+        if self._coloured:
+            self._coloured.close()

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
+from environments.mujoco_pictures import MujocoPictures, is_mujoco
 from environments.spaces import agent_actions, is_image, numbers, with_plain_observations
 from environments.step import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
 from environments.tally import Tally
@@ -77,9 +78,11 @@ class GymnasiumEnvironment(VectorEnvironment):
         one = self._vector.envs[0]
         self.spec = gymnasium_spec(one, level_name, num_action_repeats=num_action_repeats)
         _, self._environment_actions = agent_actions(one.action_space, level_name)
+        self.pictures_per_second = one.metadata.get("render_fps", 30) / num_action_repeats
         self._seeds = [int(seed) for seed in seeds]
         self._tally = Tally(self.num_envs, level_index)
         self._over = np.zeros(self.num_envs, bool)
+        self._mujoco_pictures: MujocoPictures | None = None
 
     def reset(self) -> EnvironmentStep:
         observation, _ = self._vector.reset(seed=list(self._seeds))
@@ -115,8 +118,14 @@ class GymnasiumEnvironment(VectorEnvironment):
     def render(self, index: int) -> np.ndarray | None:
         if self._vector.render_mode is None:
             return None
-        picture = self._vector.envs[index].render()
+        env = self._vector.envs[index]
+        if is_mujoco(env):
+            self._mujoco_pictures = self._mujoco_pictures or MujocoPictures(env)
+            return self._mujoco_pictures.picture(env)
+        picture = env.render()
         return picture if isinstance(picture, np.ndarray) else None
 
     def close(self) -> None:
         self._vector.close()
+        if self._mujoco_pictures:
+            self._mujoco_pictures.close()

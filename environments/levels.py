@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import os
 import sys
 import warnings
@@ -69,7 +70,7 @@ def make(
 
     Images are resized to `width` × `height`. `sticky_actions` (None: as the id says),
     `full_action_set`, `episodic_life` and `num_threads` (0: one a core) are for Atari
-    only. `render` prepares other environments for `VectorEnvironment.render`.
+    only. `render` prepares for `VectorEnvironment.render`; it costs Atari a second emulator.
     """
     level = find(level_name)
     seeds = environment_seeds(seed, num_envs)
@@ -90,6 +91,7 @@ def make(
             full_action_set=full_action_set,
             episodic_life=episodic_life,
             num_threads=num_threads,
+            render=render,
         )
     return GymnasiumEnvironment(
         lambda: plain(
@@ -116,7 +118,7 @@ def _single(
     level: GymnasiumLevel | OwnLevel, level_name: str, *, render: bool = False
 ) -> gymnasium.Env:
     if isinstance(level, OwnLevel):
-        return _own(level, level_name)
+        return _own(level, level_name, render)
     _look_where_one_stands()
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
@@ -131,8 +133,10 @@ def _single(
         ) from error
 
 
-def _own(level: OwnLevel, level_name: str) -> gymnasium.Env:
-    env = _own_factory(level, level_name)()
+def _own(level: OwnLevel, level_name: str, render: bool) -> gymnasium.Env:
+    factory = _own_factory(level, level_name)
+    draws = render and "render_mode" in inspect.signature(factory).parameters
+    env = factory(render_mode="rgb_array") if draws else factory()
     if not isinstance(env, gymnasium.Env):
         raise UserError(
             f"--level_name: {level_name} returned a {type(env).__name__}, wanted a gymnasium.Env."
@@ -147,7 +151,7 @@ def _look_where_one_stands() -> None:
 
 
 @functools.cache
-def _own_factory(level: OwnLevel, level_name: str) -> Callable[[], Any]:
+def _own_factory(level: OwnLevel, level_name: str) -> Callable[..., Any]:
     _look_where_one_stands()
     try:
         found: Any = importlib.import_module(level.module)

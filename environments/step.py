@@ -54,6 +54,7 @@ class VectorEnvironment(ABC):
 
     spec: EnvironmentSpec
     num_envs: int
+    pictures_per_second: float  # one a step, at the speed at which people would play
 
     @abstractmethod
     def reset(self) -> EnvironmentStep:
