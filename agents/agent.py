@@ -18,7 +18,7 @@ class AgentOutput(NamedTuple):
     """What an agent makes of each row."""
 
     policy: tf.Tensor  # [T, B, P] float32, parameters of the distribution of actions
-    baseline: tf.Tensor  # [T, B] float32, the value that it expects
+    baseline: tf.Tensor  # float32, the value that it expects: [T, B]; [T, B, L] of L baselines
 
 
 class AgentState(NamedTuple):
@@ -60,6 +60,7 @@ class Agent(snt.Module, abc.ABC):
         compute_dtype: tf.DType = tf.float32,
         weights_dtype: tf.DType = tf.float32,
         seed: int | None = None,
+        baselines: int = 1,
         name: str | None = None,
     ):
         """Makes the agent and all its variables.
@@ -71,6 +72,7 @@ class Agent(snt.Module, abc.ABC):
             compute_dtype: what large layers compute in. Heads and LSTM use float32.
             weights_dtype: what the weights of those large layers are kept in.
             seed: of the initial weights, which are the same for every dtype.
+            baselines: how many it gives, where each level has one of its own.
             name: of the module.
         """
         super().__init__(name=name)
@@ -86,7 +88,7 @@ class Agent(snt.Module, abc.ABC):
         # A policy that starts out even, whatever it sees, tries everything.
         heads = build.in_float32()
         self._policy = Linear(features, self.distribution.parameter_count, heads, 0.01, "policy")
-        self._baseline = Linear(features, 1, heads, 1.0, "baseline")
+        self.baseline_head = Linear(features, baselines, heads, 1.0, "baseline")
 
     @classmethod
     @abc.abstractmethod
@@ -140,8 +142,10 @@ class Agent(snt.Module, abc.ABC):
             )
             features = snt.merge_leading_dims(unrolled, 2)
         policy = snt.split_leading_dim(self._policy(features), reward, 2)
-        baseline = snt.split_leading_dim(self._baseline(features), reward, 2)
-        return AgentOutput(policy, tf.squeeze(baseline, -1)), AgentState(earlier, lstm_state)
+        baseline = snt.split_leading_dim(self.baseline_head(features), reward, 2)
+        if baseline.shape[-1] == 1:
+            baseline = tf.squeeze(baseline, -1)
+        return AgentOutput(policy, baseline), AgentState(earlier, lstm_state)
 
     def _last_transition(self, reward: tf.Tensor, action: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """[T * B, 1 + E]: the clipped last reward and the last action, zeros at a start."""

@@ -42,14 +42,15 @@ def make(
     compute_dtype: tf.DType = tf.float32,
     weights_dtype: tf.DType = tf.float32,
     seed: int | None = None,
+    baselines: int = 1,
 ) -> Agent:
     """The agent of that name, with all its variables.
 
     Args:
         agent_name: a known one, in any case; `package.module:Class` for one's own;
             empty for the level's default.
-        observation_space, action_space, frame_stack, compute_dtype, weights_dtype, seed:
-            as for `Agent`.
+        observation_space, action_space, frame_stack, compute_dtype, weights_dtype, seed,
+            baselines: as for `Agent`.
     """
     kind = _find(agent_name or default_name(observation_space))
     if issubclass(kind, Agent) and not kind.fits(observation_space):
@@ -61,6 +62,8 @@ def make(
         compute_dtype=compute_dtype,
         weights_dtype=weights_dtype,
         seed=seed,
+        # One's own agent need not know of several baselines until a run wants them.
+        **({"baselines": baselines} if baselines > 1 else {}),
     )
 
 

@@ -1,0 +1,39 @@
+"""One process: trains an agent here, plays with a trained one, or exports it."""
+
+import sys
+
+from impala import config
+from impala.quiet import import_tensorflow
+from user_error import UserError
+
+
+def main(arguments: list[str]) -> int:
+    """Does what the flags ask for; returns the exit code."""
+    try:
+        settings = config.parse(arguments)
+        import_tensorflow()
+        _run(settings)
+    except UserError as error:
+        print(f"experiment.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _run(settings: config.Settings) -> None:
+    """Does what ``--mode`` says; imports only what that needs."""
+    if settings.mode == "test":
+        from impala.evaluation import evaluate
+
+        evaluate(settings)
+    elif settings.mode == "export":
+        from impala.export import export
+
+        export(settings)
+    else:
+        from impala.local import train
+
+        train(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""How it learns: settings, actor loop, learner loop, checkpoints, metrics, evaluation."""

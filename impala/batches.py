@@ -1,0 +1,89 @@
+"""Batches of a fixed number of unrolls, cut from the blocks that arrive."""
+
+import collections
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from impala.trajectory import Unroll
+
+UNTIMED = ("initial_state", "level", "weights_version")
+
+
+class Batches:
+    """Joins and cuts blocks along the unroll axis; what is left over begins the next batch."""
+
+    def __init__(self, fresh: int, replayed: int = 0, replay: "Replay | None" = None):
+        self._fresh = fresh
+        self._replayed = replayed
+        self._replay = replay
+        self._waiting: list[Unroll] = []
+
+    def next(self, take: Callable[[], Unroll]) -> Unroll:
+        """A batch; ``take`` gives further blocks until it is full."""
+        while sum(map(unrolls_in, self._waiting)) < self._fresh:
+            self._waiting.append(take())
+        parts, missing = [], self._fresh
+        while missing:
+            block = self._waiting.pop(0)
+            used = min(unrolls_in(block), missing)
+            if used < unrolls_in(block):
+                self._waiting.insert(0, cut(block, used, unrolls_in(block)))
+                block = cut(block, 0, used)
+            parts.append(block)
+            missing -= used
+        if self._replay is None:
+            return join(parts)
+        for part in parts:
+            self._replay.add(part)
+        return join(parts + self._replay.sample(self._replayed))
+
+
+class Replay:
+    """The newest ``capacity`` unrolls; ``sample`` draws from them evenly, with repetition."""
+
+    def __init__(self, capacity: int, seed: int):
+        self._unrolls: collections.deque[Unroll] = collections.deque(maxlen=capacity)
+        self._random = np.random.default_rng(seed)
+
+    def add(self, block: Unroll) -> None:
+        """Keeps a block's unrolls; the oldest make room."""
+        for index in range(unrolls_in(block)):
+            self._unrolls.append(cut(block, index, index + 1))
+
+    def sample(self, count: int) -> list[Unroll]:
+        """``count`` unrolls, one a block."""
+        picks = self._random.integers(len(self._unrolls), size=count)
+        return [self._unrolls[pick] for pick in picks]
+
+
+def unrolls_in(block: Unroll) -> int:
+    """How many unrolls lie side by side in a block."""
+    return block.level.shape[0]
+
+
+def cut(block: Unroll, start: int, stop: int) -> Unroll:
+    """The unrolls from ``start`` to ``stop`` of a block, as views."""
+    return _by_axis(lambda array: array[:, start:stop], lambda array: array[start:stop], block)
+
+
+def join(parts: list[Unroll]) -> Unroll:
+    """Blocks side by side as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return _by_axis(
+        lambda *arrays: np.concatenate(arrays, axis=1),
+        lambda *arrays: np.concatenate(arrays, axis=0),
+        *parts,
+    )
+
+
+def _by_axis(timed: Callable, untimed: Callable, *blocks: Unroll) -> Unroll:
+    """``timed`` on what has shape [T + 1, B, ...], ``untimed`` on what has [B, ...]."""
+    return Unroll(
+        **{
+            name: tf.nest.map_structure(untimed if name in UNTIMED else timed, *values)
+            for name, *values in zip(Unroll._fields, *blocks, strict=True)
+        }
+    )

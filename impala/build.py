@@ -1,0 +1,86 @@
+"""From settings to environments and agents."""
+
+from typing import Any
+
+import tensorflow as tf
+
+import agents
+import environments
+from environments import EnvironmentSpec, VectorEnvironment
+from impala import precision
+from impala.config import Settings
+
+
+def level_spec(settings: Settings) -> EnvironmentSpec:
+    """What all levels of the run have in common, each of them looked at."""
+    specs = [environments.spec(level, **_looks(settings)) for level in settings.levels]
+    environments.check_alike(specs)
+    return specs[0]
+
+
+def actor_environment(settings: Settings, actor: int) -> VectorEnvironment:
+    """The environments of an actor; levels are dealt out to actors in turn."""
+    level = actor % len(settings.levels)
+    return environments.make(
+        settings.levels[level],
+        settings.envs_per_actor,
+        # Far apart, so that no two actors share a seed.
+        settings.seed + actor * 1_000_003,
+        level_index=level,
+        sticky_actions=settings.sticky_actions,
+        episodic_life=settings.episodic_life,
+        num_threads=settings.env_threads,
+        **_looks(settings),
+    )
+
+
+def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
+    """Environments to evaluate on: whole games, and pictures where they are wanted."""
+    return environments.make(
+        settings.levels[level],
+        count,
+        seed,
+        level_index=level,
+        sticky_actions=settings.sticky_actions,
+        num_threads=settings.env_threads,
+        render=bool(settings.video or settings.watch),
+        **_looks(settings),
+    )
+
+
+def _looks(settings: Settings) -> dict[str, Any]:
+    """The settings that change what a level looks like to an agent."""
+    return {
+        "num_action_repeats": settings.num_action_repeats,
+        "width": settings.width,
+        "height": settings.height,
+        "full_action_set": settings.full_action_set,
+    }
+
+
+def agent_name(settings: Settings, spec: EnvironmentSpec) -> str:
+    """The agent asked for, or the one that fits the level."""
+    return settings.agent_name or agents.default_name(spec.observation_space)
+
+
+def learning_agent(settings: Settings, spec: EnvironmentSpec) -> Any:
+    """An agent with float32 weights."""
+    return _agent(settings, spec, tf.float32)
+
+
+def acting_agent(settings: Settings, spec: EnvironmentSpec) -> Any:
+    """An agent whose large weights are kept in the precision that it computes in."""
+    return _agent(settings, spec, precision.compute_dtype(settings.precision))
+
+
+def _agent(settings: Settings, spec: EnvironmentSpec, weights_dtype: tf.DType) -> Any:
+    return agents.make(
+        agent_name(settings, spec),
+        spec.observation_space,
+        spec.action_space,
+        spec.frame_stack,
+        compute_dtype=precision.compute_dtype(settings.precision),
+        weights_dtype=weights_dtype,
+        seed=settings.seed,
+        baselines=len(settings.levels) if settings.popart else 1,
+    )

@@ -1,0 +1,154 @@
+"""Checkpoints: one file each, whole or not there at all.
+
+A file is written under a temporary name, flushed to the disk and renamed, so that neither a
+crash nor a full disk touches the checkpoints before it. It is a zip of arrays (NumPy's .npz)
+with checksums, so that a damaged file is noticed and the one before it used.
+"""
+
+import dataclasses
+import json
+import os
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from user_error import UserError
+
+BEST = "best.npz"
+NAME = re.compile(r"frames-(\d+)\.npz")
+
+
+@dataclasses.dataclass
+class Checkpoint:
+    """Everything that a run needs to go on."""
+
+    weights: list[np.ndarray]
+    optimizer: list[np.ndarray]
+    counters: dict[str, Any]  # frames, agent_steps, updates, train_seconds, best_return
+    settings: dict[str, Any]
+
+
+class Damaged(Exception):
+    """The file is no whole checkpoint."""
+
+
+class Store:
+    """The checkpoints of a run: the newest few by frames, and the best."""
+
+    def __init__(self, folder: Path, keep: int):
+        self.folder = folder
+        self._keep = keep
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Writes a checkpoint named after its frames and drops the oldest; may raise OSError."""
+        path = self.folder / f"frames-{checkpoint.counters['environment_frames']:015d}.npz"
+        self._write(checkpoint, path)
+        for old in self.numbered()[self._keep :]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def save_best(self, checkpoint: Checkpoint) -> Path:
+        """Writes the checkpoint with the best return so far; may raise OSError."""
+        self._write(checkpoint, self.folder / BEST)
+        return self.folder / BEST
+
+    def numbered(self) -> list[Path]:
+        """Checkpoints named after their frames, the newest first."""
+        if not self.folder.is_dir():
+            return []
+        return sorted((p for p in self.folder.iterdir() if NAME.fullmatch(p.name)), reverse=True)
+
+    def newest(self, warn: Callable[[str], None]) -> tuple[Path, Checkpoint] | None:
+        """The newest whole checkpoint; damaged ones are passed over with a warning."""
+        candidates = self.numbered()
+        if (self.folder / BEST).exists():
+            candidates.append(self.folder / BEST)
+        for path in candidates:
+            try:
+                return path, read(path)
+            except Damaged as error:
+                warn(f"{error}; falling back to the checkpoint before it.")
+        if candidates:
+            raise UserError(
+                f"none of the {len(candidates)} checkpoints in {self.folder} can be read. "
+                "Move the folder away to start anew."
+            )
+        return None
+
+    def find(self, which: str, warn: Callable[[str], None]) -> tuple[Path, Checkpoint]:
+        """The checkpoint that ``--checkpoint`` asks for."""
+        if which == "newest":
+            found = self.newest(warn)
+            if found is None:
+                raise UserError(
+                    f"there is no checkpoint in {self.folder}. Train first, or name the run's "
+                    "folder with --logdir."
+                )
+            return found
+        if which == "best":
+            path = self.folder / BEST
+        elif which.isdigit():
+            path = self.folder / f"frames-{int(which):015d}.npz"
+        else:
+            path = Path(which)
+        if not path.is_file():
+            there = ", ".join(str(int(NAME.fullmatch(p.name)[1])) for p in self.numbered())  # type: ignore[index]
+            raise UserError(
+                f"--checkpoint={which}: there is no file {path}. In {self.folder} are: "
+                f"{there or 'none'}{', best' if (self.folder / BEST).exists() else ''}."
+            )
+        try:
+            return path, read(path)
+        except Damaged as error:
+            raise UserError(f"--checkpoint={which}: {error}.") from None
+
+    def _write(self, checkpoint: Checkpoint, path: Path) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                write(checkpoint, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _flush_folder(self.folder)
+
+
+def write(checkpoint: Checkpoint, file: Any) -> None:
+    """Writes a checkpoint to an open file."""
+    arrays = {f"weights_{i:04d}": array for i, array in enumerate(checkpoint.weights)}
+    arrays |= {f"optimizer_{i:04d}": array for i, array in enumerate(checkpoint.optimizer)}
+    about = json.dumps({"counters": checkpoint.counters, "settings": checkpoint.settings})
+    np.savez(file, about=np.frombuffer(about.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+
+
+def read(path: Path) -> Checkpoint:
+    """A checkpoint from its file; ``Damaged`` when it is not whole."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in sorted(file.files)}
+        about = json.loads(arrays.pop("about").tobytes())
+        return Checkpoint(
+            weights=[a for name, a in arrays.items() if name.startswith("weights_")],
+            optimizer=[a for name, a in arrays.items() if name.startswith("optimizer_")],
+            counters=about["counters"],
+            settings=about["settings"],
+        )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise Damaged(f"{path} is damaged ({error})") from error
+
+
+def _flush_folder(folder: Path) -> None:
+    """Makes a rename outlive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

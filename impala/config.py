@@ -1,0 +1,425 @@
+"""Every setting of a run, defined once: flags, help, checks, records and docs come from here.
+
+Nothing heavy is imported, so that ``--help`` answers at once.
+"""
+
+import argparse
+import dataclasses
+import difflib
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from user_error import UserError
+
+MODES = ("train", "test", "export")
+JOBS = ("local",)
+PRECISIONS = ("auto", "float32", "bfloat16")
+OPTIMIZERS = ("rmsprop", "adam")
+REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
+POLICIES = ("sampled", "greedy")
+
+
+def setting(
+    default: Any,
+    group: str,
+    text: str,
+    *,
+    choices: Sequence[str] | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+) -> Any:
+    """A field of ``Settings``: its default, the group it is listed in, its help and its range."""
+    return dataclasses.field(
+        default=default,
+        metadata={
+            "group": group,
+            "help": text,
+            "choices": choices,
+            "least": least,
+            "most": most,
+            "above": above,
+        },
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """All settings of one process; ``parse`` makes them from flags."""
+
+    mode: str = setting(
+        "train",
+        "What to do",
+        "train an agent, test a trained one, or export it as a TensorFlow SavedModel",
+        choices=MODES,
+    )
+    job_name: str = setting(
+        "local", "What to do", "local: actors and learner in this one process", choices=JOBS
+    )
+    logdir: str = setting(
+        "",
+        "What to do",
+        "folder of the run: checkpoints, metrics, pictures. The same command with the same "
+        "folder resumes. Default: logs/LEVEL",
+    )
+    seed: int = setting(
+        1, "What to do", "seed of environments, weights and actions", least=0, most=2**31 - 1
+    )
+
+    level_name: str = setting(
+        "PongNoFrameskip-v4",
+        "Environment",
+        "a Gymnasium id (legacy Atari ids included), package.module:make for one's own, "
+        "or several with commas between",
+    )
+    num_action_repeats: int = setting(
+        1,
+        "Environment",
+        "times that each action is repeated; for Atari on top of the standard 4 frames a step",
+        least=1,
+        most=1000,
+    )
+    width: int = setting(84, "Environment", "width of image observations", least=8, most=1024)
+    height: int = setting(84, "Environment", "height of image observations", least=8, most=1024)
+    sticky_actions: float | None = setting(
+        None,
+        "Environment",
+        "chance that Atari repeats the last action instead; default: as the level's id says",
+        least=0,
+        most=1,
+    )
+    full_action_set: bool = setting(
+        False, "Environment", "all 18 Atari actions instead of those that the game uses"
+    )
+    episodic_life: bool = setting(
+        False, "Environment", "training only: the loss of a life ends an Atari episode"
+    )
+
+    num_actors: int = setting(2, "Actors", "actor threads of this process", least=1, most=1024)
+    envs_per_actor: int = setting(
+        16, "Actors", "environments that an actor plays side by side", least=1, most=4096
+    )
+    env_threads: int = setting(
+        0,
+        "Actors",
+        "emulator threads of an actor; 0: one a core",
+        least=0,
+        most=1024,
+    )
+
+    agent_name: str = setting(
+        "",
+        "Agent",
+        "SimpleConvNetAgent, ResNetAgent, ResNetLSTMAgent, VectorAgent, VectorLSTMAgent or "
+        "package.module:Class; default: one that fits the level",
+    )
+    precision: str = setting(
+        "auto",
+        "Agent",
+        "arithmetic of convolutions and large layers; weights stay float32. auto: bfloat16 where "
+        "the processor has instructions for it",
+        choices=PRECISIONS,
+    )
+
+    total_environment_frames: int = setting(
+        20_000_000, "Learning", "frames to train for, over all resumes", least=1, most=10**15
+    )
+    batch_size: int = setting(8, "Learning", "unrolls in an update", least=1, most=65536)
+    unroll_length: int = setting(20, "Learning", "agent steps in an unroll", least=1, most=10_000)
+    queue_capacity: int = setting(
+        0,
+        "Learning",
+        "unrolls that may wait for the learner; more would only be older. 0: one batch",
+        least=0,
+        most=10**6,
+    )
+    discounting: float = setting(0.99, "Learning", "discount of later reward", least=0, most=1)
+    reward_clipping: str = setting(
+        "abs_one",
+        "Learning",
+        "abs_one: to [-1, 1]; soft_asymmetric: smooth, losses weigh less; none",
+        choices=REWARD_CLIPPINGS,
+    )
+    entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
+    baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)
+    vtrace_lambda: float = setting(
+        1.0, "Learning", "V-trace's lambda: below 1, less of the far future", least=0, most=1
+    )
+    gradients_clipping: float = setting(
+        0.5, "Learning", "largest global norm of the gradients; not positive: off"
+    )
+    optimizer: str = setting("adam", "Learning", "how gradients move weights", choices=OPTIMIZERS)
+    learning_rate: float = setting(
+        0.0006,
+        "Learning",
+        "step size, decaying linearly to 0 at --total_environment_frames",
+        above=0,
+    )
+    decay: float = setting(
+        0.99,
+        "Learning",
+        "RMSProp: decay of the mean square of gradients",
+        least=0,
+        most=1,
+    )
+    momentum: float = setting(0.0, "Learning", "RMSProp: momentum", least=0, most=1)
+    epsilon: float = setting(
+        1e-5,
+        "Learning",
+        "RMSProp: added under the root of the mean square; Adam: to that root",
+        above=0,
+    )
+    replay_share: float = setting(
+        0.0,
+        "Learning",
+        "share of a batch that is drawn from recent unrolls instead of new ones",
+        least=0,
+        most=0.95,
+    )
+    replay_capacity: int = setting(
+        512, "Learning", "recent unrolls kept for --replay_share", least=1, most=10**7
+    )
+    popart: bool = setting(
+        True,
+        "Learning",
+        "learn the baseline in units of its targets' spread, for each level by itself, so that "
+        "costs mean the same whatever the size of rewards",
+    )
+    max_skipped_updates: int = setting(
+        20,
+        "Learning",
+        "updates in a row with losses or gradients that are not finite before the run stops",
+        least=1,
+    )
+
+    report_every_s: float = setting(
+        10.0, "Watching", "seconds between two lines of metrics", above=0
+    )
+    checkpoint_every_s: float = setting(
+        60.0, "Watching", "seconds between two checkpoints", above=0
+    )
+    keep_checkpoints: int = setting(
+        3, "Watching", "newest checkpoints to keep, besides the best", least=1
+    )
+
+    checkpoint: str = setting(
+        "newest", "Testing", "newest, best, or a checkpoint's file or number of frames"
+    )
+    test_num_episodes: int = setting(
+        10, "Testing", "episodes to play on each level", least=1, most=100_000
+    )
+    test_policy: str = setting(
+        "sampled", "Testing", "sampled actions, or greedy: the likeliest one", choices=POLICIES
+    )
+    video: str = setting("", "Testing", "record an episode here: FILE.mp4 or FILE.gif")
+    watch: bool = setting(False, "Testing", "show the game in a window while it is played")
+    export_dir: str = setting(
+        "", "Testing", "where --mode=export writes the SavedModel; default: LOGDIR/export"
+    )
+
+    @property
+    def levels(self) -> list[str]:
+        """The levels of ``--level_name``, in order."""
+        return [name.strip() for name in self.level_name.split(",")]
+
+    @property
+    def run_folder(self) -> str:
+        """``--logdir``, or its default by the level's name."""
+        safe = self.level_name.replace("/", "-").replace(",", "+").replace(":", "-")
+        return self.logdir or f"logs/{safe}"
+
+
+def fields() -> list[dataclasses.Field]:
+    """The settings' definitions, in the order in which they are listed."""
+    return list(dataclasses.fields(Settings))
+
+
+def parse(arguments: Sequence[str]) -> Settings:
+    """Settings from a command line; ``UserError`` names what is wrong with a flag."""
+    parser = make_parser()
+    known, unknown = parser.parse_known_args(list(arguments))
+    if unknown:
+        raise UserError(_unknown_flag(unknown[0]))
+    settings = Settings(**vars(known))
+    check(settings)
+    return settings
+
+
+def check(settings: Settings) -> None:
+    """Refuses values out of their range, each named by its flag."""
+    for field in fields():
+        _check_range(field, getattr(settings, field.name))
+    if not all(settings.levels):
+        raise UserError(
+            f"--level_name={settings.level_name}: there is an empty name between the commas."
+        )
+    playing = settings.num_actors * settings.envs_per_actor
+    if settings.mode == "train" and len(settings.levels) > settings.num_actors:
+        raise UserError(
+            f"--level_name names {len(settings.levels)} levels, but --num_actors is "
+            f"{settings.num_actors}: each level needs an actor of its own. "
+            f"Give --num_actors={len(settings.levels)} or more."
+        )
+    if settings.mode == "train" and fresh_unrolls(settings) > playing + capacity(settings):
+        raise UserError(
+            f"--batch_size={settings.batch_size} cannot be filled: {settings.num_actors} actors "
+            f"× {settings.envs_per_actor} environments give {playing} unrolls at a time and the "
+            f"queue holds {capacity(settings)}. Lower --batch_size, or raise --num_actors, "
+            "--envs_per_actor or --queue_capacity."
+        )
+    if settings.video and not settings.video.lower().endswith((".mp4", ".gif")):
+        raise UserError(f"--video={settings.video}: the name must end in .mp4 or .gif.")
+
+
+def capacity(settings: Settings) -> int:
+    """Unrolls that may wait for the learner."""
+    return settings.queue_capacity or fresh_unrolls(settings)
+
+
+def fresh_unrolls(settings: Settings) -> int:
+    """New unrolls in a batch; the rest of it is replayed."""
+    return max(1, settings.batch_size - round(settings.batch_size * settings.replay_share))
+
+
+def to_flags(settings: Settings) -> list[str]:
+    """The flags that give these settings again; those left at their defaults are not named."""
+    return [
+        f"--{field.name}={_flag_text(getattr(settings, field.name))}"
+        for field in fields()
+        if getattr(settings, field.name) != field.default
+    ]
+
+
+def to_command(settings: Settings) -> str:
+    """The flags as they can be pasted into a shell."""
+    return " ".join(shlex.quote(flag) for flag in to_flags(settings))
+
+
+def to_json(settings: Settings) -> str:
+    """All settings as a JSON object."""
+    return json.dumps(dataclasses.asdict(settings), indent=2)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line's definition, made from ``Settings``."""
+    parser = _Parser(
+        prog="experiment.py",
+        description="Train, evaluate or export an IMPALA agent.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    groups: dict[str, Any] = {}
+    for field in fields():
+        name = field.metadata["group"]
+        if name not in groups:
+            groups[name] = parser.add_argument_group(name)
+        _add_flag(groups[name], field)
+    return parser
+
+
+EXAMPLES = """examples:
+  python experiment.py                                   Pong, with settings that learn it
+  python experiment.py --level_name=CartPole-v1 --total_environment_frames=1000000
+  python experiment.py --mode=test --video=pong.gif      play with what was trained, record it
+  python experiment.py --level_name=BreakoutNoFrameskip-v4 --logdir=logs/breakout
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise UserError(f"{message}. --help lists all flags.")
+
+
+def _add_flag(group: Any, field: dataclasses.Field) -> None:
+    kind = _kind(field)
+    shown = "" if field.default in (None, "") else f" (default: {_flag_text(field.default)})"
+    text = (field.metadata["help"] + shown).replace("%", "%%")
+    flag = f"--{field.name}"
+    if kind is bool:
+        group.add_argument(
+            flag,
+            type=_boolean,
+            nargs="?",
+            const=True,
+            default=field.default,
+            metavar="true|false",
+            help=text,
+        )
+        group.add_argument(
+            f"--no{field.name}", dest=field.name, action="store_false", help=argparse.SUPPRESS
+        )
+        return
+    choices = field.metadata["choices"]
+    metavar = "|".join(choices) if choices else {int: "N", float: "X", str: "NAME"}[kind]
+    group.add_argument(
+        flag,
+        type=_number if kind is int else kind,
+        choices=choices,
+        default=field.default,
+        metavar=metavar,
+        help=text,
+    )
+
+
+def _kind(field: dataclasses.Field) -> type:
+    """The type of one value; ``float | None`` is a float that need not be given."""
+    return float if field.type == (float | None) else field.type  # type: ignore[return-value]
+
+
+def _number(text: str) -> int:
+    """Whole numbers as people write them: 200000000, 200_000_000, 2e8."""
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+        if not value.is_integer():
+            raise ValueError(text) from None
+        return int(value)
+
+
+_number.__name__ = "whole number"
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "1", "yes"):
+        return True
+    if text.lower() in ("false", "0", "no"):
+        return False
+    raise ValueError(text)
+
+
+_boolean.__name__ = "true or false"
+
+
+def _check_range(field: dataclasses.Field, value: Any) -> None:
+    if value is None or isinstance(value, (str, bool)):
+        return
+    limits = field.metadata
+    if not math.isfinite(value):
+        raise UserError(f"--{field.name}={value}: a finite number is wanted.")
+    if limits["least"] is not None and value < limits["least"]:
+        raise UserError(f"--{field.name}={value}: must be {_flag_text(limits['least'])} or more.")
+    if limits["most"] is not None and value > limits["most"]:
+        raise UserError(f"--{field.name}={value}: must be {_flag_text(limits['most'])} or less.")
+    if limits["above"] is not None and value <= limits["above"]:
+        raise UserError(f"--{field.name}={value}: must be above {_flag_text(limits['above'])}.")
+
+
+def _unknown_flag(given: str) -> str:
+    name = given.split("=")[0]
+    if not name.startswith("-"):
+        return f"{given!r} is not a flag: write --NAME=VALUE. --help lists all flags."
+    known = [f"--{field.name}" for field in fields()]
+    near = difflib.get_close_matches(name, known, n=2)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"there is no flag {name}.{hint} --help lists all flags."
+
+
+def _flag_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,26 @@
+"""Importing TensorFlow without the lines that its libraries print about themselves."""
+
+import os
+import sys
+import tempfile
+
+
+def import_tensorflow() -> None:
+    """Imports it; what was printed meanwhile is shown only if the import fails.
+
+    The lines come from C++ before any logging can be set up, so the descriptor is redirected.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401
+        except BaseException:
+            held.seek(0)
+            os.write(kept, held.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

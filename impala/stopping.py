@@ -1,0 +1,37 @@
+"""Ctrl-C and SIGTERM as a wish to stop, which the learner grants between two updates."""
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+
+class StopAsked(Exception):
+    """A signal came while something was waited for."""
+
+
+class StopSignal:
+    """Remembers the first signal; a second one ends the process at once, as it would anywhere."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopSignal":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def is_set(self) -> bool:
+        """Whether a stop was asked for."""
+        return bool(self.name)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.name = signal.Signals(number).name
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, signal.SIG_DFL)

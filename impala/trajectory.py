@@ -1,0 +1,32 @@
+"""What flows from the environments to the learner, defined once.
+
+Shapes are ``[T + 1, B, ...]`` with time first; docs/architecture.md says what row 0 is.
+The fields hold NumPy arrays on the actor's side and tensors on the learner's.
+"""
+
+from typing import Any, NamedTuple
+
+from agents import AgentOutput
+from environments import EnvironmentStep
+
+__all__ = ["AgentOutput", "EnvironmentStep", "Episodes", "Unroll"]
+
+
+class Episodes(NamedTuple):
+    """Episodes that ended at a row, ``[T + 1, B]``; a length of 0 means that none did."""
+
+    raw_return: Any  # float32: undiscounted, unclipped, all lives
+    length: Any  # int32: agent steps
+    frames: Any  # int32: frames of the emulator or simulator
+
+
+class Unroll(NamedTuple):
+    """``B`` unrolls side by side."""
+
+    environment: EnvironmentStep  # [T + 1, B, ...]
+    action: Any  # [T + 1, B, ...]: the action that led to each row
+    action_log_prob: Any  # float32 [T + 1, B]: under the policy that chose it
+    initial_state: Any  # nest of [B, ...]: the agent's state before row 0
+    episodes: Episodes  # [T + 1, B]; row 0 was reported with the unroll before
+    level: Any  # int32 [B]: index into --level_name
+    weights_version: Any  # float32 [B]: mean update count of the weights that chose the actions

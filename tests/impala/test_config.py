@@ -1,0 +1,114 @@
+"""Settings come from flags; what is wrong with a flag is told in one line."""
+
+import dataclasses
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from impala import config
+from impala.config import Settings
+from user_error import UserError
+
+
+def refusal(*flags: str) -> str:
+    with pytest.raises(UserError) as error:
+        config.parse(flags)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_no_flags_give_the_defaults():
+    assert config.parse([]) == Settings()
+
+
+def test_every_setting_is_a_flag_and_survives_the_way_to_flags_and_back():
+    changed = config.parse(
+        [
+            "--mode=test", "--seed=7", "--level_name=A-v0,B-v0", "--sticky_actions=0.25",
+            "--episodic_life", "--batch_size=16", "--learning_rate=1e-3", "--popart=false",
+            "--reward_clipping=none", "--gradients_clipping=-1", "--video=a b.gif",
+        ]
+    )  # fmt: skip
+    assert config.parse(config.to_flags(changed)) == changed
+    assert config.parse(shlex.split(config.to_command(changed))) == changed
+
+
+def test_the_flags_of_the_typical_launch_are_known():
+    settings = config.parse(
+        [
+            "--level_name=BreakoutNoFrameskip-v4",
+            "--agent_name=SimpleConvNetAgent",
+            "--num_action_repeats=1",
+            "--batch_size=32",
+            "--unroll_length=20",
+            "--entropy_cost=0.01",
+            "--learning_rate=0.0006",
+            "--total_environment_frames=200000000",
+            "--reward_clipping=abs_one",
+            "--gradients_clipping=40.0",
+        ]
+    )
+    assert settings.total_environment_frames == 200_000_000
+    assert settings.gradients_clipping == 40.0
+
+
+def test_whole_numbers_may_be_written_as_people_write_them():
+    assert config.parse(["--total_environment_frames=2e8"]).total_environment_frames == 200_000_000
+    assert config.parse(["--total_environment_frames=1_000"]).total_environment_frames == 1000
+
+
+def test_switches_can_be_turned_on_and_off():
+    assert config.parse(["--episodic_life"]).episodic_life
+    assert not config.parse(["--nopopart"]).popart
+    assert not config.parse(["--popart=false"]).popart
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--lerning_rate=1"], ["--lerning_rate", "--learning_rate"]),
+        (["--foo"], ["--foo", "--help"]),
+        (["pong"], ["'pong'", "--NAME=VALUE"]),
+        (["--batch_size=0"], ["--batch_size=0", "1 or more"]),
+        (["--batch_size=2.5"], ["--batch_size", "2.5"]),
+        (["--seed=-1"], ["--seed=-1", "0 or more"]),
+        (["--learning_rate=nan"], ["--learning_rate=nan", "finite"]),
+        (["--learning_rate=0"], ["--learning_rate", "above 0"]),
+        (["--discounting=1.1"], ["--discounting=1.1", "1 or less"]),
+        (["--precision=float16"], ["--precision", "float16", "bfloat16"]),
+        (["--mode=tset"], ["--mode", "tset", "train"]),
+        (["--episodic_life=maybe"], ["--episodic_life", "maybe"]),
+        (["--batch_size"], ["--batch_size", "argument"]),
+        (["--level_name=A,,B"], ["--level_name=A,,B", "empty"]),
+        (["--level_name=A,B,C", "--num_actors=2"], ["3 levels", "--num_actors=3"]),
+        (["--video=film.avi"], ["--video=film.avi", ".mp4", ".gif"]),
+    ],
+)
+def test_a_wrong_flag_is_refused_by_name(flags, words):
+    told = refusal(*flags)
+    for word in words:
+        assert word in told, told
+
+
+def test_a_batch_that_the_environments_cannot_fill_is_refused():
+    told = refusal("--num_actors=1", "--envs_per_actor=4", "--batch_size=64", "--queue_capacity=8")
+    assert "--batch_size=64" in told and "4 unrolls" in told
+
+
+def test_every_setting_says_what_it_is():
+    for field in dataclasses.fields(Settings):
+        assert len(field.metadata["help"]) > 10, field.name
+
+
+def test_help_lists_every_flag_without_loading_tensorflow():
+    started = subprocess.run(
+        [sys.executable, "-X", "importtime", "experiment.py", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for field in dataclasses.fields(Settings):
+        assert f"--{field.name}" in started.stdout
+    assert "tensorflow" not in started.stderr

@@ -1,0 +1,81 @@
+"""The queue between actors' threads and the learner."""
+
+import threading
+import time
+
+import pytest
+
+from transport import Closed, UnrollQueue
+
+
+def test_blocks_come_out_in_the_order_in_which_they_went_in():
+    queue = UnrollQueue(capacity=10)
+    for block in "abc":
+        queue.put(block, 2)
+    assert [queue.take(), queue.take(), queue.take()] == ["a", "b", "c"]
+
+
+def test_a_full_queue_holds_back_whoever_puts_until_there_is_room():
+    queue = UnrollQueue(capacity=4)
+    queue.put("a", 4)
+    late = threading.Thread(target=queue.put, args=("b", 4))
+    late.start()
+    time.sleep(0.1)
+    assert late.is_alive()
+    assert queue.take() == "a"
+    late.join(5)
+    assert queue.take() == "b"
+    assert queue.put_wait_s >= 0.1
+
+
+def test_a_block_larger_than_the_queue_passes():
+    queue = UnrollQueue(capacity=1)
+    queue.put("large", 16)
+    assert queue.take() == "large"
+
+
+def test_taking_from_an_empty_queue_ends_with_its_time():
+    queue = UnrollQueue(capacity=1)
+    assert queue.take(timeout_s=0.05) is None
+    assert queue.take_wait_s >= 0.05
+
+
+def test_nothing_is_lost_or_doubled_between_many_threads():
+    queue = UnrollQueue(capacity=8)
+
+    def put_fifty(who: int) -> None:
+        for i in range(50):
+            queue.put((who, i), 3)
+
+    threads = [threading.Thread(target=put_fifty, args=(who,)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    taken = [queue.take(timeout_s=10) or (-1, -1) for _ in range(200)]
+    for thread in threads:
+        thread.join(5)
+    assert len(set(taken)) == 200
+    for who in range(4):
+        assert [i for one, i in taken if one == who] == list(range(50))
+
+
+def test_a_closed_queue_says_so_to_those_who_wait_and_those_who_come():
+    queue = UnrollQueue(capacity=1)
+    queue.put("a", 1)
+    told = []
+
+    def wait_for_room():
+        try:
+            queue.put("b", 1)
+        except Closed:
+            told.append("closed")
+
+    waiting = threading.Thread(target=wait_for_room)
+    waiting.start()
+    time.sleep(0.05)
+    queue.close()
+    waiting.join(5)
+    assert told == ["closed"]
+    with pytest.raises(Closed):
+        queue.take()
+    with pytest.raises(Closed):
+        queue.put("c", 1)
