@@ -99,12 +99,16 @@ def export(settings: Settings) -> None:
         made = Path(temporary) / "new"
         tf.saved_model.save(exported, str(made), signatures=exported.signatures())
         told = about(found, spec, exported.inputs, exported.state)
-        (made / "about.json").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
-        (made / "README.md").write_text(README)
+        _write(made / "about.json", json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+        _write(made / "README.md", README)
         if folder.exists():
             os.replace(folder, Path(temporary) / "old")
         os.replace(made, folder)
     print(f"Exported {found.path} to {folder}; {folder / 'README.md'} says how to use it.")
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
 
 
 def _named(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
@@ -114,7 +118,7 @@ def _named(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
 def _check_replaceable(folder: Path) -> None:
     """Refuses a place that cannot be written or that holds anything but an older export."""
     try:
-        about = json.loads((folder / "about.json").read_text())
+        about = json.loads((folder / "about.json").read_text("utf-8"))
         if about.get("format") == FORMAT:
             return
     except (OSError, ValueError, AttributeError):

@@ -123,17 +123,25 @@ class Window:
     def __init__(self, pictures_per_second: float):
         import pygame  # only who watches needs it
 
+        # Through OpenGL it may crash: Mesa and TensorFlow each bring an LLVM.
+        os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
         self._pygame = pygame
         self._rate = pictures_per_second
         self._open = True
 
     def __enter__(self) -> "Window":
-        self._pygame.init()
+        try:
+            self._pygame.display.init()
+        except self._pygame.error as error:
+            raise UserError(
+                f"--watch: no window can be opened here ({error}). "
+                "Record the game instead: --video=FILE.mp4."
+            ) from error
         self._clock = self._pygame.time.Clock()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._pygame.quit()
+        self._pygame.display.quit()
 
     def show(self, picture: np.ndarray) -> None:
         """Waits for the picture's time and shows it; nothing once the window was closed."""

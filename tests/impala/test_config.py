@@ -36,20 +36,13 @@ def test_every_setting_is_a_flag_and_survives_the_way_to_flags_and_back():
 
 
 def test_the_flags_of_the_typical_launch_are_known():
-    settings = config.parse(
-        [
-            "--level_name=BreakoutNoFrameskip-v4",
-            "--agent_name=SimpleConvNetAgent",
-            "--num_action_repeats=1",
-            "--batch_size=32",
-            "--unroll_length=20",
-            "--entropy_cost=0.01",
-            "--learning_rate=0.0006",
-            "--total_environment_frames=200000000",
-            "--reward_clipping=abs_one",
-            "--gradients_clipping=40.0",
-        ]
+    launch = (
+        "--level_name=BreakoutNoFrameskip-v4 --agent_name=SimpleConvNetAgent "
+        "--num_action_repeats=1 --batch_size=32 --unroll_length=20 --entropy_cost=0.01 "
+        "--learning_rate=0.0006 --total_environment_frames=200000000 --reward_clipping=abs_one "
+        "--gradients_clipping=40.0"
     )
+    settings = config.parse(shlex.split(launch))
     assert settings.total_environment_frames == 200_000_000
     assert settings.gradients_clipping == 40.0
 
