@@ -16,6 +16,8 @@ def main(arguments: list[str]) -> int:
     except UserError as error:
         print(f"experiment.py: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # before there was anything to save, or while playing
+        return 130
     return 0
 
 

@@ -1,5 +1,6 @@
 """An actor: plays a batch of environments with the newest weights, a block of unrolls at a time."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,12 +35,15 @@ class Actor:
         *,
         level: int,
         seed: int,
+        check: Callable[[], None] = lambda: None,
     ):
+        """``check`` is called before every step, and ends the unroll by what it raises."""
         self._environment = environment
         self._policy = policy
         self._length = unroll_length
         self._level = np.full([environment.num_envs], level, np.int32)
-        self._seed = np.array([seed, 0], np.int32)
+        self._check = check
+        self._seed = np.array([seed % 2**31, 0], np.int32)
         self._rows = _Rows(environment, unroll_length)
         self._state = policy.initial_state(environment.num_envs)
         self._rows.start(environment.reset())
@@ -50,6 +54,7 @@ class Actor:
         initial_state = tf.nest.map_structure(np.asarray, self._state)
         versions = 0
         for t in range(self._length):
+            self._check()
             step, last_action = rows.row(t)
             self._seed[1] += 1
             versions += self._policy.version

@@ -4,6 +4,7 @@ TensorFlow and the emulators release the interpreter's lock, so that emulation, 
 learning run side by side. The learner has the main thread; each actor has one of its own.
 """
 
+import dataclasses
 import os
 import threading
 
@@ -31,25 +32,24 @@ def train(settings: Settings) -> None:
     """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
     _share_cores()
     spec = build.level_spec(settings)
-    run = Run(settings, build.agent_name(settings, spec), spec)
+    settings = dataclasses.replace(settings, agent_name=build.agent_name(settings, spec))
     learner = Learner(build.learning_agent(settings, spec), settings)
-    meter = run.resume(learner)
-    acting = ActingAgent(build.acting_agent(settings, spec))
-    acting.load(learner.weights, learner.updates)
-    if meter.environment_frames >= settings.total_environment_frames:
-        run.say_trained(meter)
-        return
-    with StopSignal() as stop, ActorThreads(settings, acting) as actors:
-        try:
-            _learn(settings, run, learner, acting, actors, meter, stop)
-        except UserError:
-            run.reporter.close()
-            raise
-        except Exception:
-            run.reporter.close()
-            run.save(learner, meter)
-            raise
-        run.finish(learner, meter, actors.waits(), stop.name or "all frames are played")
+    with Run(settings, spec, learner) as run:
+        meter = run.resume(learner)
+        if meter.environment_frames >= settings.total_environment_frames:
+            run.say_trained(meter)
+            return
+        acting = ActingAgent(build.acting_agent(settings, spec))
+        acting.load(learner.weights, learner.updates)
+        with StopSignal() as stop, ActorThreads(settings, acting) as actors:
+            try:
+                _learn(settings, run, learner, acting, actors, meter, stop)
+            except UserError:
+                raise
+            except Exception as error:
+                run.fail(learner, meter, error)
+                raise
+            run.finish(learner, meter, actors.waits(), stop.name or "all frames are played")
 
 
 def _learn(
@@ -66,7 +66,7 @@ def _learn(
     replay = Replay(settings.replay_capacity, settings.seed) if settings.replay_share else None
     batches = Batches(fresh, settings.batch_size - fresh, replay)
     total = settings.total_environment_frames
-    while meter.environment_frames < total:
+    while meter.environment_frames < total and not stop.is_set():
         try:
             batch = batches.next(lambda: actors.take(meter, stop))
         except StopAsked:
@@ -78,13 +78,17 @@ def _learn(
         run.after_update(learner, meter, statistics, actors.waits())
 
 
+class ActorFailed(Exception):
+    """An environment or the agent raised something in an actor's thread; the cause says what."""
+
+
 class ActorThreads:
     """The actors of this process and the queue that they fill."""
 
     def __init__(self, settings: Settings, acting: ActingAgent):
         self._settings = settings
         self._queue = UnrollQueue(config.capacity(settings))
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         environments = [build.actor_environment(settings, i) for i in range(settings.num_actors)]
         self._threads = [
             threading.Thread(
@@ -94,14 +98,21 @@ class ActorThreads:
         ]
 
     def __enter__(self) -> "ActorThreads":
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError as error:
+            self.__exit__()
+            raise UserError(
+                f"--num_actors={len(self._threads)}: so many threads cannot be started ({error})."
+            ) from None
         return self
 
     def __exit__(self, *_: object) -> None:
         self._queue.close()
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
     def take(self, meter: Meter, stop: StopSignal) -> Unroll:
         """The next block of unrolls; ``StopAsked`` once a signal came."""
@@ -131,16 +142,28 @@ class ActorThreads:
                 settings.unroll_length,
                 level=index % len(settings.levels),
                 seed=settings.seed * 100_003 + index,
+                check=self._queue.check_open,
             )
             while True:
                 self._queue.put(actor.unroll(), settings.envs_per_actor)
         except Closed:
             pass
-        except BaseException as error:  # told by the learner's thread, which can end the run
-            self._error = error
-            self._queue.close()
+        except UserError as error:
+            self._fail(error)
+        except BaseException as error:
+            level = settings.levels[index % len(settings.levels)]
+            failed = ActorFailed(
+                f"actor {index}, which plays {level}, ended with {type(error).__name__}: {error}"
+            )
+            failed.__cause__ = error
+            self._fail(failed)
         finally:
             environment.close()
+
+    def _fail(self, error: Exception) -> None:
+        """Leaves it to the learner's thread to tell the first error and to end the run."""
+        self._error = self._error or error
+        self._queue.close()
 
 
 def _share_cores() -> None:

@@ -53,6 +53,11 @@ class UnrollQueue:
             self._changed.notify_all()
             return block
 
+    def check_open(self) -> None:
+        """Raises ``Closed`` where ``put`` and ``take`` would."""
+        if self._closed:
+            raise Closed
+
     def close(self) -> None:
         """Wakes everyone who waits; ``put`` and ``take`` raise ``Closed`` from now on."""
         with self._changed:
