@@ -132,7 +132,8 @@ class Settings:
     queue_capacity: int = setting(
         0,
         "Learning",
-        "unrolls that may wait for the learner; more would only be older. 0: one batch",
+        "unrolls that actors may be ahead of the learner, those in play included; more would "
+        "only be older. 0: one from each environment",
         least=0,
         most=10**6,
     )
@@ -263,20 +264,21 @@ def check(settings: Settings) -> None:
             f"{settings.num_actors}: each level needs an actor of its own. "
             f"Give --num_actors={len(settings.levels)} or more."
         )
-    if settings.mode == "train" and fresh_unrolls(settings) > playing + capacity(settings):
+    ahead = max(playing, settings.queue_capacity)
+    if settings.mode == "train" and fresh_unrolls(settings) > ahead:
         raise UserError(
             f"--batch_size={settings.batch_size} cannot be filled: {settings.num_actors} actors "
-            f"× {settings.envs_per_actor} environments give {playing} unrolls at a time and the "
-            f"queue holds {capacity(settings)}. Lower --batch_size, or raise --num_actors, "
-            "--envs_per_actor or --queue_capacity."
+            f"× {settings.envs_per_actor} environments with --queue_capacity="
+            f"{settings.queue_capacity} give {ahead} unrolls at a time. Lower --batch_size, or "
+            "raise --num_actors, --envs_per_actor or --queue_capacity."
         )
     if settings.video and not settings.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.video}: the name must end in .mp4 or .gif.")
 
 
 def capacity(settings: Settings) -> int:
-    """Unrolls that may wait for the learner."""
-    return settings.queue_capacity or fresh_unrolls(settings)
+    """Unrolls that actors may be ahead of the learner."""
+    return settings.queue_capacity or settings.num_actors * settings.envs_per_actor
 
 
 def fresh_unrolls(settings: Settings) -> int:

@@ -145,6 +145,7 @@ class ActorThreads:
                 check=self._queue.check_open,
             )
             while True:
+                self._queue.announce(settings.envs_per_actor)
                 self._queue.put(actor.unroll(), settings.envs_per_actor)
         except Closed:
             pass
