@@ -6,6 +6,7 @@ move, the head's weights are moved against them, so that no value changes by it.
 measured in units of their own size, so that the entropy's cost means the same in every game.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from agents.layers import Linear
@@ -26,6 +27,12 @@ class PopArt:
         self._advantage_square = tf.Variable(tf.ones([levels]), trainable=False)
         self._seen = tf.Variable(tf.zeros([levels]), trainable=False)
         self.slots = [self._mean, self._mean_square, self._advantage_square, self._seen]
+
+    @staticmethod
+    def scale(slots: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Spread and mean [L] from a checkpoint whose last slots are those of a PopArt."""
+        mean, mean_square, _, _ = slots[-4:]
+        return np.sqrt(np.maximum(mean_square - mean**2, SMALLEST_SPREAD**2)), mean
 
     def values(self, normalised: tf.Tensor, level: tf.Tensor) -> tf.Tensor:
         """[T, B] of the head's outputs → [T, B] values; level [B]."""
