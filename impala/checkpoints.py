@@ -151,6 +151,8 @@ def read(path: Path) -> Checkpoint:
                 name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
                 for name in sorted(file.namelist())
             }
+        if len(arrays) != _entries(path):
+            raise ValueError("arrays are missing")
         about = json.loads(arrays.pop("about").tobytes())
         return Checkpoint(
             weights=[a for name, a in arrays.items() if name.startswith("weights_")],
@@ -160,6 +162,13 @@ def read(path: Path) -> Checkpoint:
         )
     except Exception as error:  # what a parser says of bytes that mean nothing is beyond a list
         raise Damaged(f"{path} is damaged ({error})") from error
+
+
+def _entries(path: Path) -> int:
+    """How many entries a zip says it has; ``zipfile`` does not miss one that it cannot see."""
+    with open(path, "rb") as file:
+        file.seek(-12, os.SEEK_END)
+        return int.from_bytes(file.read(2), "little")
 
 
 def _frames_in_name(path: Path) -> int:
