@@ -125,7 +125,7 @@ class Settings:
     )
 
     total_environment_frames: int = setting(
-        20_000_000, "Learning", "frames to train for, over all resumes", least=1, most=10**15
+        16_000_000, "Learning", "frames to train for, over all resumes", least=1, most=10**15
     )
     batch_size: int = setting(8, "Learning", "unrolls in an update", least=1, most=65536)
     unroll_length: int = setting(20, "Learning", "agent steps in an unroll", least=1, most=10_000)
@@ -147,7 +147,7 @@ class Settings:
     entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
     baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)
     vtrace_lambda: float = setting(
-        1.0, "Learning", "V-trace's lambda: below 1, less of the far future", least=0, most=1
+        0.95, "Learning", "V-trace's lambda: below 1, less of the far future", least=0, most=1
     )
     gradients_clipping: float = setting(
         0.5, "Learning", "largest global norm of the gradients; not positive: off"

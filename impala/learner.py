@@ -73,7 +73,7 @@ class Learner:
 
     def _update(self, batch: Unroll, learning_rate: tf.Tensor) -> Statistics:
         with tf.GradientTape() as tape:
-            loss, returns, weights, statistics = self._loss(batch)
+            loss, targets, weights, statistics = self._loss(batch)
         gradients = tape.gradient(loss, self.weights)
         norm = tf.linalg.global_norm(gradients)
         if self._settings.gradients_clipping > 0:
@@ -85,7 +85,7 @@ class Learner:
         def apply() -> tf.Tensor:
             self.optimizer.apply(gradients, learning_rate)
             if self._popart:
-                self._popart.update(*returns, batch.level, weights)
+                self._popart.update(targets, batch.level, weights)
             return tf.constant(True)
 
         tf.cond(good, apply, lambda: tf.constant(False))
@@ -101,7 +101,7 @@ class Learner:
     def _loss(self, batch: Unroll) -> tuple[tf.Tensor, vtrace.VTraceReturns, tf.Tensor, Statistics]:
         """The weighted sum of the three losses, each a mean over real transitions.
 
-        Also V-trace's results and the weight of each transition (0 for resets), [T, B].
+        Also the baseline's targets and the weight of each transition (0 for resets), [T, B].
         """
         settings, step, distribution = self._settings, batch.environment, self.agent.distribution
         output, _ = self.agent(
@@ -121,7 +121,7 @@ class Learner:
         targets, advantages = returns
         if self._popart:
             targets = self._popart.normalise(targets, batch.level)
-            advantages /= self._popart.advantage_size(batch.level)
+            advantages /= self._popart.spread(batch.level)
         weights = 1.0 - tf.cast(is_reset, tf.float32)
         policy_loss = vtrace.policy_gradient_loss(log_prob, advantages, weights)
         baseline_loss = vtrace.baseline_loss(said[:-1], targets, weights)
@@ -142,4 +142,4 @@ class Learner:
             advantage=advantages,
             log_importance_weight=log_rhos,
         )
-        return total, returns, weights, statistics
+        return total, returns.vs, weights, statistics

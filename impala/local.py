@@ -120,7 +120,7 @@ class ActorThreads:
             try:
                 taken = self._queue.take(LOOK_EVERY_S)
             except Closed:
-                raise self._error or Closed from None
+                raise self._error or Closed  # noqa: B904 (the error has a cause of its own)
             if taken is not None:
                 meter.add_block(taken)
                 return taken

@@ -3,7 +3,7 @@
 Rewards of one game may be a thousand times those of another. The agent's baseline head gives
 normalised values n; the value is v = spread · n + mean. When the estimates of mean and spread
 move, the head's weights are moved against them, so that no value changes by it. Advantages are
-measured in units of their own size, so that the entropy's cost means the same in every game.
+measured in units of the same spread, so that the entropy's cost means the same in every game.
 """
 
 import numpy as np
@@ -14,7 +14,6 @@ from agents.layers import Linear
 # Each update moves the estimates by at least this share of the way to the batch's own figures.
 STEP = 3e-3
 SMALLEST_SPREAD = 1e-2
-SMALLEST_ADVANTAGE = 1e-3
 
 
 class PopArt:
@@ -24,14 +23,13 @@ class PopArt:
         self._head = head
         self._mean = tf.Variable(tf.zeros([levels]), trainable=False)
         self._mean_square = tf.Variable(tf.ones([levels]), trainable=False)
-        self._advantage_square = tf.Variable(tf.ones([levels]), trainable=False)
         self._seen = tf.Variable(tf.zeros([levels]), trainable=False)
-        self.slots = [self._mean, self._mean_square, self._advantage_square, self._seen]
+        self.slots = [self._mean, self._mean_square, self._seen]
 
     @staticmethod
     def scale(slots: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Spread and mean [L] from a checkpoint whose last slots are those of a PopArt."""
-        mean, mean_square, _, _ = slots[-4:]
+        mean, mean_square, _ = slots[-3:]
         return np.sqrt(np.maximum(mean_square - mean**2, SMALLEST_SPREAD**2)), mean
 
     def values(self, normalised: tf.Tensor, level: tf.Tensor) -> tf.Tensor:
@@ -46,15 +44,8 @@ class PopArt:
         """[B]: the standard deviation of each unroll's level's targets."""
         return tf.gather(self._spreads(), level)
 
-    def advantage_size(self, level: tf.Tensor) -> tf.Tensor:
-        """[B]: the root mean square of each unroll's level's advantages."""
-        size = tf.sqrt(tf.maximum(self._advantage_square, SMALLEST_ADVANTAGE**2))
-        return tf.gather(size, level)
-
-    def update(
-        self, targets: tf.Tensor, advantages: tf.Tensor, level: tf.Tensor, weights: tf.Tensor
-    ) -> None:
-        """Moves the estimates towards a batch's figures [T, B], and the head against them."""
+    def update(self, targets: tf.Tensor, level: tf.Tensor, weights: tf.Tensor) -> None:
+        """Moves the estimates towards a batch's targets [T, B], and the head against them."""
         mean, spread = self._mean.read_value(), self._spreads()
         of_level = tf.one_hot(level, self._mean.shape[0])  # [B, L]
         count = tf.einsum("tb,bl->l", weights, of_level)
@@ -69,7 +60,6 @@ class PopArt:
         for estimate, figure in (
             (self._mean, targets),
             (self._mean_square, tf.square(targets)),
-            (self._advantage_square, tf.square(advantages)),
         ):
             estimate.assign_add(step * (level_means(figure) - estimate))
         new_spread = self._spreads()

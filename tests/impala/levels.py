@@ -68,18 +68,25 @@ class Breaks(Steps):
     def step(self, action: Any) -> Any:
         self.left -= 1
         if self.left < 0:
-            raise ZeroDivisionError("the simulator fell over")
+            self.fail()
         return super().step(action)
+
+    def fail(self) -> None:
+        raise ZeroDivisionError("the simulator fell over")
 
 
 class Leaves(Breaks):
     """Alike, but takes the whole process for its own."""
 
-    def step(self, action: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise SystemExit(0)
-        return super().step(action)
+    def fail(self) -> None:
+        raise SystemExit(0)
+
+
+class Hangs(Breaks):
+    """Alike, but does not come back."""
+
+    def fail(self) -> None:
+        time.sleep(1000)
 
 
 class NoNumbers(Steps):
@@ -104,14 +111,6 @@ class Hiccup(Continuous):
         self.steps += 1
         observation, reward, *rest = super().step(action)
         return observation, float("nan") if self.steps == 10 else reward, *rest
-
-
-class Slow(Steps):
-    """Alike, but a step takes a while."""
-
-    def step(self, action: Any) -> Any:
-        time.sleep(0.05)
-        return super().step(action)
 
 
 def level(environment: type[gymnasium.Env]) -> str:

@@ -24,8 +24,8 @@ def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: An
         for variable in build.learning_agent(settings, spec).trainable_variables
     ]
     levels = len(settings.levels)
-    # PopArt's mean, mean square, advantages' mean square and count.
-    slots = [np.full([levels], value, np.float32) for value in (2.0, 13.0, 1.0, 5.0)]
+    # PopArt's mean, mean square and count.
+    slots = [np.full([levels], value, np.float32) for value in (2.0, 13.0, 5.0)]
     counters = {"environment_frames": frames}
     checkpoint = Checkpoint(weights, slots, counters, dataclasses.asdict(settings))
     Store(folder / "checkpoints", 3).save(checkpoint)
