@@ -195,7 +195,7 @@ def test_a_level_without_numbers_does_not_stop_an_actor():
 
 def test_what_ends_an_unroll_reaches_who_asked_for_it():
     made = parts(small(level(Steps)))
-    steps = []
+    steps: list[None] = []
 
     def stop_at_the_fourth_step():
         steps.append(None)

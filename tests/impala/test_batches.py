@@ -68,7 +68,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_the_sizes(sizes, fresh
 
 
 def test_no_block_is_taken_before_it_is_needed():
-    taken = []
+    taken: list[None] = []
 
     def take():
         taken.append(None)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ from user_error import UserError
 def checkpoint(frames: int) -> Checkpoint:
     random = np.random.default_rng(frames)
     return Checkpoint(
-        weights=[np.float32(random.normal(size=shape)) for shape in ((64, 3), (), (5,))],
-        optimizer=[np.float32(random.normal(size=[64, 3])), np.float32(frames)],
+        weights=[random.normal(size=shape).astype(np.float32) for shape in ((64, 3), (1,), (5,))],
+        optimizer=[random.normal(size=[64, 3]).astype(np.float32), np.array(frames, np.float32)],
         counters={"environment_frames": frames, "updates": frames // 10, "best_return": None},
         settings={"agent_name": "VectorAgent", "popart": True},
     )
@@ -35,6 +36,13 @@ def assert_same(one: Checkpoint, other: Checkpoint) -> None:
 
 def never(told: str) -> None:
     raise AssertionError(told)
+
+
+def found_in(store: Store, warn: Callable[[str], None]) -> tuple[Path, Checkpoint]:
+    """The newest checkpoint where there is one."""
+    found = store.newest(warn)
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -53,7 +61,7 @@ def test_a_checkpoint_comes_back_as_it_was(store):
 
 def test_more_than_ten_arrays_keep_their_order(store):
     many = checkpoint(1)
-    many.weights = [np.float32([i]) for i in range(1200)]
+    many.weights = [np.array([i]) for i in range(1200)]
     assert_same(checkpoints.read(store.save(many)), many)
 
 
@@ -103,7 +111,7 @@ def falls_back(store: Store, content: bytes) -> bool:
     """Whether the newest file with this content is passed over for the one before it."""
     spoil(store.numbered()[0], content)
     told: list[str] = []
-    path, found = store.newest(told.append)
+    _, found = found_in(store, told.append)
     frames = found.counters["environment_frames"]
     assert_same(found, checkpoint(frames))  # nothing damaged is ever given back
     assert (frames == 2000) == (not told)

@@ -13,7 +13,7 @@ STEPS = 5
 
 def draws(seed: int) -> list[np.ndarray]:
     random = np.random.default_rng(seed)
-    return [np.float32(random.normal(size=shape)) for shape in SHAPES]
+    return [np.asarray(random.normal(size=shape), np.float32) for shape in SHAPES]
 
 
 def rates() -> list[np.float32]:
