@@ -4,6 +4,7 @@ import sys
 
 from impala import config
 from impala.quiet import import_tensorflow
+from impala.stopping import ended_by_interrupts
 from user_error import UserError
 
 
@@ -11,12 +12,13 @@ def main(arguments: list[str]) -> int:
     """Does what the flags ask for; returns the exit code."""
     try:
         settings = config.parse(arguments)
-        import_tensorflow()
+        with ended_by_interrupts():
+            import_tensorflow()
         _run(settings)
     except UserError as error:
         print(f"experiment.py: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:  # before there was anything to save, or while playing
+    except KeyboardInterrupt:  # while it plays or exports
         return 130
     return 0
 
@@ -32,9 +34,10 @@ def _run(settings: config.Settings) -> None:
 
         export(settings)
     else:
-        from impala.local import train
+        with ended_by_interrupts():
+            from impala.local import train
 
-        train(settings)
+            train(settings)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ crash nor a full disk touches the checkpoints before it. It is a zip of arrays (
 with checksums, so that a damaged file is noticed and the one before it used.
 """
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -72,7 +73,8 @@ class Store:
     def remove_leftovers(self) -> None:
         """Removes files that a process was killed over; only a folder's one writer may."""
         for temporary in self.folder.glob(".*.npz.*.tmp"):
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # another user's
+                temporary.unlink()
 
     def newest(self, warn: Callable[[str], None]) -> tuple[Path, Checkpoint] | None:
         """The newest whole checkpoint; damaged ones are passed over with a warning."""

@@ -19,9 +19,7 @@ def make_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(
-            f"--logdir={folder} cannot be written ({error.strerror}). Name another folder."
-        ) from None
+        raise _unwritable(folder, error) from None
 
 
 class FolderLock:
@@ -31,7 +29,10 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path):
-        self._file = open(folder / LOCK, "a+b", buffering=0)  # noqa: SIM115 (held until released)
+        try:
+            self._file = open(folder / LOCK, "a+b", buffering=0)  # noqa: SIM115 (held until released)
+        except OSError as error:
+            raise _unwritable(folder, error) from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -50,3 +51,7 @@ class FolderLock:
     def release(self) -> None:
         """Lets others write to the folder."""
         self._file.close()
+
+
+def _unwritable(path: Path, error: OSError) -> UserError:
+    return UserError(f"--logdir={path} cannot be written ({error.strerror}). Name another folder.")

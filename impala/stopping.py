@@ -1,9 +1,28 @@
 """Ctrl-C and SIGTERM as a wish to stop, which the learner grants between two updates."""
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
+
+
+@contextlib.contextmanager
+def ended_by_interrupts() -> Iterator[None]:
+    """Meanwhile Ctrl-C ends the process at once, as there is nothing to save yet.
+
+    Python would raise KeyboardInterrupt, which libraries swallow while they are imported.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class StopAsked(Exception):

@@ -58,3 +58,9 @@ def test_where_nothing_can_be_written_the_folder_is_named(tmp_path, where):
 def test_a_folder_is_made_with_those_above_it(tmp_path):
     make_writable(tmp_path / "a" / "b")
     assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_lock_that_cannot_be_written_is_told_like_the_folder(tmp_path):
+    (tmp_path / LOCK).mkdir()
+    with pytest.raises(UserError, match=f"--logdir={tmp_path} cannot be written"):
+        FolderLock(tmp_path)

@@ -125,6 +125,16 @@ def test_asked_to_stop_it_saves_and_says_how_far_it_came(tmp_path, asked):
     assert (tmp_path / "learning_curve.png").exists()
 
 
+def test_interrupted_before_it_has_begun_it_ends_at_once_and_says_nothing(tmp_path):
+    process = start(f"--logdir={tmp_path / 'run'}")
+    maps = Path(f"/proc/{process.pid}/maps")
+    wait_for(lambda: "tensorflow" in maps.read_text(), process)
+    process.send_signal(signal.SIGINT)
+    stopped = ended(process)
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (-signal.SIGINT, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_asked_twice_it_ends_at_once(tmp_path):
     flags = [f"--logdir={tmp_path}", for_frames(10**9), "--num_actors=1"]
     process = start(*flags, level=level(Hangs))
