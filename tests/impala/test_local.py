@@ -1,5 +1,6 @@
 """Trainings within this process: every way to train, mistakes in flags, sizes at their edges."""
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 import experiment
 from impala import local
-from impala.config import Settings
+from impala.config import Settings, fresh_unrolls
 from impala.local import ActorFailed, train
 from impala.records import read_metrics
 from tests.impala.launching import contents, newest
@@ -77,9 +78,11 @@ def settings(folder: Path, **changes: Any) -> Settings:
 def test_it_trains(tmp_path, changes):
     chosen = settings(tmp_path, **changes)
     train(chosen)
-    total = chosen.total_environment_frames
     counters = newest(tmp_path).counters
-    assert counters["environment_frames"] >= total
+    # Only fresh unrolls count, and none is trained on after the last that is needed.
+    frames = fresh_unrolls(chosen) * chosen.unroll_length * chosen.num_action_repeats
+    updates = math.ceil(chosen.total_environment_frames / frames)
+    assert (counters["environment_frames"], counters["updates"]) == (updates * frames, updates)
     assert counters["skipped_updates"] == 0
     rows = read_metrics(tmp_path)
     assert rows[-1]["environment_frames"] == counters["environment_frames"]
