@@ -1,6 +1,7 @@
 """What may stand in each column of the CSV: a text → a value, or ``BadValue`` saying why not."""
 
 import ipaddress
+import os.path
 import re
 from collections.abc import Callable
 
@@ -70,6 +71,11 @@ def text(given: str) -> str:
     if given.startswith("-") or not given.isprintable():
         raise BadValue(f"{given!r} starts with '-' or has characters that cannot be printed.")
     return given
+
+
+def key(given: str) -> str:
+    """A file of this machine; ~ is the user's home."""
+    return os.path.expanduser(text(given))
 
 
 def password(given: str) -> str:

@@ -53,7 +53,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "ssh_port": columns.port,
     "ssh_username": columns.user,
     "ssh_password": columns.password,
-    "ssh_key": columns.text,
+    "ssh_key": columns.key,
     "remote_dir": columns.text,
     "envs": columns.number(1, 4096),
     "env": columns.environment,
@@ -186,14 +186,20 @@ def _check_row(row: Row) -> Iterator[str]:
 
 
 def _check_together(rows: list[Row], problems: list[tuple[int, str]]) -> None:
-    """Duplicate rows, and ports that two processes of a host would share."""
+    """Duplicate rows, ports that two processes of a host would share, logins that differ."""
     seen: dict[Row, int] = {}
+    logins: dict[tuple[str, int | None, str], Row] = {}
     owners: dict[tuple[str, int], int] = {}
     for row in rows:
         first = seen.setdefault(dataclasses.replace(row, line=0), row.line)
         if first != row.line:
             problems.append((row.line, f"the row is a duplicate of line {first}."))
             continue
+        login = logins.setdefault((row.ip, row.ssh_port, row.ssh_username), row)
+        for column in ("ssh_password", "ssh_key"):
+            if getattr(login, column) != getattr(row, column):
+                what = f"column {column}: differs from line {login.line}, which is the same login."
+                problems.append((row.line, what))
         host = columns.host_of(row.ip)
         for port in row.ports:
             first = owners.setdefault((host, port), row.line)

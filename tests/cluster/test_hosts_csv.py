@@ -41,7 +41,7 @@ def test_every_column_is_read():
     )[1]
     assert row == Row(
         line=3, job="actor", ip="10.0.0.5", tf_port=9001, cuda_visible_devices="0,1",
-        ssh_port=2222, ssh_username="ann", ssh_password="p w", ssh_key="~/.ssh/id",
+        ssh_port=2222, ssh_username="ann", ssh_password="p w", ssh_key=str(Path.home() / ".ssh/id"),
         remote_dir="work/impala", envs=32, env=(("A", "b c"), ("D", "")),
         python="py/bin/python", count=3,
     )  # fmt: skip
@@ -106,6 +106,13 @@ def test_a_malformed_row_is_told_with_line_and_column(line: str, told: str):
 def test_a_malformed_optional_column_is_told(line: str, told: str):
     (problem,) = problems("learner,localhost,8001,,,,,,,,,,", line, header=FULL)
     assert problem.startswith("hosts.csv" + told)
+
+
+def test_one_login_has_one_password():
+    told = problems(LEARNER, "actor,h,9001,,22,ann,one", "actor,h,9002,,22,ann,two")
+    assert told == [
+        "hosts.csv:4: column ssh_password: differs from line 3, which is the same login."
+    ]
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_lines():
@@ -187,7 +194,8 @@ cells = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), m
 def test_what_is_written_is_read_back(actors: list[tuple[int, str]]):
     lines = ["learner,other,1,,,,"]
     for port, secret in actors:
+        user = f"user{port}"
         quoted = '"' + secret.replace('"', '""') + '"'
-        lines.append(f"actor,h,{port},,22,ann,{quoted}")
+        lines.append(f"actor,h,{port},,22,{user},{quoted}")
     read = rows(*lines)[1:]
     assert [(row.tf_port, row.ssh_password) for row in read] == actors

@@ -1,0 +1,85 @@
+"""What a plan is made of: hosts, processes, and who is linked to whom."""
+
+import dataclasses
+from collections.abc import Callable
+
+from cluster.hosts_csv import Row
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """Where processes run and how one logs in there; ``ssh_port`` 0 means this machine."""
+
+    ip: str
+    ssh_port: int = 0
+    username: str = ""
+    key: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody has to log in."""
+        return not self.ssh_port
+
+    def __str__(self) -> str:
+        if self.is_local:
+            return "localhost"
+        user = f"{self.username}@" if self.username else ""
+        return f"{user}{self.ip}" + (f":{self.ssh_port}" if self.ssh_port != 22 else "")
+
+
+LOCAL = Host("localhost")
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """One command on one host. ``parts`` names the learners that a ``mpirun`` starts."""
+
+    name: str
+    job: str
+    host: Host
+    folder: str
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...] = ()
+    ports: tuple[int, ...] = ()
+    parts: tuple[str, ...] = ()
+    restarts: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Here:
+    """What the plan must know of the machine that it is made on."""
+
+    folder: str
+    python: str
+    script: str
+    username: str
+    known_hosts: str
+    is_own_address: Callable[[str], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A learner or an actor: its row, its name, and the learner that it is linked to."""
+
+    name: str
+    host: Host
+    row: Row
+    tf_port: int
+    learner: int
+
+    @property
+    def address(self) -> str:
+        """Where the others find it, as the flags want it."""
+        ip = f"[{self.row.ip}]" if ":" in self.row.ip else self.row.ip
+        return f"{ip}:{self.tf_port}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Everything that a start does. ``files`` are written on the first process's host."""
+
+    learners: tuple[Member, ...]
+    actors: tuple[Member, ...]
+    processes: tuple[Process, ...]
+    files: tuple[tuple[str, str], ...]
+    logdir: str
