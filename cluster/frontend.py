@@ -17,12 +17,23 @@ PROJECT = Path(__file__).resolve().parent.parent
 def run(arguments: Sequence[str]) -> int:
     """Does what the flags ask for; returns the exit code."""
     chosen, settings = options.parse(arguments)
-    rows = hosts_csv.read(Path(chosen.workers_csv_path))
-    plan = make_plan(rows, settings, chosen, here())
-    from cluster.show import show
+    # Imported late, so that --help answers at once.
+    from cluster import record, show, starting, stopping, watching
+    from cluster.hosts import Hosts
 
-    show(plan)
-    return 0
+    if chosen.action == "start":
+        rows = hosts_csv.read(Path(chosen.workers_csv_path))
+        plan = make_plan(rows, settings, chosen, here())
+        if chosen.dry_run:
+            show.show(plan)
+            return 0
+        return starting.start(plan, chosen, Hosts(), PROJECT)
+    run = record.must_read(settings.run_folder)
+    if chosen.action == "status":
+        return watching.status(run, Hosts(), chosen.follow)
+    if chosen.action == "logs":
+        return watching.logs(run, Hosts(), chosen.name, chosen.follow)
+    return stopping.stop(run, chosen, Hosts())
 
 
 def here() -> Here:

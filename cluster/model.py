@@ -32,13 +32,17 @@ LOCAL = Host("localhost")
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """One command on one host. ``parts`` names the learners that a ``mpirun`` starts."""
+    """One command on one host, and the Python that watches over it there.
+
+    ``parts`` names the learners that a ``mpirun`` starts.
+    """
 
     name: str
     job: str
     host: Host
     folder: str
     argv: tuple[str, ...]
+    python: str
     env: tuple[tuple[str, str], ...] = ()
     ports: tuple[int, ...] = ()
     parts: tuple[str, ...] = ()
@@ -63,6 +67,7 @@ class Member:
 
     name: str
     host: Host
+    folder: str
     row: Row
     tf_port: int
     learner: int

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cluster.model import Here, Host
+from cluster.on_host.processes import MARK
 from cluster.options import Options
 from user_error import UserError
 
@@ -31,7 +32,7 @@ def command(
     for index, (host, rank) in enumerate(ranks):
         argv += [":"] if index else []
         argv += ["-H", host] if files else []
-        argv += ["-np", "1", "-bind-to", "none", "-map-by", "slot", *rank]
+        argv += ["-np", "1", "-bind-to", "none", "-map-by", "slot", "-x", MARK, *rank]
     return tuple(argv)
 
 

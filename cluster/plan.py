@@ -42,9 +42,14 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
 def _members(rows: Sequence[Row], job: str, here: Here) -> list[Member]:
     members = [(row, port) for row in rows if row.job == job for port in row.ports]
     return [
-        Member(f"{job}-{index}", _host(row, here), row, port, index)
+        Member(f"{job}-{index}", host, _folder(row, host, here), row, port, index)
         for index, (row, port) in enumerate(members)
+        for host in [_host(row, here)]
     ]
+
+
+def _folder(row: Row, host: Host, here: Here) -> str:
+    return here.folder if host.is_local else row.remote_dir or REMOTE_DIR
 
 
 def _host(row: Row, here: Here) -> Host:
@@ -87,12 +92,13 @@ def _learner_processes(
         name="learners",
         job="learner",
         host=where,
-        folder=here.folder if where.is_local else learners[0].row.remote_dir or REMOTE_DIR,
+        folder=here.folder if where.is_local else learners[0].folder,
         argv=mpi.command(
             [(names[rank.host], _rank_argv(rank, where)) for rank in ranks],
             [path for path, _ in files],
             options,
         ),
+        python=here.python if where.is_local else ranks[0].python,
         env=mpi.ROOT_MAY if root == "root" else (),
         ports=tuple(port for rank in ranks for port in rank.ports if rank.host == where),
         parts=tuple(rank.name for rank in ranks),
@@ -161,7 +167,8 @@ def _process(
         name=member.name,
         job=row.job,
         host=member.host,
-        folder=here.folder if local else row.remote_dir or REMOTE_DIR,
+        folder=member.folder,
+        python=python,
         argv=(python, here.script if local else "experiment.py", *flags),
         env=(*row.env, *env),
         ports=(member.tf_port,),

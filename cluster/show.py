@@ -20,7 +20,7 @@ def show(plan: Plan) -> None:
 
 def console() -> Console:
     """Where tables go: as wide as the terminal, and wide enough for a row a line elsewhere."""
-    return Console() if sys.stdout.isatty() else Console(width=240)
+    return Console() if sys.stdout.isatty() else Console(width=160)
 
 
 def table(plan: Plan) -> Table:

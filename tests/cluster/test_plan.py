@@ -179,7 +179,9 @@ def test_each_actor_is_linked_once_loads_are_even_and_ports_never_clash(
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "run_experiment_mm_raw.py", *flags]
-    return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
 
 
 def test_a_dry_run_of_256_actors_takes_less_than_two_seconds(tmp_path: Path):
