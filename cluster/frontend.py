@@ -5,11 +5,18 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster import hosts_csv, options
 from cluster.columns import host_of
+from cluster.hosts_csv import Row
 from cluster.model import Here
-from cluster.plan import make_plan
+from cluster.options import Options
+from cluster.plan import host_of_row, make_plan
+from impala.config import Settings
+
+if TYPE_CHECKING:
+    from cluster.hosts import Hosts
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -17,23 +24,59 @@ PROJECT = Path(__file__).resolve().parent.parent
 def run(arguments: Sequence[str]) -> int:
     """Does what the flags ask for; returns the exit code."""
     chosen, settings = options.parse(arguments)
+    rows = hosts_csv.read(Path(chosen.workers_csv_path)) if chosen.workers_csv_path else []
+    if chosen.action not in ("start", "check"):
+        return _with_run(chosen, settings, rows)
+    plan = make_plan(rows, settings, chosen, here())
     # Imported late, so that --help answers at once.
-    from cluster import record, show, starting, stopping, watching
-    from cluster.hosts import Hosts
+    from cluster import checking, show, starting
 
+    if chosen.dry_run:
+        show.show(plan)
+        return 0
+    hosts = _hosts(chosen, rows)
     if chosen.action == "start":
-        rows = hosts_csv.read(Path(chosen.workers_csv_path))
-        plan = make_plan(rows, settings, chosen, here())
-        if chosen.dry_run:
-            show.show(plan)
-            return 0
-        return starting.start(plan, chosen, Hosts(), PROJECT)
+        starting.refuse_second_run(plan, hosts)
+    wrong = checking.check(plan, hosts, PROJECT)
+    if wrong:
+        show.console().print(checking.table(wrong))
+    if chosen.action == "check":
+        if not wrong:
+            print("Nothing is wrong.")
+        return int(bool(wrong))
+    if wrong and not chosen.allow_partial:
+        print("Nothing was started. Mend that, or give --allow_partial.")
+        return 1
+    return starting.start(plan, chosen, hosts, PROJECT)
+
+
+def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
+    """What is done with a run that was started before; rows only tell passwords."""
+    from cluster import record, stopping, watching
+
     run = record.must_read(settings.run_folder)
+    hosts = _hosts(chosen, rows)
     if chosen.action == "status":
-        return watching.status(run, Hosts(), chosen.follow)
+        return watching.status(run, hosts, chosen.follow)
     if chosen.action == "logs":
-        return watching.logs(run, Hosts(), chosen.name, chosen.follow)
-    return stopping.stop(run, chosen, Hosts())
+        return watching.logs(run, hosts, chosen.name, chosen.follow)
+    return stopping.stop(run, chosen, hosts)
+
+
+def _hosts(chosen: Options, rows: list[Row]) -> "Hosts":
+    from cluster.hosts import Hosts
+    from cluster.passwords import Passwords, warn_if_readable
+    from cluster.ssh import Connections
+
+    if any(row.ssh_password for row in rows):
+        warn_if_readable(Path(chosen.workers_csv_path))
+    me = here()
+    passwords = Passwords({host_of_row(row, me): row.ssh_password for row in rows}, chosen)
+    return Hosts(
+        Connections(
+            passwords, me.known_hosts, chosen.accept_new_host_keys, chosen.connect_timeout_s
+        )
+    )
 
 
 def here() -> Here:

@@ -31,22 +31,31 @@ LOCAL = Host("localhost")
 
 
 @dataclasses.dataclass(frozen=True)
-class Process:
-    """One command on one host, and the Python that watches over it there.
+class Place:
+    """A folder on a host, and the Python that runs what this project needs there."""
 
-    ``parts`` names the learners that a ``mpirun`` starts.
-    """
+    host: Host
+    folder: str
+    python: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """One command in one place. ``parts`` names the learners that a ``mpirun`` starts."""
 
     name: str
     job: str
-    host: Host
-    folder: str
+    place: Place
     argv: tuple[str, ...]
-    python: str
     env: tuple[tuple[str, str], ...] = ()
     ports: tuple[int, ...] = ()
     parts: tuple[str, ...] = ()
     restarts: int = 0
+
+    @property
+    def host(self) -> Host:
+        """Where it runs."""
+        return self.place.host
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,11 +75,15 @@ class Member:
     """A learner or an actor: its row, its name, and the learner that it is linked to."""
 
     name: str
-    host: Host
-    folder: str
+    place: Place
     row: Row
     tf_port: int
     learner: int
+
+    @property
+    def host(self) -> Host:
+        """Where it runs."""
+        return self.place.host
 
     @property
     def address(self) -> str:

@@ -9,7 +9,7 @@ from impala import config
 from impala.config import Settings, setting
 from user_error import UserError
 
-ACTIONS = ("start", "status", "logs", "stop")
+ACTIONS = ("start", "check", "status", "logs", "stop")
 
 # What the plan decides for each process, so that it is no flag of the whole cluster.
 DECIDED = ("mode", "job_name", "task", "learner_host", "actor_hosts", "num_actors")
@@ -33,6 +33,18 @@ class Options:
         "Cluster",
         "network that learners on several hosts share, such as 10.0.0.0/24; default: Open MPI's "
         "choice",
+    )
+    accept_new_host_keys: bool = setting(
+        False, "Cluster", "add keys of hosts that known_hosts does not know; never changed ones"
+    )
+    ssh_password_env: str = setting(
+        "", "Cluster", "environment variable with the password for hosts without one in the CSV"
+    )
+    ask_ssh_password: bool = setting(
+        False, "Cluster", "ask for the password for hosts without one in the CSV"
+    )
+    connect_timeout_s: float = setting(
+        10.0, "Cluster", "seconds that a host may take to answer, and to let one log in", above=0
     )
     allow_partial: bool = setting(
         False, "Cluster", "go on with what could be started instead of taking it down again"
@@ -86,7 +98,7 @@ EXAMPLES = """examples:
 
 
 def _check(options: Options) -> None:
-    if options.action == "start" and not options.workers_csv_path:
+    if options.action in ("start", "check") and not options.workers_csv_path:
         raise UserError(
             "--workers_csv_path is not given: name the CSV of hosts, for example "
             "sandbox/local_workers_example.csv."

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cluster import mpi
 from cluster.columns import host_of
 from cluster.hosts_csv import Row
-from cluster.model import LOCAL, Here, Host, Member, Plan, Process
+from cluster.model import LOCAL, Here, Host, Member, Place, Plan, Process
 from cluster.options import Options, passed_on
 from impala.config import Settings
 from user_error import UserError
@@ -42,17 +42,20 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
 def _members(rows: Sequence[Row], job: str, here: Here) -> list[Member]:
     members = [(row, port) for row in rows if row.job == job for port in row.ports]
     return [
-        Member(f"{job}-{index}", host, _folder(row, host, here), row, port, index)
+        Member(f"{job}-{index}", _place(row, here), row, port, index)
         for index, (row, port) in enumerate(members)
-        for host in [_host(row, here)]
     ]
 
 
-def _folder(row: Row, host: Host, here: Here) -> str:
-    return here.folder if host.is_local else row.remote_dir or REMOTE_DIR
+def _place(row: Row, here: Here) -> Place:
+    host = host_of_row(row, here)
+    if host.is_local:
+        return Place(host, here.folder, row.python or here.python)
+    return Place(host, row.remote_dir or REMOTE_DIR, row.python or REMOTE_PYTHON)
 
 
-def _host(row: Row, here: Here) -> Host:
+def host_of_row(row: Row, here: Here) -> Host:
+    """This machine, or how the row says one logs in elsewhere."""
     if not row.has_ssh and here.is_own_address(row.ip):
         return LOCAL
     return Host(row.ip, row.ssh_port or 22, row.ssh_username or here.username, row.ssh_key)
@@ -91,14 +94,12 @@ def _learner_processes(
     mpirun = Process(
         name="learners",
         job="learner",
-        host=where,
-        folder=here.folder if where.is_local else learners[0].folder,
+        place=Place(LOCAL, here.folder, here.python) if where.is_local else learners[0].place,
         argv=mpi.command(
             [(names[rank.host], _rank_argv(rank, where)) for rank in ranks],
             [path for path, _ in files],
             options,
         ),
-        python=here.python if where.is_local else ranks[0].python,
         env=mpi.ROOT_MAY if root == "root" else (),
         ports=tuple(port for rank in ranks for port in rank.ports if rank.host == where),
         parts=tuple(rank.name for rank in ranks),
@@ -123,7 +124,7 @@ def _rank_argv(rank: Process, where: Host) -> tuple[str, ...]:
     argv = ("env", *env, *rank.argv) if env else rank.argv
     if rank.host == where:
         return argv
-    return ("sh", "-c", 'cd && cd "$0" && exec "$@"', rank.folder, *argv)
+    return ("sh", "-c", 'cd && cd "$0" && exec "$@"', rank.place.folder, *argv)
 
 
 def _rank(learner: Member, actors: list[Member], settings: Settings, here: Here) -> Process:
@@ -161,16 +162,13 @@ def _actor_process(
 def _process(
     member: Member, flags: list[str], here: Here, env: tuple[tuple[str, str], ...]
 ) -> Process:
-    row, local = member.row, member.host.is_local
-    python = row.python or (here.python if local else REMOTE_PYTHON)
+    script = here.script if member.host.is_local else "experiment.py"
     return Process(
         name=member.name,
-        job=row.job,
-        host=member.host,
-        folder=member.folder,
-        python=python,
-        argv=(python, here.script if local else "experiment.py", *flags),
-        env=(*row.env, *env),
+        job=member.row.job,
+        place=member.place,
+        argv=(member.place.python, script, *flags),
+        env=(*member.row.env, *env),
         ports=(member.tf_port,),
     )
 

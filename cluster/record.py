@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from cluster.model import Host, Plan
+from cluster.model import Host, Place, Plan
 from cluster.on_host.keeper import write_whole
 from user_error import UserError
 
@@ -20,9 +20,13 @@ class Part:
 
     name: str
     job: str
-    host: Host
-    folder: str
+    place: Place
     parts: tuple[str, ...] = ()
+
+    @property
+    def host(self) -> Host:
+        """Where it runs."""
+        return self.place.host
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,10 +34,14 @@ class Listener:
     """A learner's port, and where the learner runs, which may be far from its ``mpirun``."""
 
     name: str
-    host: Host
-    folder: str
+    place: Place
     ip: str
     port: int
+
+    @property
+    def host(self) -> Host:
+        """Where it runs."""
+        return self.place.host
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +66,9 @@ def record_of(plan: Plan, tmux: str) -> Record:
         run_id=uuid.uuid4().hex,
         logdir=plan.logdir,
         tmux=tmux,
-        parts=tuple(
-            Part(one.name, one.job, one.host, one.folder, one.parts) for one in plan.processes
-        ),
+        parts=tuple(Part(one.name, one.job, one.place, one.parts) for one in plan.processes),
         listeners=tuple(
-            Listener(one.name, one.host, one.folder, one.row.ip, one.tf_port)
-            for one in plan.learners
+            Listener(one.name, one.place, one.row.ip, one.tf_port) for one in plan.learners
         ),
     )
 
@@ -88,7 +93,9 @@ def read(logdir: str) -> Record | None:
             logdir,
             written["tmux"],
             tuple(_part(part) for part in written["parts"]),
-            tuple(Listener(**{**one, "host": Host(**one["host"])}) for one in written["listeners"]),
+            tuple(
+                Listener(**{**one, "place": _place(one["place"])}) for one in written["listeners"]
+            ),
         )
     except FileNotFoundError:
         return None
@@ -105,8 +112,12 @@ def must_read(logdir: str) -> Record:
 
 
 def _part(written: dict[str, Any]) -> Part:
-    host = Host(**written["host"])
-    return Part(**{**written, "host": host, "parts": tuple(written["parts"])})
+    place = _place(written["place"])
+    return Part(**{**written, "place": place, "parts": tuple(written["parts"])})
+
+
+def _place(written: dict[str, Any]) -> Place:
+    return Place(**{**written, "host": Host(**written["host"])})
 
 
 def _path(logdir: str) -> Path:

@@ -45,7 +45,7 @@ def commands(plan: Plan) -> Iterator[str]:
 def command(process: Process) -> str:
     """What starts a process by hand, from this machine."""
     env = " ".join(f"{name}={shlex.quote(value)}" for name, value in process.env)
-    there = f"cd {shlex.quote(process.folder)} && {env} {shlex.join(process.argv)}"
+    there = f"cd {shlex.quote(process.place.folder)} && {env} {shlex.join(process.argv)}"
     there = there.replace("&&  ", "&& ")
     host = process.host
     if host.is_local:

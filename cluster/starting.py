@@ -6,10 +6,11 @@ from typing import Any
 
 from cluster import record as records
 from cluster import stopping, watching
-from cluster.hosts import HostFailed, Hosts, Where, places, request
+from cluster.hosts import Hosts, places, request
 from cluster.model import Plan, Process
 from cluster.options import Options
 from cluster.record import Record
+from cluster.ssh import HostFailed
 from cluster.watching import Seen
 from user_error import UserError
 
@@ -20,7 +21,6 @@ SETTLE_S = 2.0
 
 def start(plan: Plan, options: Options, hosts: Hosts, project: Path) -> int:
     """Starts the plan; takes all of it down again if it did not start whole."""
-    _refuse_second_run(plan, hosts)
     record = records.record_of(plan, options.tmux_sess)
     records.write(record)
     for path, content in plan.files:
@@ -43,7 +43,8 @@ def start(plan: Plan, options: Options, hosts: Hosts, project: Path) -> int:
     return 0
 
 
-def _refuse_second_run(plan: Plan, hosts: Hosts) -> None:
+def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
+    """A ``UserError`` if the logdir has a run that lives."""
     before = records.read(plan.logdir)
     if before is None:
         return
@@ -60,33 +61,29 @@ def _start_processes(
     plan: Plan, options: Options, record: Record, hosts: Hosts, project: Path
 ) -> list[str]:
     requests = {
-        where: request(
+        place: request(
             record,
             "start",
-            where,
+            place,
             parts,
-            project=str(project) if where[0].is_local else "",
-            processes=[_spec(one, options) for one in plan.processes if _where(one) == where],
+            project=str(project) if place.host.is_local else "",
+            processes=[_spec(one, options) for one in plan.processes if one.place == place],
         )
-        for where, parts in places(record).items()
+        for place, parts in places(record).items()
         if parts
     }
     return [
-        f"  {where[0]}: {reply.problem}. {reply.remedy}".rstrip()
-        for where, reply in hosts.ask_all(requests).items()
+        f"  {place.host}: {reply}"
+        for place, reply in hosts.ask_all(requests).items()
         if isinstance(reply, HostFailed)
     ]
-
-
-def _where(process: Process) -> Where:
-    return process.host, process.folder
 
 
 def _spec(process: Process, options: Options) -> dict[str, Any]:
     return {
         "name": process.name,
         "argv": process.argv,
-        "python": process.python,
+        "python": process.place.python,
         "env": process.env,
         "under_mpirun": bool(process.parts),
         "restarts": process.restarts,

@@ -1,8 +1,9 @@
 """Stopping a run: what it started, on every host that can be reached."""
 
-from cluster.hosts import HostFailed, Hosts, places, request
+from cluster.hosts import Hosts, places, request
 from cluster.options import Options
 from cluster.record import Record
+from cluster.ssh import HostFailed
 
 
 def stop(record: Record, options: Options, hosts: Hosts) -> int:
@@ -15,13 +16,13 @@ def stop(record: Record, options: Options, hosts: Hosts) -> int:
     )
     asked = killed = 0
     left = []
-    for (host, _), reply in replies.items():
+    for place, reply in replies.items():
         if isinstance(reply, HostFailed):
-            left.append(f"  {host}: {reply.problem}. {reply.remedy}".rstrip())
+            left.append(f"  {place.host}: {reply}")
             continue
         asked, killed = asked + reply["asked"], killed + reply["killed"]
         if reply["left"]:
-            left.append(f"  {host}: processes {reply['left']} cannot be ended")
+            left.append(f"  {place.host}: processes {reply['left']} cannot be ended")
     if not asked and not killed and not left:
         print("Nothing of the run was left to stop.")
     elif asked or killed:

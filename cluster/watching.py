@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster import show
-from cluster.hosts import HostFailed, Hosts, places, request
+from cluster.hosts import Hosts, places, request
 from cluster.record import Listener, Part, Record
+from cluster.ssh import HostFailed
 from user_error import UserError
 
 LOOK_EVERY_S = 1.0
@@ -63,8 +64,7 @@ def look(record: Record, hosts: Hosts) -> Seen:
     """Asks every host of the run how its processes are."""
     by_place = places(record)
     listeners = {
-        where: [one for one in record.listeners if (one.host, one.folder) == where]
-        for where in by_place
+        where: [one for one in record.listeners if one.place == where] for where in by_place
     }
     replies = hosts.ask_all(
         {
@@ -210,7 +210,7 @@ def _print_new(
     by_name = {part.name: part for part in wanted}
     for where, reply in hosts.ask_all(requests).items():
         if isinstance(reply, HostFailed):
-            print(f"{where[0]}: {reply.problem}")
+            print(f"{where.host}: {reply}")
             continue
         for name, log in reply["logs"].items():
             offsets[name] = log["offset"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.on_host import windows
+from cluster.on_host.checks import check
 from cluster.on_host.keeper import write_whole
 from cluster.on_host.processes import boot_id, descendants, is_alive, marked, send, wait_until
 
@@ -26,7 +27,7 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     """Starts a keeper for each process and waits until all have written their state."""
     records = Path(request["records"])
     records.mkdir(parents=True, exist_ok=True)
-    in_the_way = windows.clear(request["tmux"])
+    in_the_way = windows.clear(request["tmux"], request["run_id"])
     if in_the_way:
         return {"error": in_the_way}
     home = os.path.join(request["folder"], request["project"])
@@ -187,4 +188,4 @@ def _listens(ip: str, port: int) -> bool:
         return False
 
 
-ANSWERS = {"start": start, "status": status, "tail": tail, "stop": stop}
+ANSWERS = {"start": start, "status": status, "tail": tail, "stop": stop, "check": check}

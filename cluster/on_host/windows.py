@@ -23,15 +23,19 @@ def open_window(session: str, name: str, argv: list[str], folder: str, run_id: s
             start_new_session=True,
         )
         return
-    if owner(session) == run_id:
-        where = ["new-window", "-d", "-t", f"={session}:"]
-    else:
-        # 200 columns: a line of metrics is not broken before somebody attaches.
-        where = ["new-session", "-d", "-s", session, "-x", "200", "-y", "50"]
     # A window stays when its process has ended, so that one can read why.
     keep = [";", "set-option", "-w", "-t", f"={session}:{name}", "remain-on-exit", "on"]
     mine = [";", "set-option", "-t", f"={session}:", OWNER, run_id]
-    _tmux(*where, "-n", name, "-c", folder, *argv, *keep, *mine)
+    what = ["-n", name, "-c", folder, *argv, *keep, *mine]
+    if owner(session) is None:
+        try:
+            # 200 columns: a line of metrics is not broken before somebody attaches.
+            _tmux("new-session", "-d", "-s", session, "-x", "200", "-y", "50", *what)
+            return
+        except TmuxRefused:  # another part of the run on this host was quicker
+            if owner(session) != run_id:
+                raise
+    _tmux("new-window", "-d", "-t", f"={session}:", *what)
 
 
 def owner(session: str) -> str | None:
@@ -45,10 +49,10 @@ def owner(session: str) -> str | None:
     return _tmux("show-options", "-q", "-v", "-t", f"={session}:", OWNER).strip()
 
 
-def clear(session: str) -> str:
+def clear(session: str, run_id: str) -> str:
     """Makes room for a session of this name; returns what is in the way, or ""."""
     whose = owner(session) if session else None
-    if whose is None:
+    if whose is None or whose == run_id:
         return ""
     dead = _tmux("list-panes", "-s", "-t", f"={session}:", "-F", "#{pane_dead}").split()
     if whose and all(pane == "1" for pane in dead):

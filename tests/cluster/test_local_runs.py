@@ -178,5 +178,6 @@ def test_a_process_that_got_a_recorded_id_since_is_not_touched(frontend: Fronten
 
 
 def test_where_no_run_is_recorded_stop_says_so(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
     done = frontend.run("stop")
     assert done.returncode == 2 and "no run was started in logs/run" in done.stderr
