@@ -20,7 +20,8 @@ Wrong = list[tuple[str, str, str]]
 def check(plan: Plan, hosts: Hosts, project: Path) -> Wrong:
     """What is wrong, as (host, problem, remedy), from all hosts at once."""
     requests = _requests(plan, project)
-    with Progress(console=show.console(), transient=True) as progress:
+    shown = show.console()
+    with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
         task = progress.add_task("looking at hosts", total=len(requests))
 
         def one(place: Place) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The ``mpirun`` of several learners: its command, its host file and its SSH configuration."""
 
-import math
 import os.path
 from collections import Counter
 from collections.abc import Sequence
@@ -19,8 +18,8 @@ def command(
 ) -> tuple[str, ...]:
     """One ``mpirun`` over (host, command) pairs; ``files`` are those of ``files``, if any."""
     argv = ["mpirun", "-tag-output"]
-    # After a TERM, learners shall have the time to write their checkpoint.
-    argv += ["-mca", "odls_base_sigkill_timeout", str(math.ceil(options.stop_grace_s))]
+    # When one learner fails, the others have so long to end. mpirun waits for all of it.
+    argv += ["-mca", "odls_base_sigkill_timeout", "5"]
     if files:
         hosts, config = files
         argv += ["-hostfile", hosts, "-mca", "plm_rsh_agent", f"ssh -F {config}"]

@@ -19,8 +19,8 @@ def show(plan: Plan) -> None:
 
 
 def console() -> Console:
-    """Where tables go: as wide as the terminal, and wide enough for a row a line elsewhere."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
+    """Where tables go: as wide as the terminal; elsewhere each row is one line."""
+    return Console() if sys.stdout.isatty() else Console(width=1000)
 
 
 def table(plan: Plan) -> Table:

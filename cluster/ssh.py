@@ -117,7 +117,8 @@ class Connections:
             return HostFailed("its name is not known", "Mend column ip in the CSV")
         if isinstance(error, FileNotFoundError):
             return HostFailed(f"there is no key {host.key} here", "Mend column ssh_key")
-        if "banner" in str(error):
+        # The second is what is said of a session that ended because no banner came.
+        if "banner" in str(error) or "No existing session" in str(error):
             return HostFailed(
                 f"{where} is open, but no SSH server answers within {self._timeout_s:g} s",
                 "Look at sshd there, or mend ssh_port",

@@ -121,7 +121,7 @@ def _learners(seen: Seen) -> list[watching.SeenPart]:
 
 
 def _failure(one: watching.SeenPart) -> str:
-    last = "".join(f"\n    | {line[:300]}" for line in one.last_lines[-5:])
+    last = "".join(f"\n    | {line[:300]}" for line in one.last_lines[-15:])
     return f"  {one.name} on {one.part.host}: {one.state}{last}"
 
 

@@ -20,6 +20,7 @@ from cluster.ssh import HostFailed
 from user_error import UserError
 
 LOOK_EVERY_S = 1.0
+LONGEST_LINE = 120
 # What mpirun's -tag-output puts before each line of a learner, and where two learners wrote at
 # once, into a line as well.
 TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
@@ -136,7 +137,7 @@ def _picture(seen: Seen, record: Record) -> Table:
                 Text(one.state, "red" if one.has_failed else ""),
                 _clock(one.since),
                 str(one.restarts or ""),
-                Text(line, no_wrap=True, overflow="ellipsis"),
+                Text(line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
             )
     table.caption = _figures_text(seen.figures)
     return table

@@ -32,6 +32,7 @@ class Frontend:
 
     folder: Path
     env: dict[str, str]
+    flags: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def logdir(self) -> Path:
@@ -43,7 +44,7 @@ class Frontend:
     def command(self, action: str, *flags: str) -> list[str]:
         program = str(self.folder / "run_experiment_mm_raw.py")
         own = ["--logdir=logs/run", "--workers_csv_path=hosts.csv", "--notensorboard"]
-        return [sys.executable, program, f"--action={action}", *own, *flags]
+        return [sys.executable, program, f"--action={action}", *own, *self.flags, *flags]
 
     def run(self, action: str, *flags: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

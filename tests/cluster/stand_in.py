@@ -21,6 +21,7 @@ def main() -> int:
         rank = os.environ.get("OMPI_COMM_WORLD_RANK", "-")
         size = os.environ.get("OMPI_COMM_WORLD_SIZE", "-")
         print(f"learner at {host}:{port} is rank {rank} of {size}", flush=True)
+        os.makedirs(flags["logdir"], exist_ok=True)
         with open(
             "/dev/null" if rank not in "0-" else f"{flags['logdir']}/metrics.jsonl", "w"
         ) as f:
