@@ -16,6 +16,8 @@ def main(arguments: list[str]) -> int:
     except UserError as error:
         print(f"experiment.py: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # before there was anything to save, or while playing
+        return 130
     return 0
 
 
@@ -29,6 +31,14 @@ def _run(settings: config.Settings) -> None:
         from impala.export import export
 
         export(settings)
+    elif settings.job_name == "learner":
+        from impala.learner_process import learn
+
+        learn(settings)
+    elif settings.job_name == "actor":
+        from impala.actor_process import act
+
+        act(settings)
     else:
         from impala.local import train
 

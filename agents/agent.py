@@ -149,10 +149,11 @@ class Agent(snt.Module, abc.ABC):
 
     def _last_transition(self, reward: tf.Tensor, action: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """[T * B, 1 + E]: the clipped last reward and the last action, zeros at a start."""
-        seen = tf.cast(tf.logical_not(first), tf.float32)[..., tf.newaxis]
         clipped = tf.clip_by_value(reward, -1.0, 1.0)[..., tf.newaxis]
         encoded = self.distribution.encode(action)
-        return snt.merge_leading_dims(tf.concat([clipped, encoded], axis=-1) * seen, 2)
+        last = tf.concat([clipped, encoded], axis=-1)
+        # Not a product: what is not a number would stay so through all later episodes.
+        return snt.merge_leading_dims(tf.where(first[..., tf.newaxis], 0.0, last), 2)
 
 
 def is_image(space: gym.Space) -> TypeGuard[gym.spaces.Box]:

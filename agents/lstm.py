@@ -38,15 +38,15 @@ class LSTM(snt.Module):
         """inputs: [T, B, D], first: [T, B] bool; returns [T, B, size] and the state after them."""
         # One large product for all rows; only what depends on the row before is left to the loop.
         projected = tf.tensordot(inputs, self.from_input, 1) + self.bias
-        keep = tf.cast(tf.logical_not(first), tf.float32)[..., tf.newaxis]
         # tf.scan rather than a loop in Python: XLA took 230 s to compile 101 rows of that.
-        states = tf.scan(self._step, (projected, keep), state)
+        states = tf.scan(self._step, (projected, first[..., tf.newaxis]), state)
         return states.hidden, tf.nest.map_structure(lambda rows: rows[-1], states)
 
     def _step(self, state: LSTMState, row: tuple[tf.Tensor, tf.Tensor]) -> LSTMState:
-        projected, kept = row
-        gates = projected + tf.matmul(state.hidden * kept, self.from_hidden)
+        projected, first = row
+        # Not a product: a state that is not a number would stay so through all later episodes.
+        hidden, cell = (tf.where(first, 0.0, carried) for carried in state)
+        gates = projected + tf.matmul(hidden, self.from_hidden)
         enter, remember, candidate, leave = tf.split(gates, 4, axis=-1)
-        remembered = tf.sigmoid(remember) * state.cell * kept
-        cell = remembered + tf.sigmoid(enter) * tf.tanh(candidate)
+        cell = tf.sigmoid(remember) * cell + tf.sigmoid(enter) * tf.tanh(candidate)
         return LSTMState(tf.sigmoid(leave) * tf.tanh(cell), cell)

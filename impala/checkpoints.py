@@ -6,6 +6,7 @@ with checksums, so that a damaged file is noticed and the one before it used.
 """
 
 import dataclasses
+import io
 import json
 import os
 import re
@@ -47,7 +48,9 @@ class Store:
         """Writes a checkpoint named after its frames and drops the oldest; may raise OSError."""
         path = self.folder / f"frames-{checkpoint.counters['environment_frames']:015d}.npz"
         self._write(checkpoint, path)
-        for old in self.numbered()[self._keep :]:
+        # Those of more frames are damaged ones that were passed over: they do not count.
+        older = [one for one in self.numbered() if _frames_in_name(one) < _frames_in_name(path)]
+        for old in older[self._keep - 1 :]:
             old.unlink(missing_ok=True)
         return path
 
@@ -60,7 +63,16 @@ class Store:
         """Checkpoints named after their frames, the newest first."""
         if not self.folder.is_dir():
             return []
-        return sorted((p for p in self.folder.iterdir() if NAME.fullmatch(p.name)), reverse=True)
+        return sorted(
+            (path for path in self.folder.iterdir() if NAME.fullmatch(path.name)),
+            key=_frames_in_name,
+            reverse=True,
+        )
+
+    def remove_leftovers(self) -> None:
+        """Removes files that a process was killed over; only a folder's one writer may."""
+        for temporary in self.folder.glob(".*.npz.*.tmp"):
+            temporary.unlink(missing_ok=True)
 
     def newest(self, warn: Callable[[str], None]) -> tuple[Path, Checkpoint] | None:
         """The newest whole checkpoint; damaged ones are passed over with a warning."""
@@ -96,7 +108,7 @@ class Store:
         else:
             path = Path(which)
         if not path.is_file():
-            there = ", ".join(str(int(NAME.fullmatch(p.name)[1])) for p in self.numbered())  # type: ignore[index]
+            there = ", ".join(str(_frames_in_name(one)) for one in self.numbered())
             raise UserError(
                 f"--checkpoint={which}: there is no file {path}. In {self.folder} are: "
                 f"{there or 'none'}{', best' if (self.folder / BEST).exists() else ''}."
@@ -132,8 +144,15 @@ def write(checkpoint: Checkpoint, file: Any) -> None:
 def read(path: Path) -> Checkpoint:
     """A checkpoint from its file; ``Damaged`` when it is not whole."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in sorted(file.files)}
+        with zipfile.ZipFile(path) as file:
+            # Read to the end, so that checksums are compared: NumPy stops where an array's
+            # header says, which may be the damaged part.
+            arrays = {
+                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
+                for name in sorted(file.namelist())
+            }
+        if len(arrays) != _entries(path):
+            raise ValueError("arrays are missing")
         about = json.loads(arrays.pop("about").tobytes())
         return Checkpoint(
             weights=[a for name, a in arrays.items() if name.startswith("weights_")],
@@ -141,8 +160,20 @@ def read(path: Path) -> Checkpoint:
             counters=about["counters"],
             settings=about["settings"],
         )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # what a parser says of bytes that mean nothing is beyond a list
         raise Damaged(f"{path} is damaged ({error})") from error
+
+
+def _entries(path: Path) -> int:
+    """How many entries a zip says it has; ``zipfile`` does not miss one that it cannot see."""
+    with open(path, "rb") as file:
+        file.seek(-12, os.SEEK_END)
+        return int.from_bytes(file.read(2), "little")
+
+
+def _frames_in_name(path: Path) -> int:
+    """The frames that a numbered checkpoint is named after."""
+    return int(path.stem.removeprefix("frames-"))
 
 
 def _flush_folder(folder: Path) -> None:

@@ -94,7 +94,6 @@ def export(settings: Settings) -> None:
     spec = build.level_spec(found.settings)
     # The processor that will run it need not know bfloat16.
     exported = ExportedAgent(found.agent(spec, "float32"), spec, found)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
         made = Path(temporary) / "new"
         tf.saved_model.save(exported, str(made), signatures=exported.signatures())
@@ -117,6 +116,11 @@ def _named(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
 
 def _check_replaceable(folder: Path) -> None:
     """Refuses a place that cannot be written or that holds anything but an older export."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryDirectory(dir=folder.parent).cleanup()
+    except OSError as error:
+        raise UserError(f"--export_dir={folder}: cannot write there: {error.strerror}.") from error
     try:
         about = json.loads((folder / "about.json").read_text("utf-8"))
         if about.get("format") == FORMAT:

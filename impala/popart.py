@@ -2,9 +2,11 @@
 
 Rewards of one game may be a thousand times those of another. The agent's baseline head gives
 normalised values n; the value is v = spread · n + mean. When the estimates of mean and spread
-move, the head's weights are moved against them, so that no value changes by it.
+move, the head's weights are moved against them, so that no value changes by it. Advantages are
+measured in units of their own size, so that the entropy's cost means the same in every game.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from agents.layers import Linear
@@ -12,6 +14,7 @@ from agents.layers import Linear
 # Each update moves the estimates by at least this share of the way to the batch's own figures.
 STEP = 3e-3
 SMALLEST_SPREAD = 1e-2
+SMALLEST_ADVANTAGE = 1e-3
 
 
 class PopArt:
@@ -21,8 +24,15 @@ class PopArt:
         self._head = head
         self._mean = tf.Variable(tf.zeros([levels]), trainable=False)
         self._mean_square = tf.Variable(tf.ones([levels]), trainable=False)
+        self._advantage_square = tf.Variable(tf.ones([levels]), trainable=False)
         self._seen = tf.Variable(tf.zeros([levels]), trainable=False)
-        self.slots = [self._mean, self._mean_square, self._seen]
+        self.slots = [self._mean, self._mean_square, self._advantage_square, self._seen]
+
+    @staticmethod
+    def scale(slots: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Spread and mean [L] from a checkpoint whose last slots are those of a PopArt."""
+        mean, mean_square, _, _ = slots[-4:]
+        return np.sqrt(np.maximum(mean_square - mean**2, SMALLEST_SPREAD**2)), mean
 
     def values(self, normalised: tf.Tensor, level: tf.Tensor) -> tf.Tensor:
         """[T, B] of the head's outputs → [T, B] values; level [B]."""
@@ -36,21 +46,30 @@ class PopArt:
         """[B]: the standard deviation of each unroll's level's targets."""
         return tf.gather(self._spreads(), level)
 
-    def update(self, targets: tf.Tensor, level: tf.Tensor, weights: tf.Tensor) -> None:
-        """Moves the estimates towards a batch's targets [T, B], and the head against them."""
-        mean, spread = self._mean.read_value(), self._spreads()
+    def advantage_size(self, level: tf.Tensor) -> tf.Tensor:
+        """[B]: the root mean square of each unroll's level's advantages."""
+        size = tf.sqrt(tf.maximum(self._advantage_square, SMALLEST_ADVANTAGE**2))
+        return tf.gather(size, level)
+
+    def sums(
+        self, targets: tf.Tensor, advantages: tf.Tensor, level: tf.Tensor, weights: tf.Tensor
+    ) -> tf.Tensor:
+        """[4, L]: what ``update`` needs of a batch's figures [T, B]; those of batches add up."""
         of_level = tf.one_hot(level, self._mean.shape[0])  # [B, L]
-        count = tf.einsum("tb,bl->l", weights, of_level)
-        first = tf.math.divide_no_nan(tf.einsum("tb,bl->l", weights * targets, of_level), count)
-        second = tf.math.divide_no_nan(
-            tf.einsum("tb,bl->l", weights * tf.square(targets), of_level), count
-        )
+        figures = (tf.ones_like(targets), targets, tf.square(targets), tf.square(advantages))
+        return tf.stack([tf.einsum("tb,bl->l", weights * one, of_level) for one in figures])
+
+    def update(self, sums: tf.Tensor) -> None:
+        """Moves the estimates towards the means of what was summed, and the head against them."""
+        mean, spread = self._mean.read_value(), self._spreads()
+        count = sums[0]
         present = tf.cast(count > 0, tf.float32)
         self._seen.assign_add(present)
         # The first updates count in full, so that the start values are soon forgotten.
         step = present * tf.maximum(STEP, 1.0 / tf.maximum(self._seen, 1.0))
-        self._mean.assign_add(step * (first - self._mean))
-        self._mean_square.assign_add(step * (second - self._mean_square))
+        estimates = (self._mean, self._mean_square, self._advantage_square)
+        for estimate, total in zip(estimates, tf.unstack(sums[1:]), strict=True):
+            estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))
         new_spread = self._spreads()
         self._head.weights.assign(self._head.weights * (spread / new_spread))
         self._head.bias.assign((spread * self._head.bias + mean - self._mean) / new_spread)

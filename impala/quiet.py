@@ -10,7 +10,7 @@ def import_tensorflow() -> None:
 
     The lines come from C++ before any logging can be set up, so the descriptor is redirected.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as held:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from environments import EnvironmentSpec
 from impala.checkpoints import Checkpoint, Store
 from impala.config import Settings
+from impala.folder import FolderLock, make_writable
 from impala.learner import Learner, Statistics
 from impala.metrics import Meter, samples
 from impala.reporting import Reporter
@@ -22,35 +22,51 @@ EPISODES_FOR_BEST = 20
 class Run:
     """One training in its folder; ``after_update`` reports and saves when it is time."""
 
-    def __init__(self, settings: Settings, agent_name: str, spec: EnvironmentSpec):
+    def __init__(self, settings: Settings, spec: EnvironmentSpec, learner: Learner):
+        """Takes hold of the folder; nothing in it has changed when what lies there is refused."""
         self.folder = Path(settings.run_folder)
-        self._settings = dataclasses.replace(settings, agent_name=agent_name)
+        self._settings = settings
         self._spec = spec
         make_writable(self.folder)
+        self._lock = FolderLock(self.folder)
         self.store = Store(self.folder / "checkpoints", settings.keep_checkpoints)
+        warnings: list[str] = []
+        self._found = self.store.newest(warnings.append)
+        if self._found:
+            check_fits(self._found[1], learner, settings, spec, self.folder)
+        self.store.remove_leftovers()
         self.reporter = Reporter(
             self.folder,
-            self._settings,
+            settings,
             {
-                "agent": agent_name,
+                "agent": settings.agent_name,
                 "level": settings.level_name,
                 "actions": str(spec.action_space),
             },
         )
+        for warning in warnings:
+            self.reporter.say(f"warning: {warning}")
         self._best_return = -math.inf
         self._reported = self._saved = time.monotonic()
 
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reporter.close()
+        self._lock.release()
+
     def resume(self, learner: Learner) -> Meter:
         """Puts what the newest checkpoint holds in place, if there is one."""
-        found = self.store.newest(self.reporter.say)
-        if found is None:
-            return Meter(self._settings.levels, self._spec.frames_per_step, {})
-        path, checkpoint = found
-        check_fits(checkpoint, self._settings, self._spec, self.folder)
+        levels, frames_per_step = self._settings.levels, self._spec.frames_per_step
+        if self._found is None:
+            return Meter(levels, frames_per_step, {})
+        path, checkpoint = self._found
+        self._found = None
         learner.restore(checkpoint)
         best = checkpoint.counters["best_return"]
         self._best_return = -math.inf if best is None else best
-        meter = Meter(self._settings.levels, self._spec.frames_per_step, checkpoint.counters)
+        meter = Meter(levels, frames_per_step, checkpoint.counters)
         self.reporter.say(f"Going on from {path} at {meter.environment_frames:,} frames.")
         return meter
 
@@ -61,13 +77,11 @@ class Run:
             f"{self._settings.total_environment_frames:,} frames. Raise "
             "--total_environment_frames to go on, or play with --mode=test."
         )
-        self.reporter.close()
 
     def after_update(
         self, learner: Learner, meter: Meter, statistics: Statistics, waits: dict[str, float]
     ) -> None:
-        """Stops a run that only skips updates; reports and saves when it is time."""
-        self._watch_skipped(meter)
+        """Reports and saves when it is time."""
         now = time.monotonic()
         if now - self._reported >= self._settings.report_every_s:
             self._reported = now
@@ -78,16 +92,16 @@ class Run:
 
     def save(self, learner: Learner, meter: Meter) -> bool:
         """Writes a checkpoint, and the best one if it is; a failure is told and survived."""
-        mean = meter.mean_episode_return
-        is_best = False
+        mean, best = meter.mean_episode_return, self._best_return
         if mean is not None and meter.recent_episodes >= EPISODES_FOR_BEST:
-            is_best = mean > self._best_return
-            self._best_return = max(mean, self._best_return)
-        checkpoint = self._checkpoint(learner, meter)
+            best = max(mean, best)
+        is_best = best > self._best_return
+        checkpoint = self._checkpoint(learner, meter, best)
         try:
             path = self.store.save(checkpoint)
             if is_best:
                 self.store.save_best(checkpoint)
+                self._best_return = best
         except OSError as error:
             self.reporter.say(
                 f"warning: a checkpoint could not be written to {self.store.folder} "
@@ -98,6 +112,12 @@ class Run:
             f"checkpoint {path.name} written{', the best so far' if is_best else ''}"
         )
         return True
+
+    def fail(self, learner: Learner, meter: Meter, error: Exception) -> None:
+        """Tells what ended the run and keeps what was learned until then."""
+        self.reporter.close()
+        self.reporter.say(f"Ended by an error: {error}")
+        self.save(learner, meter)
 
     def finish(self, learner: Learner, meter: Meter, waits: dict[str, float], reason: str) -> None:
         """The last report, checkpoint and picture, and the summary."""
@@ -112,17 +132,6 @@ class Run:
                 "give the same command again: it goes on from the checkpoint before."
             )
 
-    def _watch_skipped(self, meter: Meter) -> None:
-        if meter.skipped_in_a_row < self._settings.max_skipped_updates:
-            return
-        newest = next(iter(self.store.numbered()), None)
-        raise UserError(
-            f"{meter.skipped_in_a_row} updates in a row had losses or gradients that are not "
-            f"finite and were skipped, so the run stops. The last good checkpoint is "
-            f"{newest or 'none'}. Look at the level's rewards and observations, or lower "
-            "--learning_rate."
-        )
-
     def _figures(self, learner: Learner, meter: Meter, waits: dict[str, float]) -> dict[str, Any]:
         figures = meter.report(waits)
         left = self._settings.total_environment_frames - meter.environment_frames
@@ -133,12 +142,12 @@ class Run:
             "time_left": left / rate if rate else None,
         }
 
-    def _checkpoint(self, learner: Learner, meter: Meter) -> Checkpoint:
-        best = None if self._best_return == -math.inf else self._best_return
+    def _checkpoint(self, learner: Learner, meter: Meter, best: float) -> Checkpoint:
+        best_return = None if best == -math.inf else best
         return Checkpoint(
             weights=[weight.numpy() for weight in learner.weights],
             optimizer=[slot.numpy() for slot in learner.slots],
-            counters=meter.counters() | {"updates": learner.updates, "best_return": best},
+            counters=meter.counters() | {"updates": learner.updates, "best_return": best_return},
             settings=dataclasses.asdict(self._settings) | spaces(self._spec),
         )
 
@@ -152,35 +161,52 @@ def spaces(spec: EnvironmentSpec) -> dict[str, str]:
     }
 
 
+# Which flags may be to blame where one of these is not as it was.
+BLAMED = {
+    "agent_name": ["agent_name"],
+    "observations": ["level_name", "width", "height"],
+    "actions": ["level_name", "full_action_set"],
+    "optimizer": ["optimizer"],
+    "popart": ["popart"],
+}
+
+
 def check_fits(
-    checkpoint: Checkpoint, settings: Settings, spec: EnvironmentSpec, where: Path
+    checkpoint: Checkpoint,
+    learner: Learner,
+    settings: Settings,
+    spec: EnvironmentSpec,
+    where: Path,
 ) -> None:
     """Refuses to go on from a checkpoint whose weights cannot be used with these settings."""
-    now = dataclasses.asdict(settings) | spaces(spec)
-    flags = {
-        "agent_name": "agent_name",
-        "observations": "level_name",
-        "actions": "level_name",
-        "optimizer": "optimizer",
-        "popart": "popart",
-    }
-    for name, flag in flags.items():
-        before = checkpoint.settings[name]
-        if str(now[name]).lower() != str(before).lower():
-            what = "" if name == flag else f" ({name} {now[name]} instead of {before})"
+    now, before = dataclasses.asdict(settings) | spaces(spec), checkpoint.settings
+    for name, flags in BLAMED.items():
+        if str(now[name]).lower() != str(before[name]).lower():
+            what = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
+            raise UserError(_misfit(now, before, flags, what, where))
+    for mine, kept in (
+        (learner.weights, checkpoint.weights),
+        (learner.slots, checkpoint.optimizer),
+    ):
+        if [tuple(variable.shape) for variable in mine] != [array.shape for array in kept]:
             raise UserError(
-                f"--{flag}={now[flag]}{what} does not fit the run in {where}, which was trained "
-                f"with --{flag}={checkpoint.settings[flag]}. Give that, or another --logdir."
+                _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
             )
 
 
-def make_writable(folder: Path) -> None:
-    """Makes the folder, or says why nothing can be written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"--logdir={folder} cannot be written ({error.strerror}). Name another folder."
-        ) from None
+def _misfit(
+    now: dict[str, Any], before: dict[str, Any], flags: list[str], what: str, where: Path
+) -> str:
+    """The refusal, which names those of the flags that have changed, or else the first."""
+    changed = [flag for flag in flags if now[flag] != before[flag]] or flags[:1]
+    given = " ".join(f"--{flag}={now[flag]}" for flag in changed)
+    wanted = " ".join(f"--{flag}={before[flag]}" for flag in changed)
+    if given == wanted:
+        return (
+            f"{given}{what} does not fit the run in {where}: the code behind it has changed. "
+            "Name another --logdir."
+        )
+    return (
+        f"{given}{what} does not fit the run in {where}, which was trained with {wanted}. "
+        "Give that, or another --logdir."
+    )

@@ -38,13 +38,21 @@ def console() -> Console:
 
 
 def table(results: dict[str, dict[str, Any]]) -> Table:
-    """A row for each level; ``results`` are those of ``impala.evaluation.summary``."""
+    """A row for each level, without figures that no level has.
+
+    ``results`` are those of ``impala.evaluation.summary``.
+    """
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
     drawn.add_column("level", overflow="fold")
-    for heading, _ in COLUMNS.values():
+    known = {
+        name: column
+        for name, column in COLUMNS.items()
+        if any(figures[name] is not None for figures in results.values())
+    }
+    for heading, _ in known.values():
         drawn.add_column(heading, justify="right", no_wrap=True)
     for level, figures in results.items():
-        cells = ((figures[name], form) for name, (_, form) in COLUMNS.items())
+        cells = ((figures[name], form) for name, (_, form) in known.items())
         drawn.add_row(level, *(NONE if v is None else format(v, form) for v, form in cells))
     return drawn
 

@@ -6,10 +6,6 @@ from types import FrameType
 from typing import Any
 
 
-class StopAsked(Exception):
-    """A signal came while something was waited for."""
-
-
 class StopSignal:
     """Remembers the first signal; a second one ends the process at once, as it would anywhere."""
 

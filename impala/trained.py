@@ -13,7 +13,7 @@ from environments import EnvironmentSpec
 from impala import build, config
 from impala.checkpoints import Checkpoint, Store
 from impala.config import Settings
-from impala.popart import SMALLEST_SPREAD
+from impala.popart import PopArt
 from user_error import UserError
 
 # What the run was trained with holds unless another value is given.
@@ -60,8 +60,7 @@ class Trained:
         spread, mean = np.ones(1, np.float32), np.zeros(1, np.float32)
         slots = self.checkpoint.optimizer
         if self.settings.popart and slots:
-            mean, mean_square = slots[-3], slots[-2]
-            spread = np.sqrt(np.maximum(mean_square - mean**2, SMALLEST_SPREAD**2))
+            spread, mean = PopArt.scale(slots)
         return (spread[0], mean[0]) if len(mean) == 1 else (spread, mean)
 
     def value(self, level_name: str) -> Callable[[np.ndarray], float]:

@@ -46,11 +46,11 @@ def spectators(
     if not (settings.video or settings.watch):
         yield ()
         return
-    _check_drawable(settings, environment)
     rate = environment.pictures_per_second
     with contextlib.ExitStack() as stack:
-        movie = stack.enter_context(Movie(Path(settings.video), rate)) if settings.video else None
         window = stack.enter_context(Window(rate)) if settings.watch else None
+        _check_drawable(settings, environment)
+        movie = stack.enter_context(Movie(Path(settings.video), rate)) if settings.video else None
         subtitle = f"{settings.agent_name}, {settings.test_policy} actions"
         dashboard = Dashboard(environment.spec, subtitle)
         yield (Spectator(dashboard, value, movie, window),)

@@ -1,4 +1,4 @@
-"""Unrolls between threads of one process: a bounded queue of blocks, and batches cut from them."""
+"""Unrolls between threads of one process: a bounded queue of blocks."""
 
 import collections
 import threading
@@ -11,31 +11,38 @@ class Closed(Exception):
 
 
 class UnrollQueue:
-    """Blocks of unrolls, first in, first out.
+    """Blocks of unrolls, first in, first out, each announced before it is played.
 
-    A block may enter while the queue holds fewer than ``capacity`` unrolls; so a block larger
-    than that can pass, and never more than ``capacity - 1`` unrolls wait besides the newest block.
+    An actor waits for room before it plays a block and not after: what it then plays, it plays
+    with the newest weights. A block may be announced while fewer than ``capacity`` unrolls are
+    announced or waiting; so a block larger than that can pass.
     """
 
     def __init__(self, capacity: int):
         self._capacity = capacity
         self._blocks: collections.deque[tuple[int, Any]] = collections.deque()
-        self._held = 0
+        self._ahead = 0  # unrolls announced or waiting
         self._closed = False
         self._changed = threading.Condition()
         self.put_wait_s = 0.0
         self.take_wait_s = 0.0
 
-    def put(self, block: Any, count: int) -> None:
-        """Adds ``count`` unrolls; blocks while the queue is full."""
+    def announce(self, count: int) -> None:
+        """Waits until ``count`` further unrolls are wanted."""
         started = time.monotonic()
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._held < self._capacity)
+            self._changed.wait_for(lambda: self._closed or self._ahead < self._capacity)
             self.put_wait_s += time.monotonic() - started
             if self._closed:
                 raise Closed
+            self._ahead += count
+
+    def put(self, block: Any, count: int) -> None:
+        """Adds ``count`` unrolls that were announced."""
+        with self._changed:
+            if self._closed:
+                raise Closed
             self._blocks.append((count, block))
-            self._held += count
             self._changed.notify_all()
 
     def take(self, timeout_s: float | None = None) -> Any | None:
@@ -49,12 +56,17 @@ class UnrollQueue:
             if not self._blocks:
                 return None
             count, block = self._blocks.popleft()
-            self._held -= count
+            self._ahead -= count
             self._changed.notify_all()
             return block
 
+    def check_open(self) -> None:
+        """Raises ``Closed`` where the other calls would."""
+        if self._closed:
+            raise Closed
+
     def close(self) -> None:
-        """Wakes everyone who waits; ``put`` and ``take`` raise ``Closed`` from now on."""
+        """Wakes everyone who waits; all calls raise ``Closed`` from now on."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

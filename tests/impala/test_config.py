@@ -87,7 +87,7 @@ def test_a_wrong_flag_is_refused_by_name(flags, words):
 
 def test_a_batch_that_the_environments_cannot_fill_is_refused():
     told = refusal("--num_actors=1", "--envs_per_actor=4", "--batch_size=64", "--queue_capacity=8")
-    assert "--batch_size=64" in told and "4 unrolls" in told
+    assert "--batch_size=64" in told and "8 unrolls" in told
 
 
 def test_every_setting_says_what_it_is():

@@ -8,17 +8,22 @@ import pytest
 from transport import Closed, UnrollQueue
 
 
+def play(queue: UnrollQueue, block: object, count: int) -> None:
+    queue.announce(count)
+    queue.put(block, count)
+
+
 def test_blocks_come_out_in_the_order_in_which_they_went_in():
     queue = UnrollQueue(capacity=10)
     for block in "abc":
-        queue.put(block, 2)
+        play(queue, block, 2)
     assert [queue.take(), queue.take(), queue.take()] == ["a", "b", "c"]
 
 
-def test_a_full_queue_holds_back_whoever_puts_until_there_is_room():
+def test_an_actor_that_is_far_enough_ahead_waits_before_it_plays():
     queue = UnrollQueue(capacity=4)
-    queue.put("a", 4)
-    late = threading.Thread(target=queue.put, args=("b", 4))
+    play(queue, "a", 4)
+    late = threading.Thread(target=play, args=(queue, "b", 4))
     late.start()
     time.sleep(0.1)
     assert late.is_alive()
@@ -28,9 +33,22 @@ def test_a_full_queue_holds_back_whoever_puts_until_there_is_room():
     assert queue.put_wait_s >= 0.1
 
 
+def test_what_is_in_play_counts_as_ahead():
+    queue = UnrollQueue(capacity=4)
+    queue.announce(4)
+    second = threading.Thread(target=queue.announce, args=(4,), daemon=True)
+    second.start()
+    time.sleep(0.1)
+    assert second.is_alive()
+    queue.put("a", 4)
+    queue.take()
+    second.join(5)
+    assert not second.is_alive()
+
+
 def test_a_block_larger_than_the_queue_passes():
     queue = UnrollQueue(capacity=1)
-    queue.put("large", 16)
+    play(queue, "large", 16)
     assert queue.take() == "large"
 
 
@@ -45,7 +63,7 @@ def test_nothing_is_lost_or_doubled_between_many_threads():
 
     def put_fifty(who: int) -> None:
         for i in range(50):
-            queue.put((who, i), 3)
+            play(queue, (who, i), 3)
 
     threads = [threading.Thread(target=put_fifty, args=(who,)) for who in range(4)]
     for thread in threads:
@@ -60,12 +78,12 @@ def test_nothing_is_lost_or_doubled_between_many_threads():
 
 def test_a_closed_queue_says_so_to_those_who_wait_and_those_who_come():
     queue = UnrollQueue(capacity=1)
-    queue.put("a", 1)
+    play(queue, "a", 1)
     told = []
 
     def wait_for_room():
         try:
-            queue.put("b", 1)
+            play(queue, "b", 1)
         except Closed:
             told.append("closed")
 
@@ -77,5 +95,7 @@ def test_a_closed_queue_says_so_to_those_who_wait_and_those_who_come():
     assert told == ["closed"]
     with pytest.raises(Closed):
         queue.take()
+    with pytest.raises(Closed):
+        queue.announce(1)
     with pytest.raises(Closed):
         queue.put("c", 1)

@@ -1,0 +1,52 @@
+"""A run's folder: that it can be written, and by one training at a time."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+from user_error import UserError
+
+LOCK = ".lock"
+
+
+def make_writable(folder: Path) -> None:
+    """Makes the folder, or says why nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"--logdir={folder} cannot be written ({error.strerror}). Name another folder."
+        ) from None
+
+
+class FolderLock:
+    """Held by the one training that writes to a folder.
+
+    The kernel releases it when the process ends, however that happens; the file stays.
+    """
+
+    def __init__(self, folder: Path):
+        self._file = open(folder / LOCK, "a+b", buffering=0)  # noqa: SIM115 (held until released)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            holder = self._file.read(200).decode(errors="replace").strip()
+            raise UserError(
+                f"--logdir={folder} is in use by another training ({holder or 'just started'}). "
+                "Stop that one, or name another folder."
+            ) from None
+        except OSError:
+            return  # a file system without locks
+        with contextlib.suppress(OSError):  # a full disk
+            self._file.truncate(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def release(self) -> None:
+        """Lets others write to the folder."""
+        self._file.close()

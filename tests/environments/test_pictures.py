@@ -1,0 +1,83 @@
+"""Pictures for people: the same game that the agent sees, in colour."""
+
+import contextlib
+from typing import Any
+
+import cv2
+import gymnasium
+import numpy as np
+import pytest
+
+import environments
+from environments.mujoco_pictures import NEEDS
+from tests.environments.test_atari import atari
+
+
+@pytest.mark.parametrize("switches", [{}, {"sticky_actions": 0.25, "max_steps_without_reward": 30}])
+def test_atari_s_colours_are_those_of_the_very_frames_that_the_agent_sees(switches):
+    env = atari("breakout", num_envs=2, render=True, **switches)
+    actions = np.random.default_rng(0).integers(4, size=(300, 2))
+    row, ends = env.reset(), 0
+    for action in actions:
+        for index in range(2):
+            picture = env.render(index)
+            assert picture.shape == (210, 160, 3)
+            gray = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+            small = cv2.resize(gray, (84, 84), interpolation=cv2.INTER_AREA)
+            np.testing.assert_allclose(small, row.observation[index, :, :, 0], atol=2)
+        row = env.step(action)
+        ends += row.first.sum()
+    assert ends >= 2
+    assert np.ptp(picture.astype(int), axis=-1).max() > 100  # it has colours
+
+
+def test_pictures_follow_at_the_speed_of_the_game():
+    assert atari("pong").pictures_per_second == 15
+    faster = environments.make("CartPole-v1", 1, seed=0)
+    assert faster.pictures_per_second == 50
+    slower = environments.make("CartPole-v1", 1, seed=0, num_action_repeats=5)
+    assert slower.pictures_per_second == 10
+
+
+class Drawable(gymnasium.Env):
+    """An environment of one's own that is told how to draw."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, render_mode: str | None = None):
+        self.render_mode = render_mode
+
+    def reset(self, **options: Any) -> Any:
+        return np.zeros(3, np.float32), {}
+
+    def render(self) -> Any:
+        return np.ones((4, 5, 3), np.uint8)
+
+
+def test_one_s_own_environment_is_asked_to_draw_if_it_can():
+    name = "tests.environments.test_pictures:Drawable"
+    env = environments.make(name, 1, seed=0, render=True)
+    env.reset()
+    picture = env.render(0)
+    assert picture is not None and picture.shape == (4, 5, 3)
+    silent = environments.make(name, 1, seed=0)
+    silent.reset()
+    assert silent.render(0) is None
+
+
+def test_mujoco_draws_the_state_that_it_is_in_or_says_what_it_needs():
+    env = environments.make("InvertedPendulum-v5", 1, seed=0, render=True)
+    env.reset()
+    with contextlib.closing(env):
+        try:
+            before = env.render(0)
+        except RuntimeError as error:
+            assert NEEDS in str(error)
+            return
+        assert before is not None and before.shape == (480, 480, 3)
+        for _ in range(4):
+            env.step(np.array([[3.0]], np.float32))
+        after = env.render(0)
+        assert after is not None and (after != before).any()
