@@ -25,11 +25,11 @@ def run(arguments: Sequence[str]) -> int:
     """Does what the flags ask for; returns the exit code."""
     chosen, settings = options.parse(arguments)
     rows = hosts_csv.read(Path(chosen.workers_csv_path)) if chosen.workers_csv_path else []
-    if chosen.action not in ("start", "check"):
+    if chosen.action in ("status", "logs", "stop"):
         return _with_run(chosen, settings, rows)
     plan = make_plan(rows, settings, chosen, here())
     # Imported late, so that --help answers at once.
-    from cluster import checking, show, starting
+    from cluster import checking, record, show, starting, stopping
 
     if chosen.dry_run:
         show.show(plan)
@@ -37,6 +37,10 @@ def run(arguments: Sequence[str]) -> int:
     hosts = _hosts(chosen, rows)
     if chosen.action == "start":
         starting.refuse_second_run(plan, hosts)
+    if chosen.action == "restart":
+        before = record.must_read(settings.run_folder)
+        if stopping.stop(before, chosen, hosts):
+            return 1
     wrong = checking.check(plan, hosts, PROJECT)
     if wrong:
         show.console().print(checking.table(wrong))

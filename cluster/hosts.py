@@ -14,7 +14,7 @@ from cluster.ssh import Connections, HostFailed
 
 AT_ONCE = 64
 ANSWERS_WITHIN_S = 30.0
-ON_HOST = ("processes", "windows", "keeper", "checks", "answers")
+ON_HOST = ("processes", "windows", "keeper", "checks", "reaching", "answers")
 # Whatever a login's start-up files print comes before this.
 REPLY = "impala-reply:"
 # The project's own Python if it is there, else the host's; on_host needs nothing but Python.

@@ -48,7 +48,6 @@ class Process:
     place: Place
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...] = ()
-    ports: tuple[int, ...] = ()
     parts: tuple[str, ...] = ()
     restarts: int = 0
 

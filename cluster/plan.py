@@ -18,6 +18,8 @@ from user_error import UserError
 # Where things lie on a remote host unless its row says otherwise, below the user's home.
 REMOTE_DIR = "impala"
 REMOTE_PYTHON = ".venv/bin/python"
+# TensorBoard imports TensorFlow, which fills its window with remarks about the processor.
+QUIET = (("TF_CPP_MIN_LOG_LEVEL", "3"),)
 
 
 def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: Here) -> Plan:
@@ -88,6 +90,7 @@ def _learner_processes(
     names = _names_for_mpirun(hosts, where)
     files: list[tuple[str, str]] = []
     if len(hosts) > 1:
+        _check_keys(learners)
         folder = os.path.join(here.folder, settings.run_folder, "cluster")
         files = mpi.files(folder, [(names[rank.host], rank.host) for rank in ranks], here)
     root = here.username if where.is_local else where.username
@@ -101,11 +104,19 @@ def _learner_processes(
             options,
         ),
         env=mpi.ROOT_MAY if root == "root" else (),
-        ports=tuple(port for rank in ranks for port in rank.ports if rank.host == where),
         parts=tuple(rank.name for rank in ranks),
         restarts=options.restart_learners,
     )
     return [mpirun], files
+
+
+def _check_keys(learners: list[Member]) -> None:
+    for learner in learners:
+        if learner.row.ssh_password and not learner.row.ssh_key:
+            raise UserError(
+                f"line {learner.row.line}: learners on several hosts are started by mpirun, whose "
+                "ssh takes no passwords. Give this one an ssh_key."
+            )
 
 
 def _names_for_mpirun(hosts: list[Host], where: Host) -> dict[Host, str]:
@@ -156,7 +167,7 @@ def _actor_process(
     # An actor that sees a GPU would take memory that its learner needs.
     devices = actor.row.cuda_visible_devices or "-1"
     process = _process(actor, flags, here, (("CUDA_VISIBLE_DEVICES", devices),))
-    return dataclasses.replace(process, ports=(), restarts=options.restart_actors)
+    return dataclasses.replace(process, restarts=options.restart_actors)
 
 
 def _process(
@@ -169,11 +180,10 @@ def _process(
         place=member.place,
         argv=(member.place.python, script, *flags),
         env=(*member.row.env, *env),
-        ports=(member.tf_port,),
     )
 
 
 def _tensorboard(first: Member, settings: Settings, here: Here) -> Process:
     process = _process(first, [], here, ())
     argv = (process.argv[0], "-m", "tensorboard.main", f"--logdir={settings.run_folder}")
-    return dataclasses.replace(process, name="tensorboard", job="tensorboard", argv=argv, ports=())
+    return dataclasses.replace(process, name="tensorboard", job="tensorboard", argv=argv, env=QUIET)

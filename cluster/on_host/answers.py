@@ -12,6 +12,7 @@ from cluster.on_host import windows
 from cluster.on_host.checks import check
 from cluster.on_host.keeper import write_whole
 from cluster.on_host.processes import boot_id, descendants, is_alive, marked, send, wait_until
+from cluster.on_host.reaching import listen, reach
 
 STARTS_WITHIN_S = 20.0
 
@@ -188,4 +189,12 @@ def _listens(ip: str, port: int) -> bool:
         return False
 
 
-ANSWERS = {"start": start, "status": status, "tail": tail, "stop": stop, "check": check}
+ANSWERS = {
+    "start": start,
+    "status": status,
+    "tail": tail,
+    "stop": stop,
+    "check": check,
+    "listen": listen,
+    "reach": reach,
+}

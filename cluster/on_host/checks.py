@@ -14,6 +14,12 @@ Problem = tuple[str, str]
 CODE = ("*.py", "agents", "vtrace", "environments", "transport", "impala", "cluster")
 LEAST_FREE_BYTES = 2 << 30
 MOST_SKEW_S = 60
+# Looked for, not imported: TensorFlow would take seconds.
+LACKING = """
+import importlib.util, sys
+lacking = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]
+sys.exit("it lacks " + ", ".join(lacking) if lacking else 0)
+"""
 SYNC = "copy the project there"
 
 
@@ -54,7 +60,7 @@ def _commands(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
     for python in request["pythons"]:
         try:
             done = subprocess.run(
-                [folder / python, "-c", f"import {request['needs']}"],
+                [folder / python, "-c", LACKING, *request["needs"]],
                 capture_output=True,
                 timeout=20,
                 check=False,

@@ -77,6 +77,16 @@ def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
     assert frontend.run("start").returncode == 0
 
 
+def test_a_restart_ends_the_run_before_and_starts_it_again(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("restart").returncode == 2
+    assert frontend.run("start").returncode == 0
+    before = state(frontend, "learner-0")["keeper"]
+    assert frontend.run("restart").returncode == 0
+    assert not is_alive(*before)
+    assert frontend.run("status").returncode == 0
+
+
 def test_a_cluster_that_does_not_start_whole_is_taken_down(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     done = frontend.run("start", "--level_name=Fails")

@@ -104,6 +104,11 @@ def test_learners_on_several_hosts_get_a_host_file_and_an_ssh_configuration():
     assert "impala env A=1 .venv/bin/python experiment.py " in command
 
 
+def test_learners_on_several_hosts_need_keys():
+    with pytest.raises(UserError, match="line 8002: learners on several hosts .* an ssh_key"):
+        plan([row("learner", "10.0.0.9", 8001), row("learner", "h", 8002, ssh_password="hush")])
+
+
 def test_learners_on_one_remote_host_run_under_its_own_mpirun():
     made = plan([row("learner", "h", port, ssh_username="root") for port in (8001, 8002)])
     assert str(made.processes[0].host) == "root@h" and not made.files

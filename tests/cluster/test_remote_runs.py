@@ -201,6 +201,24 @@ def test_another_version_and_a_missing_project_are_told(remote: Frontend, networ
     assert "is another version than here" in told and "the project is not in" in told
 
 
+def test_a_learner_that_its_actors_cannot_reach_is_told(remote: Frontend, network: Network):
+    first, second = network.hosts[:2]
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001),
+        network.row("actor", second, 9001),
+    )
+    assert remote.run("check").returncode == 0
+    route = f"ip -n impns{second.number} route"
+    networks.sh(f"{route} add blackhole {first.ip}")
+    try:
+        told = remote.run("check")
+    finally:
+        networks.sh(f"{route} del blackhole {first.ip}")
+    assert told.returncode == 1
+    assert f"cannot reach the learner's {first.ip}:8001" in told.stdout
+
+
 def test_256_rows_are_checked_in_parallel(remote: Frontend, network: Network):
     lines = [HEADER, network.row("learner", network.hosts[0], 8001)]
     lines += [network.row("actor", network.hosts[n % 4], 9000 + n) for n in range(256)]
