@@ -16,7 +16,7 @@ from cluster.plan import host_of_row, make_plan
 from impala.config import Settings
 
 if TYPE_CHECKING:
-    from cluster.hosts import Hosts
+    from cluster.ssh import Connections
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -29,12 +29,16 @@ def run(arguments: Sequence[str]) -> int:
         return _with_run(chosen, settings, rows)
     plan = make_plan(rows, settings, chosen, here())
     # Imported late, so that --help answers at once.
-    from cluster import checking, record, show, starting, stopping
+    from cluster import checking, record, show, starting, stopping, syncing
+    from cluster.hosts import Hosts
 
     if chosen.dry_run:
         show.show(plan)
         return 0
-    hosts = _hosts(chosen, rows)
+    connections = _connections(chosen, rows)
+    if chosen.action == "sync":
+        return syncing.sync(plan, connections, PROJECT)
+    hosts = Hosts(connections)
     if chosen.action == "start":
         starting.refuse_second_run(plan, hosts)
     if chosen.action == "restart":
@@ -57,9 +61,10 @@ def run(arguments: Sequence[str]) -> int:
 def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
     """What is done with a run that was started before; rows only tell passwords."""
     from cluster import record, stopping, watching
+    from cluster.hosts import Hosts
 
     run = record.must_read(settings.run_folder)
-    hosts = _hosts(chosen, rows)
+    hosts = Hosts(_connections(chosen, rows))
     if chosen.action == "status":
         return watching.status(run, hosts, chosen.follow)
     if chosen.action == "logs":
@@ -67,8 +72,7 @@ def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
     return stopping.stop(run, chosen, hosts)
 
 
-def _hosts(chosen: Options, rows: list[Row]) -> "Hosts":
-    from cluster.hosts import Hosts
+def _connections(chosen: Options, rows: list[Row]) -> "Connections":
     from cluster.passwords import Passwords, warn_if_readable
     from cluster.ssh import Connections
 
@@ -76,10 +80,8 @@ def _hosts(chosen: Options, rows: list[Row]) -> "Hosts":
         warn_if_readable(Path(chosen.workers_csv_path))
     me = here()
     passwords = Passwords({host_of_row(row, me): row.ssh_password for row in rows}, chosen)
-    return Hosts(
-        Connections(
-            passwords, me.known_hosts, chosen.accept_new_host_keys, chosen.connect_timeout_s
-        )
+    return Connections(
+        passwords, me.known_hosts, chosen.accept_new_host_keys, chosen.connect_timeout_s
     )
 
 

@@ -9,7 +9,7 @@ from impala import config
 from impala.config import Settings, setting
 from user_error import UserError
 
-ACTIONS = ("start", "check", "restart", "status", "logs", "stop")
+ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")
 
 # What the plan decides for each process, so that it is no flag of the whole cluster.
 DECIDED = ("mode", "job_name", "task", "learner_host", "actor_hosts", "num_actors")
@@ -98,7 +98,7 @@ EXAMPLES = """examples:
 
 
 def _check(options: Options) -> None:
-    if options.action in ("start", "check", "restart") and not options.workers_csv_path:
+    if options.action in ("start", "check", "sync", "restart") and not options.workers_csv_path:
         raise UserError(
             "--workers_csv_path is not given: name the CSV of hosts, for example "
             "sandbox/local_workers_example.csv."

@@ -20,7 +20,7 @@ import importlib.util, sys
 lacking = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]
 sys.exit("it lacks " + ", ".join(lacking) if lacking else 0)
 """
-SYNC = "copy the project there"
+SYNC = "--action=sync puts it there"
 
 
 def check(request: dict[str, Any]) -> dict[str, Any]:

@@ -156,12 +156,13 @@ def test_an_actor_that_fails_is_started_again_and_what_its_keeper_left_is_stoppe
     frontend.csv(*ONE_EACH)
     assert frontend.run("start", "--restart_actors=2").returncode == 0
     first = wait_for(lambda: state(frontend, "actor-0")["child"])
-    assert send(*first, signal.SIGKILL)
+    assert send(first[0], first[1], signal.SIGKILL)
     second = wait_for(lambda: (s := state(frontend, "actor-0"))["restarts"] == 1 and s["child"])
     assert second != first and is_alive(*second)
     assert "failed with -9; starts again in 1 s" in frontend.run("logs").stdout
 
-    assert send(*state(frontend, "actor-0")["keeper"], signal.SIGKILL)
+    keeper = state(frontend, "actor-0")["keeper"]
+    assert send(keeper[0], keeper[1], signal.SIGKILL)
     assert "running, unwatched" in frontend.run("status").stdout
     assert frontend.run("stop").returncode == 0
     assert not is_alive(*second) and frontend.processes() == []
