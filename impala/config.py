@@ -9,7 +9,7 @@ import difflib
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from user_error import UserError
@@ -264,26 +264,29 @@ class Settings:
         return self.logdir or f"logs/{safe}"
 
 
-def fields() -> list[dataclasses.Field]:
+def fields(kind: type = Settings) -> list[dataclasses.Field]:
     """The settings' definitions, in the order in which they are listed."""
-    return list(dataclasses.fields(Settings))
+    return list(dataclasses.fields(kind))
 
 
 def parse(arguments: Sequence[str]) -> Settings:
     """Settings from a command line; ``UserError`` names what is wrong with a flag."""
-    parser = make_parser()
-    known, unknown = parser.parse_known_args(list(arguments))
-    if unknown:
-        raise UserError(_unknown_flag(unknown[0]))
-    settings = Settings(**vars(known))
+    settings = Settings(**parse_flags(make_parser(), arguments))
     check(settings)
     return settings
 
 
+def parse_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
+    """The value of each flag of a parser; ``UserError`` names a flag that it does not know."""
+    known, unknown = parser.parse_known_args(list(arguments))
+    if unknown:
+        raise UserError(_unknown_flag(unknown[0], vars(known)))
+    return vars(known)
+
+
 def check(settings: Settings) -> None:
     """Refuses values out of their range, each named by its flag."""
-    for field in fields():
-        _check_range(field, getattr(settings, field.name))
+    check_ranges(settings)
     if not all(settings.levels):
         raise UserError(
             f"--level_name={settings.level_name}: there is an empty name between the commas."
@@ -325,6 +328,12 @@ def address(settings: Settings) -> tuple[str, int]:
     return host, int(port)
 
 
+def check_ranges(settings: Any) -> None:
+    """Refuses values outside of what their own definition says."""
+    for field in fields(type(settings)):
+        _check_range(field, getattr(settings, field.name))
+
+
 def capacity(settings: Settings) -> int:
     """Unrolls that actors may be ahead of the learner."""
     return settings.queue_capacity or settings.num_actors * settings.envs_per_actor
@@ -356,15 +365,24 @@ def to_json(settings: Settings) -> str:
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line's definition, made from ``Settings``."""
+    return parser_of(
+        fields(), "experiment.py", "Train, evaluate or export an IMPALA agent.", EXAMPLES
+    )
+
+
+def parser_of(
+    definitions: Sequence[dataclasses.Field], program: str, description: str, examples: str
+) -> argparse.ArgumentParser:
+    """A command line with a flag for each definition, in their groups."""
     parser = _Parser(
-        prog="experiment.py",
-        description="Train, evaluate or export an IMPALA agent.",
-        epilog=EXAMPLES,
+        prog=program,
+        description=description,
+        epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     groups: dict[str, Any] = {}
-    for field in fields():
+    for field in definitions:
         name = field.metadata["group"]
         if name not in groups:
             groups[name] = parser.add_argument_group(name)
@@ -460,11 +478,11 @@ def _check_range(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"--{field.name}={value}: must be above {_flag_text(limits['above'])}.")
 
 
-def _unknown_flag(given: str) -> str:
+def _unknown_flag(given: str, names: Iterable[str]) -> str:
     name = given.split("=")[0]
     if not name.startswith("-"):
         return f"{given!r} is not a flag: write --NAME=VALUE. --help lists all flags."
-    known = [f"--{field.name}" for field in fields()]
+    known = [f"--{one}" for one in names]
     near = difflib.get_close_matches(name, known, n=2)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"there is no flag {name}.{hint} --help lists all flags."

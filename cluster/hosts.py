@@ -1,0 +1,122 @@
+"""Asking hosts: all at once, each answer its own, a host that fails no trouble to the others."""
+
+import json
+import shlex
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cluster.model import Place
+from cluster.on_host.answers import answer
+from cluster.record import Part, Record
+from cluster.ssh import Connections, HostFailed
+
+AT_ONCE = 64
+ANSWERS_WITHIN_S = 30.0
+ON_HOST = ("processes", "windows", "keeper", "checks", "reaching", "answers")
+# Whatever a login's start-up files print comes before this.
+REPLY = "impala-reply:"
+# The project's own Python if it is there, else the host's; on_host needs nothing but Python.
+COMMAND = (
+    'cd; cd "$0" 2>/dev/null; command -v "$1" >/dev/null 2>&1 || set -- python3; exec "$1" -I -'
+)
+PROGRAM = """
+import json, sys, types
+for name, source in {sources!r}.items():
+    module = sys.modules["cluster.on_host" + name] = types.ModuleType("cluster.on_host" + name)
+    if name:
+        setattr(sys.modules["cluster.on_host"], name[1:], module)
+    exec(compile(source, name, "exec"), module.__dict__)
+try:
+    reply = sys.modules["cluster.on_host.answers"].answer(json.loads({request!r}))
+except Exception as error:
+    reply = {{"error": type(error).__name__ + ": " + str(error)}}
+print({mark!r} + json.dumps(reply))
+"""
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Hosts:
+    """Answers of hosts, here or over SSH."""
+
+    def __init__(self, connections: Connections):
+        self._connections = connections
+
+    def ask(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
+        """One request; ``HostFailed`` says why there is no answer."""
+        reply = _here(request) if place.host.is_local else self._there(place, request)
+        if "error" in reply:
+            raise HostFailed(reply["error"])
+        return reply
+
+    def ask_all(
+        self, requests: Mapping[Place, dict[str, Any]]
+    ) -> dict[Place, dict[str, Any] | HostFailed]:
+        """A request to each place; a failure stands in the place of its answer."""
+        return at_once(lambda place: self.ask(place, requests[place]), requests)
+
+    def _there(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
+        command = f"exec sh -c {shlex.join([COMMAND, place.folder, place.python])}"
+        seconds = ANSWERS_WITHIN_S + request.get("grace_s", 0)
+        code, output, errors = self._connections.run(
+            place.host, command, _program(request), seconds
+        )
+        _, found, reply = output.rpartition(REPLY)
+        if not found:
+            last = (errors.strip().splitlines() or ["no output"])[-1]
+            raise HostFailed(f"Python cannot be run there (exit code {code}: {last[:200]})")
+        return json.loads(reply)
+
+
+def _here(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return answer(json.loads(json.dumps(request)))
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _program(request: dict[str, Any]) -> str:
+    """``on_host`` and a request as one program, for a host that may not have the project yet."""
+    folder = Path(__file__).parent / "on_host"
+    sources = {"": ""} | {f".{name}": (folder / f"{name}.py").read_text() for name in ON_HOST}
+    return PROGRAM.format(sources=sources, request=json.dumps(request), mark=REPLY)
+
+
+def at_once(
+    work: Callable[[Key], dict[str, Any]], keys: Iterable[Key]
+) -> dict[Key, dict[str, Any] | HostFailed]:
+    """The result of each key's work, done side by side."""
+
+    def one(key: Key) -> dict[str, Any] | HostFailed:
+        try:
+            return work(key)
+        except HostFailed as error:
+            return error
+
+    listed = list(keys)
+    with ThreadPoolExecutor(min(AT_ONCE, len(listed) or 1)) as pool:
+        return dict(zip(listed, pool.map(one, listed), strict=True))
+
+
+def places(record: Record) -> dict[Place, list[Part]]:
+    """The processes of a run by where their keepers are, and the places of all learners."""
+    found: dict[Place, list[Part]] = {}
+    for part in record.parts:
+        found.setdefault(part.place, []).append(part)
+    for listener in record.listeners:  # under a mpirun elsewhere
+        found.setdefault(listener.place, [])
+    return found
+
+
+def request(record: Record, do: str, place: Place, parts: list[Part], **more: Any) -> dict:
+    """What every request about a run says, and ``more``."""
+    return {
+        "do": do,
+        "run_id": record.run_id,
+        "tmux": record.tmux,
+        "logdir": record.logdir,
+        "folder": place.folder,
+        "names": [part.name for part in parts],
+        **more,
+    }

@@ -1,0 +1,102 @@
+"""What a plan is made of: hosts, processes, and who is linked to whom."""
+
+import dataclasses
+from collections.abc import Callable
+
+from cluster.hosts_csv import Row
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """Where processes run and how one logs in there; ``ssh_port`` 0 means this machine."""
+
+    ip: str
+    ssh_port: int = 0
+    username: str = ""
+    key: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody has to log in."""
+        return not self.ssh_port
+
+    def __str__(self) -> str:
+        if self.is_local:
+            return "localhost"
+        user = f"{self.username}@" if self.username else ""
+        return f"{user}{self.ip}" + (f":{self.ssh_port}" if self.ssh_port != 22 else "")
+
+
+LOCAL = Host("localhost")
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A folder on a host, and the Python that runs what this project needs there."""
+
+    host: Host
+    folder: str
+    python: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """One command in one place. ``parts`` names the learners that a ``mpirun`` starts."""
+
+    name: str
+    job: str
+    place: Place
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...] = ()
+    parts: tuple[str, ...] = ()
+    restarts: int = 0
+
+    @property
+    def host(self) -> Host:
+        """Where it runs."""
+        return self.place.host
+
+
+@dataclasses.dataclass(frozen=True)
+class Here:
+    """What the plan must know of the machine that it is made on."""
+
+    folder: str
+    python: str
+    script: str
+    username: str
+    known_hosts: str
+    is_own_address: Callable[[str], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A learner or an actor: its row, its name, and the learner that it is linked to."""
+
+    name: str
+    place: Place
+    row: Row
+    tf_port: int
+    learner: int
+
+    @property
+    def host(self) -> Host:
+        """Where it runs."""
+        return self.place.host
+
+    @property
+    def address(self) -> str:
+        """Where the others find it, as the flags want it."""
+        ip = f"[{self.row.ip}]" if ":" in self.row.ip else self.row.ip
+        return f"{ip}:{self.tf_port}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Everything that a start does. ``files`` are written on the first process's host."""
+
+    learners: tuple[Member, ...]
+    actors: tuple[Member, ...]
+    processes: tuple[Process, ...]
+    files: tuple[tuple[str, str], ...]
+    logdir: str

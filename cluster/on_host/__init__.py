@@ -1,0 +1,1 @@
+"""What runs on the hosts themselves: Python's standard library only, sent there as text."""

@@ -1,0 +1,157 @@
+"""Stays beside one process: keeps its log and its state, and starts it again where asked to.
+
+    python -m cluster.on_host.keeper LOGDIR/cluster/NAME.spec.json
+
+TERM, INT and HUP end the process first, then the keeper. The process writes its log itself, so
+that it survives the keeper; the keeper shows the log where it runs, in a window of tmux.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from cluster.on_host.processes import MARK, boot_id, descendants, marked, send, start_time
+
+LOOK_EVERY_S = 0.2
+LONGEST_PAUSE_S = 60.0
+# A process that ran so long has recovered: the next pause is a short one again.
+RECOVERED_S = 300.0
+
+
+class Keeper:
+    """Runs what a spec says until it ends, is not to be restarted, or a signal comes."""
+
+    def __init__(self, spec: dict[str, Any]):
+        self._spec = spec
+        self._state_path = Path(spec["state"])
+        self._log_path = Path(spec["log"])
+        self._shown = self._log_path.stat().st_size if self._log_path.exists() else 0
+        self._stopping = False
+        self._restarts = 0
+        self._state: dict[str, Any] = {}
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._stop)
+
+    def run(self) -> int:
+        """Keeps the process; returns its last exit code."""
+        quick_failures = 0
+        while True:
+            started = time.monotonic()
+            code = self._run_once()
+            if time.monotonic() - started > RECOVERED_S:
+                quick_failures = 0
+            if self._stopping or code == 0 or self._restarts >= self._spec["restarts"]:
+                state = "stopped" if self._stopping else "ended"
+                self._write(state=state, exit_code=code, child=None)
+                return code
+            pause = min(LONGEST_PAUSE_S, 2.0**quick_failures)
+            quick_failures += 1
+            self._restarts += 1
+            self._write(state="pausing", exit_code=code, child=None)
+            self._say(f"failed with {code}; starts again in {pause:g} s")
+            end = time.monotonic() + pause
+            while time.monotonic() < end and not self._stopping:
+                time.sleep(LOOK_EVERY_S)
+            if self._stopping:
+                self._write(state="stopped")
+                return code
+
+    def _run_once(self) -> int:
+        spec = self._spec
+        env = {**os.environ, **dict(spec["env"]), MARK: spec["run_id"]}
+        self._write(state="starting", child=None)
+        with open(self._log_path, "ab") as log:
+            try:
+                # A session of its own: signals reach it through the keeper only.
+                child = subprocess.Popen(
+                    spec["argv"],
+                    cwd=spec["folder"],
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._say(f"cannot be started: {error}")
+                return 127
+        self._write(state="running", child=[child.pid, start_time(child.pid)])
+        return self._wait(child)
+
+    def _wait(self, child: subprocess.Popen) -> int:
+        killed_at = None
+        while child.poll() is None:
+            if self._stopping and killed_at is None:
+                self._write(state="stopping")
+                self._ask_to_end(child)
+                killed_at = time.monotonic() + self._spec["grace_s"]
+            if killed_at is not None and time.monotonic() >= killed_at:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            self._show()
+            time.sleep(LOOK_EVERY_S)
+        self._show()
+        return child.returncode
+
+    def _ask_to_end(self, child: subprocess.Popen) -> None:
+        """TERM, so that it can write what it must; to learners themselves rather than mpirun.
+
+        mpirun would pass it on, wait for all of its timeout however soon they end, and call that
+        a failure.
+        """
+        ranks = [one for one in marked(self._spec["run_id"]) if one[0] in descendants(child.pid)]
+        if self._spec["under_mpirun"] and ranks:
+            for pid, started in ranks:
+                send(pid, started, signal.SIGTERM)
+        else:
+            child.terminate()
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def _write(self, **changed: Any) -> None:
+        self._state = {
+            **self._state,
+            "run_id": self._spec["run_id"],
+            "boot_id": boot_id(),
+            "keeper": [os.getpid(), start_time(os.getpid())],
+            "restarts": self._restarts,
+            **changed,
+            "since": time.time(),
+        }
+        write_whole(self._state_path, json.dumps(self._state))
+
+    def _say(self, text: str) -> None:
+        with open(self._log_path, "a") as log:
+            log.write(f"keeper: {text}\n")
+
+    def _show(self) -> None:
+        try:
+            with open(self._log_path, "rb") as log:
+                log.seek(self._shown)
+                new = log.read(1 << 20)
+            self._shown += len(new)
+            sys.stdout.buffer.write(new)
+            sys.stdout.flush()
+        except OSError:
+            pass  # the window is gone, or the log's folder: the process goes on
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replaces a file at once, so that nobody ever reads half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+if __name__ == "__main__":
+    sys.exit(Keeper(json.loads(Path(sys.argv[1]).read_text())).run() & 255)

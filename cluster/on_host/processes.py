@@ -1,0 +1,106 @@
+"""Processes by id and start time, so that a reused id is never taken for another's."""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+# Every process of a run has this in its environment, and those that it starts inherit it.
+MARK = "IMPALA_RUN"
+
+
+def boot_id() -> str:
+    """Names the boot of this machine: process ids and start times mean nothing beyond it."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_time(pid: int) -> int | None:
+    """When a process was started, in ticks since the boot; None if there is none or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name stands in parentheses and may hold spaces and parentheses itself.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """Whether the very process that was recorded still runs."""
+    return bool(pid) and start_time(pid) == started
+
+
+def send(pid: int, started: int, number: signal.Signals) -> bool:
+    """Signals the recorded process, and none that got its id since; tells whether it was there."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError as error:
+        # Kernels before 5.3 have no such handles.
+        return error.errno == errno.ENOSYS and _send_by_id(pid, started, number)
+    try:
+        # The handle stays with the process that it was opened on, which is the right one now.
+        if start_time(pid) != started:
+            return False
+        signal.pidfd_send_signal(handle, number)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _send_by_id(pid: int, started: int, number: signal.Signals) -> bool:
+    if not is_alive(pid, started):
+        return False
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return False
+    return True
+
+
+def marked(run_id: str) -> list[tuple[int, int]]:
+    """Processes of this user that descend from the run, as (id, start time)."""
+    wanted = f"{MARK}={run_id}".encode()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        started = start_time(int(folder.name))
+        if started is not None and wanted in environment.split(b"\0"):
+            found.append((int(folder.name), started))
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    """Children of a process, their children, and so on; not the process itself."""
+    parents = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_text()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    edge = {pid}
+    while edge:
+        edge = {child for child, parent in parents.items() if parent in edge} - found
+        found |= edge
+    return found
+
+
+def wait_until(done: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:
+    """Waits until ``done()`` is true, at most so long; returns whether it is."""
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(every)
+    return True

@@ -1,0 +1,50 @@
+"""Whether actors will reach their learners: before there are any, others listen in their place."""
+
+import select
+import socket
+import time
+from typing import Any
+
+REACHES_WITHIN_S = 8.0
+LISTENS_S = 12.0
+AGAIN_S = 0.2
+
+
+def listen(request: dict[str, Any]) -> dict[str, Any]:
+    """Opens ports until each was reached as often as expected, or for some seconds."""
+    left = {}
+    for port, times in request["expected"]:
+        try:
+            left[socket.create_server(("", port))] = times
+        except OSError:
+            continue  # told by the look at free ports
+    end = time.monotonic() + LISTENS_S
+    while left and time.monotonic() < end:
+        for server in select.select(list(left), [], [], AGAIN_S)[0]:
+            server.accept()[0].close()
+            left[server] -= 1
+            if not left[server]:
+                server.close()
+                del left[server]
+    for server in left:
+        server.close()
+    return {}
+
+
+def reach(request: dict[str, Any]) -> dict[str, Any]:
+    """The addresses that cannot be reached; whoever listens there may need a moment to begin."""
+    end = time.monotonic() + REACHES_WITHIN_S
+    unreached = list(request["addresses"])
+    while unreached and time.monotonic() < end:
+        unreached = [address for address in unreached if not _reached(*address)]
+        if unreached:
+            time.sleep(AGAIN_S)
+    return {"unreached": unreached}
+
+
+def _reached(ip: str, port: int) -> bool:
+    try:
+        socket.create_connection((ip, port), timeout=3).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,74 @@
+"""Where keepers run: windows of one tmux session, or detached where there is no tmux."""
+
+import shutil
+import subprocess
+
+# The session's own option that says whose it is.
+OWNER = "@impala_run"
+
+
+class TmuxRefused(Exception):
+    """What tmux said."""
+
+
+def open_window(session: str, name: str, argv: list[str], folder: str, run_id: str) -> None:
+    """Runs a command in a window of the session, which is made for the first; or detached."""
+    if not session or not shutil.which("tmux"):
+        subprocess.Popen(
+            argv,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return
+    # A window stays when its process has ended, so that one can read why.
+    keep = [";", "set-option", "-w", "-t", f"={session}:{name}", "remain-on-exit", "on"]
+    mine = [";", "set-option", "-t", f"={session}:", OWNER, run_id]
+    what = ["-n", name, "-c", folder, *argv, *keep, *mine]
+    if owner(session) is None:
+        try:
+            # 200 columns: a line of metrics is not broken before somebody attaches.
+            _tmux("new-session", "-d", "-s", session, "-x", "200", "-y", "50", *what)
+            return
+        except TmuxRefused:  # another part of the run on this host was quicker
+            if owner(session) != run_id:
+                raise
+    _tmux("new-window", "-d", "-t", f"={session}:", *what)
+
+
+def owner(session: str) -> str | None:
+    """The run that a session belongs to, "" if it is somebody's own, None if there is none."""
+    if not shutil.which("tmux"):
+        return None
+    try:
+        _tmux("has-session", "-t", f"={session}")
+    except TmuxRefused:
+        return None
+    return _tmux("show-options", "-q", "-v", "-t", f"={session}:", OWNER).strip()
+
+
+def clear(session: str, run_id: str) -> str:
+    """Makes room for a session of this name; returns what is in the way, or ""."""
+    whose = owner(session) if session else None
+    if whose is None or whose == run_id:
+        return ""
+    dead = _tmux("list-panes", "-s", "-t", f"={session}:", "-F", "#{pane_dead}").split()
+    if whose and all(pane == "1" for pane in dead):
+        close(session, whose)
+        return ""
+    return f"there is a tmux session {session!r} already"
+
+
+def close(session: str, run_id: str) -> None:
+    """Ends the session if it is this run's."""
+    if session and owner(session) == run_id:
+        _tmux("kill-session", "-t", f"={session}")
+
+
+def _tmux(*words: str) -> str:
+    done = subprocess.run(["tmux", *words], capture_output=True, text=True, timeout=20, check=False)
+    if done.returncode:
+        raise TmuxRefused(done.stderr.strip())
+    return done.stdout

@@ -1,0 +1,52 @@
+"""Passwords of hosts: from the CSV, an environment variable or a prompt; never written anywhere."""
+
+import getpass
+import os
+import stat
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster.model import Host
+from cluster.options import Options
+from user_error import UserError
+
+
+class Passwords:
+    """The password of each host, if it has one."""
+
+    def __init__(self, given: Mapping[Host, str], options: Options):
+        self._given = {host: password for host, password in given.items() if password}
+        self._for_others = _from_environment(options.ssh_password_env)
+        self._ask = options.ask_ssh_password
+        self._lock = threading.Lock()
+
+    def of(self, host: Host) -> str | None:
+        """A host's password; where the CSV has none, the one for all others."""
+        with self._lock:
+            if host not in self._given and self._ask and not self._for_others:
+                self._for_others = getpass.getpass("SSH password for hosts without one: ")
+        return self._given.get(host) or self._for_others or None
+
+    def __repr__(self) -> str:
+        return "Passwords"
+
+
+def _from_environment(name: str) -> str:
+    if not name:
+        return ""
+    # Taken out, so that no process which is started here inherits it.
+    password = os.environ.pop(name, "")
+    if not password:
+        raise UserError(f"--ssh_password_env={name}: the environment has no such variable.")
+    return password
+
+
+def warn_if_readable(path: Path) -> None:
+    """Says so if a file with passwords can be read by others."""
+    if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        print(
+            f"warning: {path} holds passwords and can be read by other users; chmod 600 it.",
+            file=sys.stderr,
+        )

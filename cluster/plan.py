@@ -1,0 +1,189 @@
+"""From rows and settings to a plan: who is linked to whom, and each process's command.
+
+Pure functions: nothing is started, looked up or written here.
+"""
+
+import dataclasses
+import os.path
+from collections.abc import Sequence
+
+from cluster import mpi
+from cluster.columns import host_of
+from cluster.hosts_csv import Row
+from cluster.model import LOCAL, Here, Host, Member, Place, Plan, Process
+from cluster.options import Options, passed_on
+from impala.config import Settings
+from user_error import UserError
+
+# Where things lie on a remote host unless its row says otherwise, below the user's home.
+REMOTE_DIR = "impala"
+REMOTE_PYTHON = ".venv/bin/python"
+# TensorBoard imports TensorFlow, which fills its window with remarks about the processor.
+QUIET = (("TF_CPP_MIN_LOG_LEVEL", "3"),)
+
+
+def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: Here) -> Plan:
+    """Links actors to learners round-robin, and writes down each process's command."""
+    learners = _members(rows, "learner", here)
+    actors = _members(rows, "actor", here)
+    actors = [
+        dataclasses.replace(actor, learner=index % len(learners))
+        for index, actor in enumerate(actors)
+    ]
+    _check_links(learners, actors)
+    processes, files = _learner_processes(learners, actors, settings, options, here)
+    processes += [
+        _actor_process(index, actor, learners[actor.learner], settings, options, here)
+        for index, actor in enumerate(actors)
+    ]
+    if options.tensorboard:
+        processes.append(_tensorboard(learners[0], settings, here))
+    return Plan(tuple(learners), tuple(actors), tuple(processes), tuple(files), settings.run_folder)
+
+
+def _members(rows: Sequence[Row], job: str, here: Here) -> list[Member]:
+    members = [(row, port) for row in rows if row.job == job for port in row.ports]
+    return [
+        Member(f"{job}-{index}", _place(row, here), row, port, index)
+        for index, (row, port) in enumerate(members)
+    ]
+
+
+def _place(row: Row, here: Here) -> Place:
+    host = host_of_row(row, here)
+    if host.is_local:
+        return Place(host, here.folder, row.python or here.python)
+    return Place(host, row.remote_dir or REMOTE_DIR, row.python or REMOTE_PYTHON)
+
+
+def host_of_row(row: Row, here: Here) -> Host:
+    """This machine, or how the row says one logs in elsewhere."""
+    if not row.has_ssh and here.is_own_address(row.ip):
+        return LOCAL
+    return Host(row.ip, row.ssh_port or 22, row.ssh_username or here.username, row.ssh_key)
+
+
+def _check_links(learners: list[Member], actors: list[Member]) -> None:
+    """An address such as localhost leads an actor elsewhere to its own host."""
+    problems = []
+    for actor in actors:
+        learner = learners[actor.learner]
+        if host_of(learner.row.ip) == "localhost" and learner.host != actor.host:
+            problems.append(
+                f"line {learner.row.line}: {learner.name} is at {learner.row.ip}, where "
+                f"{actor.name} on {actor.host} (line {actor.row.line}) cannot reach it. Give "
+                "an address that both know."
+            )
+    if problems:
+        raise UserError("\n".join(problems))
+
+
+def _learner_processes(
+    learners: list[Member], actors: list[Member], settings: Settings, options: Options, here: Here
+) -> tuple[list[Process], list[tuple[str, str]]]:
+    ranks = [_rank(learner, actors, settings, here) for learner in learners]
+    if len(ranks) == 1:
+        return [dataclasses.replace(ranks[0], restarts=options.restart_learners)], []
+    hosts = list(dict.fromkeys(learner.host for learner in learners))
+    # On one host, mpirun runs there. Else here, where the keys to all of them are.
+    where = hosts[0] if len(hosts) == 1 else LOCAL
+    names = _names_for_mpirun(hosts, where)
+    files: list[tuple[str, str]] = []
+    if len(hosts) > 1:
+        _check_keys(learners)
+        folder = os.path.join(here.folder, settings.run_folder, "cluster")
+        files = mpi.files(folder, [(names[rank.host], rank.host) for rank in ranks], here)
+    root = here.username if where.is_local else where.username
+    mpirun = Process(
+        name="learners",
+        job="learner",
+        place=Place(LOCAL, here.folder, here.python) if where.is_local else learners[0].place,
+        argv=mpi.command(
+            [(names[rank.host], _rank_argv(rank, where)) for rank in ranks],
+            [path for path, _ in files],
+            options,
+        ),
+        env=mpi.ROOT_MAY if root == "root" else (),
+        parts=tuple(rank.name for rank in ranks),
+        restarts=options.restart_learners,
+    )
+    return [mpirun], files
+
+
+def _check_keys(learners: list[Member]) -> None:
+    for learner in learners:
+        if learner.row.ssh_password and not learner.row.ssh_key:
+            raise UserError(
+                f"line {learner.row.line}: learners on several hosts are started by mpirun, whose "
+                "ssh takes no passwords. Give this one an ssh_key."
+            )
+
+
+def _names_for_mpirun(hosts: list[Host], where: Host) -> dict[Host, str]:
+    """What mpirun calls each host: its address, made unique where containers share one."""
+    names: dict[Host, str] = {}
+    for host in hosts:
+        shared = sum(other.ip == host.ip for other in hosts) > 1
+        name = f"{host.ip}-{host.ssh_port}" if shared else host.ip
+        names[host] = "localhost" if host == where else name
+    return names
+
+
+def _rank_argv(rank: Process, where: Host) -> tuple[str, ...]:
+    """A learner's command under mpirun, which knows neither its environment nor its folder."""
+    env = tuple(f"{name}={value}" for name, value in rank.env)
+    argv = ("env", *env, *rank.argv) if env else rank.argv
+    if rank.host == where:
+        return argv
+    return ("sh", "-c", 'cd && cd "$0" && exec "$@"', rank.place.folder, *argv)
+
+
+def _rank(learner: Member, actors: list[Member], settings: Settings, here: Here) -> Process:
+    own = [actor.address for actor in actors if actor.learner == learner.learner]
+    flags = passed_on(
+        settings,
+        job_name="learner",
+        task=0,
+        learner_host=learner.address,
+        actor_hosts=",".join(own),
+        logdir=settings.run_folder,
+    )
+    devices = learner.row.cuda_visible_devices
+    return _process(learner, flags, here, (("CUDA_VISIBLE_DEVICES", devices),) if devices else ())
+
+
+def _actor_process(
+    index: int, actor: Member, learner: Member, settings: Settings, options: Options, here: Here
+) -> Process:
+    changed = {} if actor.row.envs is None else {"envs_per_actor": actor.row.envs}
+    flags = passed_on(
+        settings,
+        job_name="actor",
+        task=index,
+        learner_host=learner.address,
+        logdir=settings.run_folder,
+        **changed,
+    )
+    # An actor that sees a GPU would take memory that its learner needs.
+    devices = actor.row.cuda_visible_devices or "-1"
+    process = _process(actor, flags, here, (("CUDA_VISIBLE_DEVICES", devices),))
+    return dataclasses.replace(process, restarts=options.restart_actors)
+
+
+def _process(
+    member: Member, flags: list[str], here: Here, env: tuple[tuple[str, str], ...]
+) -> Process:
+    script = here.script if member.host.is_local else "experiment.py"
+    return Process(
+        name=member.name,
+        job=member.row.job,
+        place=member.place,
+        argv=(member.place.python, script, *flags),
+        env=(*member.row.env, *env),
+    )
+
+
+def _tensorboard(first: Member, settings: Settings, here: Here) -> Process:
+    process = _process(first, [], here, ())
+    argv = (process.argv[0], "-m", "tensorboard.main", f"--logdir={settings.run_folder}")
+    return dataclasses.replace(process, name="tensorboard", job="tensorboard", argv=argv, env=QUIET)

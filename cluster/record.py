@@ -1,0 +1,124 @@
+"""What a run has started where, in its logdir: later commands need nothing else.
+
+It holds no secrets. Process ids lie beside it, written on each host by the keepers.
+"""
+
+import dataclasses
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from cluster.model import Host, Place, Plan
+from cluster.on_host.keeper import write_whole
+from user_error import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A process as later commands must know it."""
+
+    name: str
+    job: str
+    place: Place
+    parts: tuple[str, ...] = ()
+
+    @property
+    def host(self) -> Host:
+        """Where it runs."""
+        return self.place.host
+
+
+@dataclasses.dataclass(frozen=True)
+class Listener:
+    """A learner's port, and where the learner runs, which may be far from its ``mpirun``."""
+
+    name: str
+    place: Place
+    ip: str
+    port: int
+
+    @property
+    def host(self) -> Host:
+        """Where it runs."""
+        return self.place.host
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """A run: its id, its processes, and where its learners listen."""
+
+    run_id: str
+    logdir: str
+    tmux: str
+    parts: tuple[Part, ...]
+    listeners: tuple[Listener, ...]
+
+    @property
+    def path(self) -> Path:
+        """The record's file."""
+        return _path(self.logdir)
+
+
+def record_of(plan: Plan, tmux: str) -> Record:
+    """A new run's record."""
+    return Record(
+        run_id=uuid.uuid4().hex,
+        logdir=plan.logdir,
+        tmux=tmux,
+        parts=tuple(Part(one.name, one.job, one.place, one.parts) for one in plan.processes),
+        listeners=tuple(
+            Listener(one.name, one.place, one.row.ip, one.tf_port) for one in plan.learners
+        ),
+    )
+
+
+def write(record: Record) -> None:
+    """Writes the record at once; ``UserError`` where the logdir cannot be written."""
+    try:
+        record.path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(record.path, json.dumps(dataclasses.asdict(record), indent=1))
+    except OSError as error:
+        raise UserError(
+            f"--logdir={record.logdir} cannot be written ({error.strerror}). Name another folder."
+        ) from None
+
+
+def read(logdir: str) -> Record | None:
+    """The record of the last run in a logdir, if there was one."""
+    try:
+        written = json.loads(_path(logdir).read_text())
+        return Record(
+            written["run_id"],
+            logdir,
+            written["tmux"],
+            tuple(_part(part) for part in written["parts"]),
+            tuple(
+                Listener(**{**one, "place": _place(one["place"])}) for one in written["listeners"]
+            ),
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{_path(logdir)} cannot be read: {error}") from None
+
+
+def must_read(logdir: str) -> Record:
+    """The record, or a ``UserError`` that says where none is."""
+    record = read(logdir)
+    if record is None:
+        raise UserError(f"no run was started in {logdir}. Name the run's folder with --logdir.")
+    return record
+
+
+def _part(written: dict[str, Any]) -> Part:
+    place = _place(written["place"])
+    return Part(**{**written, "place": place, "parts": tuple(written["parts"])})
+
+
+def _place(written: dict[str, Any]) -> Place:
+    return Place(**{**written, "host": Host(**written["host"])})
+
+
+def _path(logdir: str) -> Path:
+    return Path(logdir) / "cluster" / "run.json"

@@ -1,0 +1,59 @@
+"""A plan as people read it: a table, and commands that can be pasted into a shell."""
+
+import shlex
+import sys
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from cluster.model import Plan, Process
+
+
+def show(plan: Plan) -> None:
+    """Prints who runs where, then the commands."""
+    console().print(table(plan))
+    for line in commands(plan):
+        print(line)
+
+
+def console() -> Console:
+    """Where tables go: as wide as the terminal; elsewhere each row is one line."""
+    return Console() if sys.stdout.isatty() else Console(width=1000)
+
+
+def table(plan: Plan) -> Table:
+    """A row for each learner and actor, in the order of the CSV."""
+    shown = Table("process", "host", "address", "GPU", "linked to", box=box.SIMPLE)
+    for member in (*plan.learners, *plan.actors):
+        linked = "" if member.row.job == "learner" else plan.learners[member.learner].name
+        gpu = member.row.cuda_visible_devices
+        shown.add_row(member.name, str(member.host), member.address, gpu, linked)
+    return shown
+
+
+def commands(plan: Plan) -> Iterator[str]:
+    """Shell lines that do what a start does, without watching over it."""
+    for path, content in plan.files:
+        folder = shlex.quote(path.rpartition("/")[0])
+        yield f"mkdir -p {folder} && cat > {shlex.quote(path)} <<'END'\n{content}END"
+    for process in plan.processes:
+        yield f"\n# {process.name}{_of(process)} on {process.host}\n{command(process)}"
+
+
+def command(process: Process) -> str:
+    """What starts a process by hand, from this machine."""
+    env = " ".join(f"{name}={shlex.quote(value)}" for name, value in process.env)
+    there = f"cd {shlex.quote(process.place.folder)} && {env} {shlex.join(process.argv)}"
+    there = there.replace("&&  ", "&& ")
+    host = process.host
+    if host.is_local:
+        return there
+    ssh = ["ssh", "-p", str(host.ssh_port), *(("-i", host.key) if host.key else ())]
+    user = f"{host.username}@" if host.username else ""
+    return shlex.join([*ssh, f"{user}{host.ip}", there])
+
+
+def _of(process: Process) -> str:
+    return f" ({', '.join(process.parts)})" if process.parts else ""

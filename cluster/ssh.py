@@ -1,0 +1,197 @@
+"""Connections to hosts: keys are checked, waits are bounded, failures say what to do."""
+
+import logging
+import shlex
+import socket
+import threading
+import time
+from pathlib import Path
+
+import paramiko
+
+from cluster.model import Host
+from cluster.passwords import Passwords
+
+# Its threads would print tracebacks of what is told in a line here.
+logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
+
+SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+
+
+class HostFailed(Exception):
+    """What is wrong with a host, and how to mend it."""
+
+    def __init__(self, problem: str, remedy: str = ""):
+        super().__init__(problem)
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.problem}. {self.remedy}".rstrip()
+
+
+class Connections:
+    """One connection to each login, made when it is first needed and kept."""
+
+    def __init__(
+        self, passwords: Passwords, known_hosts: str, accept_new_keys: bool, timeout_s: float
+    ):
+        self._passwords = passwords
+        self._known_hosts = Path(known_hosts)
+        self._policy = _AppendNew(self._known_hosts) if accept_new_keys else _RefuseNew()
+        self._timeout_s = timeout_s
+        self._clients: dict[Host, paramiko.SSHClient] = {}
+        self._locks: dict[Host, threading.Lock] = {}
+
+    def run(self, host: Host, command: str, text: str, seconds: float) -> tuple[int, str, str]:
+        """Runs a command with a text as its input; returns exit code, output and errors."""
+        with self._locks.setdefault(host, threading.Lock()):
+            client = self._clients.get(host) or self._connect(host)
+            self._clients[host] = client
+        try:
+            return _run(client, command, text, seconds)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            self._clients.pop(host, None)
+            client.close()
+            if isinstance(error, TimeoutError):
+                raise HostFailed(f"gave no answer within {seconds:g} s") from None
+            raise HostFailed(f"the connection broke: {error or type(error).__name__}") from None
+
+    def close(self) -> None:
+        """Ends all connections."""
+        for client in self._clients.values():
+            client.close()
+
+    def _connect(self, host: Host) -> paramiko.SSHClient:
+        client = paramiko.SSHClient()
+        for path in (SYSTEM_KNOWN_HOSTS, str(self._known_hosts)):
+            if Path(path).exists():
+                client.load_system_host_keys(path)
+        client.set_missing_host_key_policy(self._policy)
+        password = None if host.key else self._passwords.of(host)
+        own = not host.key and not password
+        try:
+            client.connect(
+                host.ip,
+                port=host.ssh_port,
+                username=host.username,
+                password=password,
+                key_filename=host.key or None,
+                timeout=self._timeout_s,
+                banner_timeout=self._timeout_s,
+                auth_timeout=self._timeout_s,
+                channel_timeout=self._timeout_s,
+                # Others than the one that was given would use up the tries that a host allows.
+                allow_agent=own,
+                look_for_keys=own,
+            )
+        except (OSError, EOFError, paramiko.SSHException, ValueError) as error:
+            client.close()
+            raise self._told(host, error, bool(password)) from None
+        return client
+
+    def _told(self, host: Host, error: Exception, by_password: bool) -> HostFailed:
+        """What a failed connection means."""
+        where = f"port {host.ssh_port}"
+        if isinstance(error, _NewKey):
+            return HostFailed(
+                f"its host key is not known ({error})",
+                "Compare that with the host's own, then give --accept_new_host_keys",
+            )
+        if isinstance(error, paramiko.BadHostKeyException):
+            name = _known_name(host)
+            return HostFailed(
+                f"its host key has CHANGED (now {error.key.fingerprint})",
+                "It may be another machine. If the change is yours: "
+                f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(self._known_hosts))}",
+            )
+        if isinstance(error, paramiko.PasswordRequiredException):
+            return HostFailed(f"the key {host.key} is encrypted", "Load it with ssh-add")
+        if isinstance(error, paramiko.AuthenticationException):
+            means = "the password" if by_password else f"the key {host.key or 'of this user'}"
+            return HostFailed(
+                f"login as {host.username} refused with {means}",
+                "Mend ssh_username, ssh_password or ssh_key in the CSV",
+            )
+        if isinstance(error, socket.gaierror):
+            return HostFailed("its name is not known", "Mend column ip in the CSV")
+        if isinstance(error, FileNotFoundError):
+            return HostFailed(f"there is no key {host.key} here", "Mend column ssh_key")
+        # The second is what is said of a session that ended because no banner came.
+        if "banner" in str(error) or "No existing session" in str(error):
+            return HostFailed(
+                f"{where} is open, but no SSH server answers within {self._timeout_s:g} s",
+                "Look at sshd there, or mend ssh_port",
+            )
+        if isinstance(error, TimeoutError):
+            return HostFailed(
+                f"does not answer at {where} within {self._timeout_s:g} s",
+                "Is it on, and is the network open?",
+            )
+        if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
+            reasons = {one.strerror for one in error.errors.values()}
+            return HostFailed(
+                f"{where}: {' / '.join(sorted(map(str, reasons)))}",
+                "Is sshd running there, and is ssh_port right?",
+            )
+        return HostFailed(f"SSH at {where}: {error or type(error).__name__}")
+
+
+def _run(
+    client: paramiko.SSHClient, command: str, text: str, seconds: float
+) -> tuple[int, str, str]:
+    transport = client.get_transport()
+    if transport is None:
+        raise EOFError
+    channel = transport.open_session(timeout=seconds)
+    end = time.monotonic() + seconds
+    with channel:
+        channel.settimeout(seconds)
+        channel.exec_command(command)
+        channel.sendall(text.encode())
+        channel.shutdown_write()
+        output, errors = bytearray(), bytearray()
+        while True:
+            channel.settimeout(max(0.01, end - time.monotonic()))
+            data = channel.recv(65536)
+            if not data:
+                break
+            output += data
+        while data := channel.recv_stderr(65536):
+            errors += data
+        return channel.recv_exit_status(), output.decode(), errors.decode("utf-8", "replace")
+
+
+def _known_name(host: Host) -> str:
+    """What known_hosts calls a host."""
+    return host.ip if host.ssh_port == 22 else f"[{host.ip}]:{host.ssh_port}"
+
+
+class _NewKey(paramiko.SSHException):
+    """A host whose key is not in known_hosts."""
+
+
+class _RefuseNew(paramiko.MissingHostKeyPolicy):
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        raise _NewKey(f"{key.get_name()} {key.fingerprint}")
+
+
+class _AppendNew(paramiko.MissingHostKeyPolicy):
+    """Adds a line; paramiko's own policy writes the whole file anew, without its comments."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._lock = threading.Lock()
+
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
+        with self._lock:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(self._path, "a+") as file:
+                file.seek(0)
+                before = file.read()
+                file.write(line if not before or before.endswith("\n") else f"\n{line}")

@@ -1,0 +1,90 @@
+"""A project folder with a quick experiment.py, and its frontend."""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = ("run_experiment_mm_raw.py", "user_error.py", "cluster", "impala/config.py")
+
+
+def copy_project(folder: Path) -> None:
+    """The frontend's own files, and a stand-in for experiment.py."""
+    for name in PROJECT:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, target)
+    shutil.copy(ROOT / "tests" / "cluster" / "stand_in.py", folder / "experiment.py")
+
+
+@dataclasses.dataclass
+class Frontend:
+    """Runs the frontend in its project folder, with a tmux server of its own."""
+
+    folder: Path
+    env: dict[str, str]
+    flags: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def logdir(self) -> Path:
+        return self.folder / "logs" / "run"
+
+    def csv(self, *lines: str) -> None:
+        (self.folder / "hosts.csv").write_text("\n".join(lines) + "\n")
+
+    def command(self, action: str, *flags: str) -> list[str]:
+        program = str(self.folder / "run_experiment_mm_raw.py")
+        own = ["--logdir=logs/run", "--workers_csv_path=hosts.csv", "--notensorboard"]
+        return [sys.executable, program, f"--action={action}", *own, *self.flags, *flags]
+
+    def run(self, action: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(action, *flags),
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", *words], env=self.env, capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
+    def processes(self) -> list[str]:
+        """Command lines that run in this project folder, whoever started them."""
+        found = []
+        for process in Path("/proc").iterdir():
+            try:
+                line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if str(self.folder) in line and "tmux" not in line.split(" ")[0]:
+                found.append(line)
+        return found
+
+
+@pytest.fixture
+def frontend(tmp_path: Path) -> Iterator[Frontend]:
+    folder = tmp_path / "project"
+    copy_project(folder)
+    (tmp_path / "tmux").mkdir()
+    env = {**os.environ, "TMUX_TMPDIR": str(tmp_path / "tmux"), "TERM": "xterm"}
+    env.pop("TMUX", None)
+    made = Frontend(folder, env)
+    yield made
+    if (made.logdir / "cluster" / "run.json").exists():
+        made.run("stop", "--stop_grace_s=0")
+    made.tmux("kill-server")

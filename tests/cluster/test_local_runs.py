@@ -1,0 +1,194 @@
+"""Runs on this machine: real tmux, real mpirun, a quick stand-in for experiment.py."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cluster.on_host.processes import is_alive, send, start_time
+from tests.cluster.conftest import Frontend
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
+)
+
+HEADER = "job,ip,tf_port"
+ONE_EACH = (HEADER, "learner,localhost,18001", "actor,localhost,19001")
+EXAMPLE = (
+    HEADER, "learner,localhost,18001", "learner,localhost,18002", "actor,localhost,19001",
+    "actor,localhost,19002", "actor,localhost,19003",
+)  # fmt: skip
+
+
+def state(frontend: Frontend, name: str) -> dict:
+    return json.loads((frontend.logdir / "cluster" / f"{name}.json").read_text())
+
+
+def wait_for(condition, seconds: float = 15.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            found = condition()
+        except (OSError, ValueError, KeyError):
+            found = None
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("did not happen in time")
+
+
+def test_the_example_starts_is_seen_and_stops_without_a_trace(frontend: Frontend):
+    frontend.csv(*EXAMPLE)
+    started = frontend.run("start")
+    assert started.returncode == 0, started.stdout + started.stderr
+    windows = frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split()
+    assert windows == ["learners", "actor-0", "actor-1", "actor-2"]
+
+    wait_for(lambda: "actor 2 reached localhost:18001" in frontend.run("logs").stdout)
+    told = frontend.run("status")
+    assert told.returncode == 0
+    for name in ("learner-0", "learner-1", "actor-0", "actor-1", "actor-2"):
+        (line,) = [line for line in told.stdout.splitlines() if f" {name} " in line]
+        assert "running" in line
+    assert "learner at localhost:18002 is rank 1 of 2" in told.stdout
+    assert "12,345 frames" in told.stdout
+    only = frontend.run("logs", "--name=learner-1").stdout.splitlines()
+    assert only and all(line.startswith("learner-1 ") for line in only)
+
+    stopped = frontend.run("stop")
+    assert stopped.returncode == 0 and "Stopped 4 processes." in stopped.stdout
+    assert frontend.processes() == [] and frontend.tmux("list-sessions") == ""
+    again = frontend.run("stop")
+    assert again.returncode == 0 and "Nothing of the run was left" in again.stdout
+
+
+def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    refused = frontend.run("start")
+    assert refused.returncode == 2
+    assert "2 processes are alive (learner-0, actor-0)" in refused.stderr
+    assert frontend.run("status").returncode == 0
+    assert frontend.run("stop").returncode == 0
+    assert frontend.run("start").returncode == 0
+
+
+def test_a_restart_ends_the_run_before_and_starts_it_again(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("restart").returncode == 2
+    assert frontend.run("start").returncode == 0
+    before = state(frontend, "learner-0")["keeper"]
+    assert frontend.run("restart").returncode == 0
+    assert not is_alive(*before)
+    assert frontend.run("status").returncode == 0
+
+
+def test_a_cluster_that_does_not_start_whole_is_taken_down(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    done = frontend.run("start", "--level_name=Fails")
+    assert done.returncode == 1
+    assert "actor-0 on localhost: failed: 3" in done.stdout
+    assert "| actor 0 has nothing to play" in done.stdout
+    assert frontend.processes() == [] and frontend.tmux("list-sessions") == ""
+
+
+def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    done = frontend.run("start", "--level_name=Fails", "--allow_partial")
+    assert done.returncode == 0 and "the rest goes on:\n  actor-0 on localhost" in done.stdout
+    told = frontend.run("status")
+    assert told.returncode == 1 and "failed: 3" in told.stdout and "running" in told.stdout
+
+
+def test_what_ignores_being_asked_is_killed_after_the_grace_period(frontend: Frontend):
+    frontend.csv(*EXAMPLE)
+    assert frontend.run("start", "--level_name=Stubborn").returncode == 0
+    done = frontend.run("stop", "--stop_grace_s=1")
+    assert done.returncode == 0 and "had to be killed" in done.stdout
+    assert frontend.processes() == []
+
+
+def test_without_tmux_processes_run_detached(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start", "--tmux_sess=").returncode == 0
+    assert frontend.tmux("list-sessions") == ""
+    assert frontend.run("status").returncode == 0
+    assert frontend.run("stop").returncode == 0 and frontend.processes() == []
+
+
+def test_somebody_elses_tmux_session_is_left_alone(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    frontend.tmux("new-session", "-d", "-s", "impala", "sleep 100")
+    done = frontend.run("start")
+    assert done.returncode == 1 and "there is a tmux session 'impala' already" in done.stdout
+    assert frontend.tmux("list-sessions", "-F", "#S") == "impala\n"
+
+
+def test_a_closed_tmux_session_ends_its_processes(frontend: Frontend):
+    frontend.csv(*EXAMPLE)
+    assert frontend.run("start").returncode == 0
+    frontend.tmux("kill-session", "-t", "impala")
+    wait_for(lambda: not frontend.processes())
+
+
+def test_stop_works_after_the_frontend_was_killed(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    running = subprocess.Popen(
+        frontend.command("start", "--start_timeout_s=60"),
+        cwd=frontend.folder,
+        env=frontend.env,
+        stdout=subprocess.DEVNULL,
+    )
+    wait_for(lambda: state(frontend, "actor-0")["state"] == "running")
+    running.kill()
+    running.wait()
+    assert frontend.run("stop").returncode == 0
+    assert frontend.processes() == []
+
+
+def test_an_actor_that_fails_is_started_again_and_what_its_keeper_left_is_stopped(
+    frontend: Frontend,
+):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start", "--restart_actors=2").returncode == 0
+    first = wait_for(lambda: state(frontend, "actor-0")["child"])
+    assert send(first[0], first[1], signal.SIGKILL)
+    second = wait_for(lambda: (s := state(frontend, "actor-0"))["restarts"] == 1 and s["child"])
+    assert second != first and is_alive(*second)
+    assert "failed with -9; starts again in 1 s" in frontend.run("logs").stdout
+
+    keeper = state(frontend, "actor-0")["keeper"]
+    assert send(keeper[0], keeper[1], signal.SIGKILL)
+    assert "running, unwatched" in frontend.run("status").stdout
+    assert frontend.run("stop").returncode == 0
+    assert not is_alive(*second) and frontend.processes() == []
+
+
+def test_a_process_that_got_a_recorded_id_since_is_not_touched(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    assert frontend.run("stop").returncode == 0
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        path = frontend.logdir / "cluster" / "actor-0.json"
+        old = {**state(frontend, "actor-0"), "state": "running"}
+        old["keeper"] = old["child"] = [other.pid, (start_time(other.pid) or 0) - 1]
+        path.write_text(json.dumps(old))
+        assert "died unseen" in frontend.run("status").stdout
+        assert frontend.run("stop", "--stop_grace_s=0").returncode == 0
+        assert other.poll() is None
+        path.write_text(json.dumps({**old, "state": "running", "boot_id": "another"}))
+        assert "lost: the host was started again" in frontend.run("status").stdout
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_where_no_run_is_recorded_stop_says_so(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    done = frontend.run("stop")
+    assert done.returncode == 2 and "no run was started in logs/run" in done.stderr

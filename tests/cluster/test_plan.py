@@ -1,0 +1,227 @@
+"""The plan: who is linked to whom, what is started where, and how it is shown."""
+
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster import options, show
+from cluster.hosts_csv import Row
+from cluster.model import Here, Plan
+from cluster.plan import make_plan
+from impala import config
+from user_error import UserError
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = "sandbox/local_workers_example.csv"
+HERE = Here(
+    "/home/me/run", "/opt/python", "/opt/impala/experiment.py", "me", "/home/me/.ssh/known_hosts",
+    lambda ip: ip in ("localhost", "10.0.0.9"),
+)  # fmt: skip
+
+
+def row(job: str, ip: str, port: int, **other: object) -> Row:
+    return Row(line=port, job=job, ip=ip, tf_port=port, **other)  # type: ignore[arg-type]
+
+
+def plan(rows: list[Row], *flags: str) -> Plan:
+    chosen, settings = options.parse(["--workers_csv_path=x", *flags])
+    return make_plan(rows, settings, chosen, HERE)
+
+
+def flags_of(argv: tuple[str, ...]) -> dict[str, str]:
+    return dict(part[2:].split("=", 1) for part in argv if part.startswith("--"))
+
+
+def test_actors_are_linked_round_robin_in_file_order():
+    made = plan(
+        [row("actor", "localhost", 9001), row("learner", "localhost", 8001),
+         row("learner", "localhost", 8002), row("actor", "localhost", 9002, count=2)],
+    )  # fmt: skip
+    assert [actor.learner for actor in made.actors] == [0, 1, 0]
+    actors = [process for process in made.processes if process.job == "actor"]
+    hosts = [flags_of(actor.argv)["learner_host"] for actor in actors]
+    assert hosts == ["localhost:8001", "localhost:8002", "localhost:8001"]
+
+
+def test_several_learners_run_under_one_mpirun_and_know_their_actors():
+    made = plan(
+        [row("learner", "localhost", 8001), row("learner", "localhost", 8002),
+         row("actor", "localhost", 9001), row("actor", "localhost", 9002),
+         row("actor", "localhost", 9003)],
+        "--seed=7",
+    )  # fmt: skip
+    (learners,) = [process for process in made.processes if process.job == "learner"]
+    first, second = shlex.join(learners.argv).split(" : ")
+    assert first.startswith("mpirun ") and " -H localhost,localhost " in first
+    assert "--actor_hosts=localhost:9001,localhost:9003 " in first
+    assert "--actor_hosts=localhost:9002 " in second
+    assert "--seed=7 --job_name=learner --task=0" in first
+    assert learners.parts == ("learner-0", "learner-1")
+
+
+def test_one_learner_needs_no_mpirun():
+    made = plan([row("learner", "localhost", 8001, cuda_visible_devices="1")])
+    learner, tensorboard = made.processes
+    assert learner.argv[:2] == ("/opt/python", "/opt/impala/experiment.py")
+    assert learner.env == (("CUDA_VISIBLE_DEVICES", "1"),)
+    assert tensorboard.name == "tensorboard"
+
+
+def test_a_row_decides_environments_and_environment_of_its_actor_and_hides_gpus():
+    made = plan(
+        [row("learner", "localhost", 8001),
+         row("actor", "localhost", 9001, envs=5, env=(("A", "b c"),))],
+        "--envs_per_actor=3",
+    )  # fmt: skip
+    actor = made.processes[1]
+    assert [flag for flag in actor.argv if "envs_per_actor" in flag] == ["--envs_per_actor=5"]
+    assert actor.env == (("A", "b c"), ("CUDA_VISIBLE_DEVICES", "-1"))
+
+
+def test_learners_on_several_hosts_get_a_host_file_and_an_ssh_configuration():
+    made = plan(
+        [row("learner", "10.0.0.9", 8001),
+         row("learner", "10.0.0.1", 8001, ssh_port=2201, ssh_username="ann", ssh_key="/k/id"),
+         row("learner", "10.0.0.1", 8002, ssh_port=2202, ssh_username="bob", env=(("A", "1"),))],
+        "--mpirun_network=10.0.0.0/24", "--logdir=logs/x",
+    )  # fmt: skip
+    (hosts_path, hosts), (config_path, ssh_config) = made.files
+    assert hosts_path == "/home/me/run/logs/x/cluster/mpirun_hosts"
+    assert hosts == "localhost slots=1\n10.0.0.1-2201 slots=1\n10.0.0.1-2202 slots=1\n"
+    assert "Host 10.0.0.1-2201\n  HostName 10.0.0.1\n  Port 2201\n  User ann\n" in ssh_config
+    assert 'IdentityFile "/k/id"' in ssh_config
+    mpirun = made.processes[0]
+    assert mpirun.host.is_local
+    command = shlex.join(mpirun.argv)
+    assert f"-hostfile {hosts_path}" in command and f"'ssh -F {config_path}'" in command
+    assert "btl_tcp_if_include 10.0.0.0/24" in command
+    assert "impala env A=1 .venv/bin/python experiment.py " in command
+
+
+def test_learners_on_several_hosts_need_keys():
+    with pytest.raises(UserError, match="line 8002: learners on several hosts .* an ssh_key"):
+        plan([row("learner", "10.0.0.9", 8001), row("learner", "h", 8002, ssh_password="hush")])
+
+
+def test_learners_on_one_remote_host_run_under_its_own_mpirun():
+    made = plan([row("learner", "h", port, ssh_username="root") for port in (8001, 8002)])
+    assert str(made.processes[0].host) == "root@h" and not made.files
+    assert dict(made.processes[0].env)["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
+
+
+def test_an_actor_elsewhere_cannot_be_linked_to_localhost():
+    with pytest.raises(UserError, match="line 8001: learner-0 is at localhost, where actor-0 on"):
+        plan([row("learner", "localhost", 8001), row("actor", "10.0.0.1", 9001)])
+
+
+def test_commands_are_quoted_once_for_each_shell_and_hold_no_password():
+    made = plan(
+        [row("learner", "10.0.0.9", 8001),
+         row("actor", "h", 9001, ssh_username="ann", ssh_password="hush", remote_dir="a b$(id)",
+             env=(("A", "$(touch x);'"),))],
+    )  # fmt: skip
+    command = show.command(made.processes[1])
+    *ssh, there = shlex.split(command)
+    assert ssh == ["ssh", "-p", "22", "ann@h"]
+    assert shlex.split(there)[:5] == [
+        "cd", "a b$(id)", "&&", "A=$(touch x);'", "CUDA_VISIBLE_DEVICES=-1",
+    ]  # fmt: skip
+    assert "hush" not in "\n".join(show.commands(made)) + repr(made)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--job_name=actor"], "there is no flag --job_name"),
+        (["--workers_csv"], "Did you mean --workers_csv_path"),
+        ([], "--workers_csv_path is not given"),
+        (["--action=pause"], "invalid choice: 'pause'"),
+        (["--workers_csv_path=x", "--stop_grace_s=-1"], "--stop_grace_s=-1.0: must be 0 or more"),
+        (["--workers_csv_path=x", "--discounting=2"], "--discounting=2.0: must be 1 or less"),
+        (["--workers_csv_path=x", "--tmux_sess=a:b"], "--tmux_sess=a:b"),
+    ],
+)
+def test_a_wrong_flag_is_told(flags: list[str], told: str):
+    with pytest.raises(UserError) as error:
+        options.parse(flags)
+    assert told in str(error.value)
+
+
+members = st.lists(
+    st.tuples(st.sampled_from(["h1", "h2", "h3"]), st.integers(1, 4)), min_size=1, max_size=12
+)
+
+
+@given(members, members)
+def test_each_actor_is_linked_once_loads_are_even_and_ports_never_clash(
+    learner_hosts: list[tuple[str, int]], actor_hosts: list[tuple[str, int]]
+):
+    rows, port = [], 1000
+    for job, hosts in (("learner", learner_hosts), ("actor", actor_hosts)):
+        for host, count in hosts:
+            rows.append(row(job, host, port, count=count if job == "actor" else 1))
+            port += 10
+    made = plan(rows)
+    assert len(made.actors) == sum(count for _, count in actor_hosts)
+    loads = [
+        sum(actor.learner == index for actor in made.actors) for index in range(len(made.learners))
+    ]
+    assert max(loads) - min(loads) <= 1 and sum(loads) == len(made.actors)
+    addresses = [member.address for member in (*made.learners, *made.actors)]
+    assert len(set(addresses)) == len(addresses)
+    names = [process.name for process in made.processes]
+    assert len(set(names)) == len(names)
+    named = [part for argv in made.processes for part in argv.argv if "actor_hosts" in part]
+    linked = [address for flag in named for address in flag.split("=")[1].split(",") if address]
+    assert sorted(linked) == sorted(actor.address for actor in made.actors)
+
+
+def run(*flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "run_experiment_mm_raw.py", *flags]
+    return subprocess.run(
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_dry_run_of_256_actors_takes_less_than_two_seconds(tmp_path: Path):
+    hosts = tmp_path / "hosts.csv"
+    lines = ["job,ip,tf_port", "learner,10.0.0.1,8001", "learner,10.0.0.2,8001"]
+    lines += [f"actor,10.0.{n // 8 + 1}.1,{9000 + n}" for n in range(256)]
+    hosts.write_text("\n".join(lines))
+    started = time.monotonic()
+    done = run(f"--workers_csv_path={hosts}", "--dry_run")
+    assert done.returncode == 0 and "actor-255" in done.stdout
+    assert time.monotonic() - started < 2
+
+
+def test_help_answers_at_once_and_nothing_imports_tensorflow():
+    started = time.monotonic()
+    assert "--workers_csv_path" in run("--help").stdout
+    assert time.monotonic() - started < 0.5
+    modules = [f"cluster.{path.stem}" for path in (ROOT / "cluster").glob("*.py")]
+    check = f"import {', '.join(modules)}, sys; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.call([sys.executable, "-c", check], cwd=ROOT) == 0
+
+
+def test_problems_of_the_csv_are_lines_with_exit_code_2(tmp_path: Path):
+    hosts = tmp_path / "hosts.csv"
+    hosts.write_text("job,ip,tf_port\nworker,h,1\nactor,h,x\n")
+    done = run(f"--workers_csv_path={hosts}", "--dry_run")
+    assert done.returncode == 2 and done.stdout == ""
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_flags_reach_every_process_as_they_were_given():
+    given = ["--level_name=A-v0", "--learning_rate=0.001", "--epsilon=1e-08"]
+    made = plan([row("learner", "localhost", 8001), row("actor", "localhost", 9001)], *given)
+    for process in made.processes[:2]:
+        assert process.argv[2:5] == tuple(given)
+        kept = [flag for flag in process.argv[2:] if flag.partition("=")[0] in
+                {f"--{field.name}" for field in config.fields()} - {"--job_name"}]  # fmt: skip
+        assert config.parse(kept).learning_rate == 0.001

@@ -1,0 +1,236 @@
+"""Runs on several hosts: real sshd, mpirun and tmux in network namespaces."""
+
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import networks
+from tests.cluster.conftest import Frontend
+from tests.cluster.networks import HEADER, NETWORK, OWN_ADDRESS, PASSWORD, FakeHost, Network
+
+pytestmark = [
+    pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
+    pytest.mark.timeout(180),
+]
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    made = Network()
+    try:
+        for number in range(1, 5):
+            made.add_host(number)
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def remote(frontend: Frontend, network: Network) -> Iterator[Frontend]:
+    network.known_hosts.unlink(missing_ok=True)
+    for host in network.hosts:
+        network.remember(host)
+    frontend.env["HOME"] = str(network.home)
+    frontend.flags = [f"--mpirun_network={NETWORK}", "--connect_timeout_s=3"]
+    yield frontend
+    for host in network.hosts:
+        subprocess.run(["ip", "link", "set", host.link, "up"], check=True)
+
+
+def four_hosts(network: Network) -> list[str]:
+    first, second, third, fourth = network.hosts
+    return [
+        HEADER,
+        network.row("learner", first, 8001),
+        network.row("learner", second, 8002),
+        network.row("actor", third, 9001, password=PASSWORD, key=False),
+        network.row("actor", fourth, 9002),
+        network.row("actor", fourth, 9003),
+    ]
+
+
+def everything_in(folder: Path) -> Iterator[tuple[Path, str]]:
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != "hosts.csv":
+            yield path, path.read_text(errors="replace")
+
+
+def test_two_learners_under_mpirun_and_three_actors_on_four_hosts(
+    remote: Frontend, network: Network
+):
+    remote.csv(*four_hosts(network))
+    (remote.folder / "hosts.csv").chmod(0o600)
+    checked = remote.run("check")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+    started = remote.run("start")
+    assert started.returncode == 0, started.stdout + started.stderr
+    told = remote.run("status")
+    assert told.returncode == 0, told.stdout
+    assert f"{network.hosts[1].ip}:8002 is rank 1 of 2" in told.stdout
+    assert all(host.processes() for host in network.hosts)
+    time.sleep(1)
+    said = remote.run("logs")
+    assert re.search(r"actor-1 +actor 1 reached 10\.77\.9\.2:8002", said.stdout)
+
+    output = "".join(run.stdout + run.stderr for run in (checked, started, told, said))
+    output += remote.run("start", "--dry_run").stdout
+    assert PASSWORD not in output
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            assert PASSWORD not in process.read_text(errors="replace")
+        except OSError:
+            continue
+    for folder in (remote.folder, *(host.home for host in network.hosts)):
+        for path, text in everything_in(folder):
+            if path.name != "networks.py":
+                assert PASSWORD not in text, path
+    for window in remote.tmux("list-windows", "-a", "-F", "#S:#W").split():
+        assert PASSWORD not in remote.tmux("capture-pane", "-p", "-S", "-", "-t", window)
+    assert PASSWORD not in remote.tmux("show-environment", "-g")
+
+    stopped = remote.run("stop")
+    assert stopped.returncode == 0, stopped.stdout
+    assert [host.processes() for host in network.hosts] == [[], [], [], []]
+    assert remote.processes() == []
+
+
+def test_each_host_that_cannot_be_used_is_named_within_bounded_time(
+    remote: Frontend, network: Network
+):
+    first, second, third, fourth = network.hosts
+    changed = network.known_hosts.read_text().splitlines()
+    other_key = changed[0].split()[2]
+    network.known_hosts.write_text(
+        "\n".join([*changed[:3], " ".join([*changed[3].split()[:2], other_key])]) + "\n"
+    )
+    silent = socket.create_server((OWN_ADDRESS, 2299))
+    refusing = FakeHost(second.number, second.home, second.server)
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001),
+        network.row("actor", refusing, 9001).replace(f",{second.port},", ",2250,"),
+        network.row("actor", third, 9002, password="wrong-" + PASSWORD, key=False),
+        network.row("actor", fourth, 9003),
+        f"actor,{OWN_ADDRESS},9004,2299,ann,,{network.key},python3",
+        f"actor,10.77.9.99,9005,22,ann,,{network.key},python3",
+    )
+    began = time.monotonic()
+    checked = remote.run("check")
+    silent.close()
+    assert time.monotonic() - began < 15
+    assert checked.returncode == 1
+    told = {line.split()[0]: line for line in checked.stdout.splitlines() if "@" in line}
+    assert "Connection refused" in told[f"{second.user}@{second.ip}:2250"]
+    assert "login as" in told[f"{third.user}@{third.ip}:{third.port}"]
+    assert "its host key has CHANGED" in told[f"{fourth.user}@{fourth.ip}:{fourth.port}"]
+    assert "no SSH server answers within 3 s" in told[f"ann@{OWN_ADDRESS}:2299"]
+    assert "ann@10.77.9.99" in told and first.user not in checked.stdout
+    assert PASSWORD not in checked.stdout + checked.stderr
+    assert "can be read by other users" in checked.stderr
+
+    refused = remote.run("start")
+    assert refused.returncode == 1 and "Nothing was started." in refused.stdout
+    partly = remote.run("start", "--allow_partial", "--accept_new_host_keys")
+    assert partly.returncode == 0 and "has CHANGED" in partly.stdout
+    assert "running" in remote.run("status").stdout
+    assert remote.run("stop").returncode == 1
+    assert first.processes() == []
+
+
+def test_new_host_keys_are_refused_until_they_are_accepted(remote: Frontend, network: Network):
+    first = network.hosts[0]
+    network.known_hosts.unlink()
+    remote.csv(HEADER, network.row("learner", first, 8001))
+    assert "its host key is not known (ssh-ed25519 SHA256:" in remote.run("check").stdout
+    assert not network.known_hosts.exists()
+    assert remote.run("check", "--accept_new_host_keys").returncode == 0
+    assert f"[{first.ip}]:{first.port} ssh-ed25519 " in network.known_hosts.read_text()
+    assert remote.run("check").returncode == 0
+
+
+def test_a_host_that_dies_is_named_and_the_rest_goes_on_and_stops(
+    remote: Frontend, network: Network
+):
+    first, _, third, _ = network.hosts
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001),
+        network.row("actor", first, 9001),
+        network.row("actor", third, 9002),
+    )
+    assert remote.run("start").returncode == 0
+    subprocess.run(["ip", "link", "set", third.link, "down"], check=True)
+    told = remote.run("status")
+    assert told.returncode == 1 and "unknown: does not answer" in told.stdout
+    assert told.stdout.count("running") == 2
+    stopped = remote.run("stop")
+    assert stopped.returncode == 1
+    assert f"Not stopped:\n  {third.user}@{third.ip}:{third.port}: " in stopped.stdout
+    assert first.processes() == []
+    subprocess.run(["ip", "link", "set", third.link, "up"], check=True)
+    time.sleep(1)
+    assert remote.run("stop").returncode == 0 and third.processes() == []
+
+
+def test_a_password_may_come_from_the_environment(remote: Frontend, network: Network):
+    first = network.hosts[0]
+    remote.csv(HEADER, network.row("learner", first, 8001, key=False))
+    remote.env["SECRET"] = PASSWORD
+    assert remote.run("check", "--ssh_password_env=SECRET").returncode == 0
+    remote.env["SECRET"] = "wrong"
+    assert "refused with the password" in remote.run("check", "--ssh_password_env=SECRET").stdout
+    assert remote.run("check", "--ssh_password_env=NONE").returncode == 2
+
+
+def test_another_version_and_a_missing_project_are_told_and_mended_by_sync(
+    remote: Frontend, network: Network
+):
+    first, second = network.hosts[:2]
+    remote.csv(
+        HEADER + ",remote_dir",
+        network.row("learner", first, 8001) + ",",
+        network.row("actor", second, 9001) + ",elsewhere",
+    )
+    with open(remote.folder / "experiment.py", "a") as file:
+        file.write("# newer\n")
+    told = remote.run("check").stdout
+    assert "is another version than here" in told and "the project is not in" in told
+    (first.home / "impala" / "cluster" / "gone_here.py").write_text("")
+
+    synced = remote.run("sync")
+    assert synced.returncode == 0, synced.stdout + synced.stderr
+    assert not (second.home / "elsewhere" / "hosts.csv").exists()
+    assert remote.run("check").returncode == 0
+
+
+def test_a_learner_that_its_actors_cannot_reach_is_told(remote: Frontend, network: Network):
+    first, second = network.hosts[:2]
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001),
+        network.row("actor", second, 9001),
+    )
+    assert remote.run("check").returncode == 0
+    route = f"ip -n impns{second.number} route"
+    networks.sh(f"{route} add blackhole {first.ip}")
+    try:
+        told = remote.run("check")
+    finally:
+        networks.sh(f"{route} del blackhole {first.ip}")
+    assert told.returncode == 1
+    assert f"cannot reach the learner's {first.ip}:8001" in told.stdout
+
+
+def test_256_rows_are_checked_in_parallel(remote: Frontend, network: Network):
+    lines = [HEADER, network.row("learner", network.hosts[0], 8001)]
+    lines += [network.row("actor", network.hosts[n % 4], 9000 + n) for n in range(256)]
+    remote.csv(*lines)
+    began = time.monotonic()
+    assert remote.run("check").returncode == 0
+    assert time.monotonic() - began < 20
