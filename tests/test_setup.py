@@ -243,7 +243,8 @@ def test_without_root_and_sudo_the_packages_to_install_are_named(set_up, bare_pa
         open_to_everyone(tmp_path)
     failed = set_up.run("bin/setup", "--learner", PATH=bare_path, user=user)
     assert failed.returncode == 1
-    assert "apt-get install openmpi-bin openssh-client tmux cmake g++ libopenmpi-dev make" in failed.stderr
+    packages = "openmpi-bin openssh-client tmux cmake g++ libopenmpi-dev make"
+    assert f"apt-get install {packages}" in failed.stderr
 
 
 def open_to_everyone(folder: Path) -> None:
