@@ -2,13 +2,24 @@
 
 import collections
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from impala import config
+from impala.config import Settings
 from impala.trajectory import Unroll
 
 UNTIMED = ("initial_state", "level", "weights_version")
+
+
+class Batch(NamedTuple):
+    """What one update is made of."""
+
+    unrolls: Unroll
+    steps: int  # new agent steps
+    weights_version: float  # mean update count of the weights that chose their actions
 
 
 class Batches:
@@ -20,10 +31,16 @@ class Batches:
         self._replay = replay
         self._waiting: list[Unroll] = []
 
-    def next(self, take: Callable[[], Unroll]) -> Unroll:
-        """A batch; ``take`` gives further blocks until it is full."""
+    def next(self, take: Callable[[], Unroll | None]) -> Unroll | None:
+        """A batch; ``take`` gives further blocks until it is full.
+
+        None once ``take`` gives None; what came until then is kept for the next call.
+        """
         while sum(map(unrolls_in, self._waiting)) < self._fresh:
-            self._waiting.append(take())
+            block = take()
+            if block is None:
+                return None
+            self._waiting.append(block)
         parts, missing = [], self._fresh
         while missing:
             block = self._waiting.pop(0)
@@ -56,6 +73,19 @@ class Replay:
         """``count`` unrolls, one a block."""
         picks = self._random.integers(len(self._unrolls), size=count)
         return [self._unrolls[pick] for pick in picks]
+
+
+def make(settings: Settings) -> Batches:
+    """The batches of ``--batch_size``, with what ``--replay_share`` repeats."""
+    fresh = config.fresh_unrolls(settings)
+    replay = Replay(settings.replay_capacity, settings.seed) if settings.replay_share else None
+    return Batches(fresh, settings.batch_size - fresh, replay)
+
+
+def describe(unrolls: Unroll, fresh: int) -> Batch:
+    """The batch of these unrolls, the first ``fresh`` of which are new."""
+    steps = fresh * (len(unrolls.action) - 1)
+    return Batch(unrolls, steps, float(unrolls.weights_version[:fresh].mean()))
 
 
 def unrolls_in(block: Unroll) -> int:

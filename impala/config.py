@@ -15,7 +15,7 @@ from typing import Any
 from user_error import UserError
 
 MODES = ("train", "test", "export")
-JOBS = ("local",)
+JOBS = ("local", "learner", "actor")
 PRECISIONS = ("auto", "float32", "bfloat16")
 OPTIMIZERS = ("rmsprop", "adam")
 REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
@@ -57,7 +57,10 @@ class Settings:
         choices=MODES,
     )
     job_name: str = setting(
-        "local", "What to do", "local: actors and learner in this one process", choices=JOBS
+        "local",
+        "What to do",
+        "local: actors and learner in this one process; learner or actor: one of many processes",
+        choices=JOBS,
     )
     logdir: str = setting(
         "",
@@ -108,6 +111,34 @@ class Settings:
         "emulator threads of an actor; 0: one a core",
         least=0,
         most=1024,
+    )
+
+    task: int = setting(
+        0,
+        "Cluster",
+        "number of this actor: its seed, and which level it plays",
+        least=0,
+        most=10**6,
+    )
+    learner_host: str = setting(
+        "localhost:8001",
+        "Cluster",
+        "host:port at which a learner listens, and at which its actors find it",
+    )
+    actor_hosts: str = setting(
+        "",
+        "Cluster",
+        "host:port of a learner's actors, with commas between; any others may join as well",
+    )
+    max_batch_wait_s: float = setting(
+        5.0,
+        "Cluster",
+        "seconds that other learners wait for one whose actors are late, before they go on "
+        "without its batch",
+        above=0,
+    )
+    peer_timeout_s: float = setting(
+        10.0, "Cluster", "seconds of silence after which a peer counts as gone", least=0.5
     )
 
     agent_name: str = setting(
@@ -257,23 +288,41 @@ def check(settings: Settings) -> None:
         raise UserError(
             f"--level_name={settings.level_name}: there is an empty name between the commas."
         )
-    playing = settings.num_actors * settings.envs_per_actor
-    if settings.mode == "train" and len(settings.levels) > settings.num_actors:
+    if settings.mode == "train" and settings.job_name == "local":
+        _check_local(settings)
+    if settings.mode == "train" and settings.job_name != "local":
+        address(settings)
+    if settings.video and not settings.video.lower().endswith((".mp4", ".gif")):
+        raise UserError(f"--video={settings.video}: the name must end in .mp4 or .gif.")
+
+
+def _check_local(settings: Settings) -> None:
+    """Whether the actors of this process can do what is asked of them."""
+    if len(settings.levels) > settings.num_actors:
         raise UserError(
             f"--level_name names {len(settings.levels)} levels, but --num_actors is "
             f"{settings.num_actors}: each level needs an actor of its own. "
             f"Give --num_actors={len(settings.levels)} or more."
         )
-    ahead = max(playing, settings.queue_capacity)
-    if settings.mode == "train" and fresh_unrolls(settings) > ahead:
+    ahead = max(settings.num_actors * settings.envs_per_actor, settings.queue_capacity)
+    if fresh_unrolls(settings) > ahead:
         raise UserError(
             f"--batch_size={settings.batch_size} cannot be filled: {settings.num_actors} actors "
             f"× {settings.envs_per_actor} environments with --queue_capacity="
             f"{settings.queue_capacity} give {ahead} unrolls at a time. Lower --batch_size, or "
             "raise --num_actors, --envs_per_actor or --queue_capacity."
         )
-    if settings.video and not settings.video.lower().endswith((".mp4", ".gif")):
-        raise UserError(f"--video={settings.video}: the name must end in .mp4 or .gif.")
+
+
+def address(settings: Settings) -> tuple[str, int]:
+    """Host and port of ``--learner_host``."""
+    host, _, port = settings.learner_host.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UserError(
+            f"--learner_host={settings.learner_host}: wanted is host:port, "
+            "for example localhost:8001."
+        )
+    return host, int(port)
 
 
 def capacity(settings: Settings) -> int:

@@ -1,4 +1,10 @@
-"""The learner: one update of the weights from one batch of unrolls."""
+"""The learner: one update of the weights from one batch of unrolls, or from one a learner.
+
+Losses are means over real transitions. Where several learners train together, each adds its
+gradient times the number of its transitions, and the sum is divided by their number: so the
+update is the one that a single learner would make of all their unrolls. A learner without a
+batch adds nothing.
+"""
 
 from typing import Any, NamedTuple
 
@@ -10,6 +16,7 @@ from impala import optimizers
 from impala.checkpoints import Checkpoint
 from impala.config import Settings
 from impala.popart import PopArt
+from impala.team import ALONE, Team
 from impala.trajectory import AgentOutput, Unroll
 
 
@@ -31,23 +38,40 @@ class Statistics(NamedTuple):
 
 SCALARS = Statistics._fields[:7]
 HISTOGRAMS = Statistics._fields[8:]
+# What the learners' figures are averaged from; the others are of the gradient as a whole.
+AVERAGED = ("total_loss", "policy_gradient_loss", "baseline_loss", "entropy") + (
+    "baseline_spread",
+    "importance_weight",
+)
+
+
+class Share(NamedTuple):
+    """What one learner's batch adds to an update; the shares of several learners add up."""
+
+    gradients: list[tf.Tensor]  # times ``count``
+    count: tf.Tensor  # real transitions, as a share of those that a batch can have
+    figures: tf.Tensor  # [F], those of AVERAGED, times ``count``
+    popart: tf.Tensor  # [3, L], see ``PopArt.sums``
 
 
 class Learner:
     """An agent's weights and optimizer; ``update`` moves both by one batch."""
 
-    def __init__(self, agent: Any, settings: Settings):
+    def __init__(self, agent: Any, settings: Settings, team: Team = ALONE):
         self.agent = agent
         self.weights = list(agent.trainable_variables)
         self.optimizer = optimizers.make(settings, self.weights)
-        levels = len(settings.levels)
-        self._popart = PopArt(agent.baseline_head, levels) if settings.popart else None
+        self._levels = len(settings.levels)
+        self._popart = PopArt(agent.baseline_head, self._levels) if settings.popart else None
         self.updates = 0
         self.learning_rate = settings.learning_rate
         self._settings = settings
+        self._team = team
         on_gpu = bool(tf.config.list_physical_devices("GPU"))
-        # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions.
-        self._step = tf.function(self._update, jit_compile=on_gpu)
+        # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions. What the
+        # team adds up it cannot add up within a program of XLA, so there are two of them.
+        self._differentiate = tf.function(self._share, jit_compile=on_gpu)
+        self._move = tf.function(self._apply, jit_compile=on_gpu)
 
     @property
     def slots(self) -> list[tf.Variable]:
@@ -64,32 +88,69 @@ class Learner:
                 variable.assign(value)
         self.updates = checkpoint.counters["updates"]
 
-    def update(self, batch: Unroll, share_left: float) -> Statistics:
-        """Trains on ``batch``; ``share_left`` of the run is still to come (learning rate)."""
-        self.learning_rate = self._settings.learning_rate * max(0.0, share_left)
-        statistics = self._step(batch, np.float32(self.learning_rate))
-        self.updates += 1
-        return statistics
+    def update(self, batch: Unroll | None, share_left: float) -> Statistics:
+        """Trains on ``batch`` and on what the rest of the team has, be it without one of its own.
 
-    def _update(self, batch: Unroll, learning_rate: tf.Tensor) -> Statistics:
+        ``share_left`` of the run is still to come (learning rate).
+        """
+        self.learning_rate = self._settings.learning_rate * max(0.0, share_left)
+        if batch is None:
+            share, samples = self._nothing(), [tf.zeros([0])] * len(HISTOGRAMS)
+        else:
+            share, samples = self._differentiate(batch)
+        share = tf.nest.pack_sequence_as(share, self._team.add_up(tf.nest.flatten(share)))
+        figures, norm, skipped = self._move(share, np.float32(self.learning_rate))
+        self.updates += 1
+        return Statistics(
+            **dict(zip(AVERAGED, figures.numpy(), strict=True)),
+            **dict(zip(HISTOGRAMS, samples, strict=True)),
+            gradient_norm=norm,
+            skipped=skipped,
+        )
+
+    def _share(self, batch: Unroll) -> tuple[Share, list[tf.Tensor]]:
         with tf.GradientTape() as tape:
             loss, targets, weights, statistics = self._loss(batch)
-        gradients = tape.gradient(loss, self.weights)
+            count = tf.reduce_mean(weights)
+            weighted = loss * count
+        share = Share(
+            gradients=tape.gradient(weighted, self.weights),
+            count=count,
+            figures=tf.stack([getattr(statistics, name) for name in AVERAGED]) * count,
+            popart=self._popart.sums(targets, batch.level, weights)
+            if self._popart
+            else tf.zeros([3, self._levels]),
+        )
+        return share, [getattr(statistics, name) for name in HISTOGRAMS]
+
+    def _nothing(self) -> Share:
+        """The share of a learner that has no batch."""
+        return Share(
+            gradients=[tf.zeros_like(weight) for weight in self.weights],
+            count=tf.zeros([]),
+            figures=tf.zeros([len(AVERAGED)]),
+            popart=tf.zeros([3, self._levels]),
+        )
+
+    def _apply(self, share: Share, learning_rate: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Moves the weights; the averaged figures, the gradient's norm and whether it skipped."""
+        gradients = [tf.math.divide_no_nan(one, share.count) for one in share.gradients]
+        figures = tf.math.divide_no_nan(share.figures, share.count)
         norm = tf.linalg.global_norm(gradients)
         if self._settings.gradients_clipping > 0:
             gradients, _ = tf.clip_by_global_norm(
                 gradients, self._settings.gradients_clipping, use_norm=norm
             )
-        good = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+        good = tf.math.is_finite(figures[0]) & tf.math.is_finite(norm)
 
         def apply() -> tf.Tensor:
             self.optimizer.apply(gradients, learning_rate)
             if self._popart:
-                self._popart.update(targets, batch.level, weights)
+                self._popart.update(share.popart)
             return tf.constant(True)
 
         tf.cond(good, apply, lambda: tf.constant(False))
-        return statistics._replace(gradient_norm=norm, skipped=1.0 - tf.cast(good, tf.float32))
+        return figures, norm, 1.0 - tf.cast(good, tf.float32)
 
     def _baseline(self, output: AgentOutput, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """[T + 1, B]: what the baseline head says of each unroll's level, and as values."""
@@ -98,7 +159,7 @@ class Learner:
             said = tf.reduce_sum(said * tf.one_hot(level, said.shape[-1]), axis=-1)
         return said, self._popart.values(said, level) if self._popart else said
 
-    def _loss(self, batch: Unroll) -> tuple[tf.Tensor, vtrace.VTraceReturns, tf.Tensor, Statistics]:
+    def _loss(self, batch: Unroll) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Statistics]:
         """The weighted sum of the three losses, each a mean over real transitions.
 
         Also the baseline's targets and the weight of each transition (0 for resets), [T, B].

@@ -7,25 +7,25 @@ learning run side by side. The learner has the main thread; each actor has one o
 import dataclasses
 import os
 import threading
+import time
 
+import numpy as np
 import tensorflow as tf
 
 from environments import VectorEnvironment
-from impala import build, config
+from impala import batches, build, config
 from impala.acting import ActingAgent
 from impala.actor import Actor
-from impala.batches import Batches, Replay
+from impala.batches import Batch
 from impala.config import Settings
 from impala.learner import Learner
-from impala.metrics import Meter
+from impala.metrics import ended_episodes
 from impala.run import Run
-from impala.stopping import StopAsked, StopSignal
+from impala.stopping import StopSignal
+from impala.training import Training
 from impala.trajectory import Unroll
 from transport import Closed, UnrollQueue
 from user_error import UserError
-
-# How long the learner waits for unrolls before it looks whether it was told to stop.
-LOOK_EVERY_S = 0.2
 
 
 def train(settings: Settings) -> None:
@@ -40,42 +40,9 @@ def train(settings: Settings) -> None:
             run.say_trained(meter)
             return
         acting = ActingAgent(build.acting_agent(settings, spec))
-        acting.load(learner.weights, learner.updates)
         with StopSignal() as stop, ActorThreads(settings, acting) as actors:
-            try:
-                _learn(settings, run, learner, acting, actors, meter, stop)
-            except UserError:
-                raise
-            except Exception as error:
-                run.fail(learner, meter, error)
-                raise
-            run.finish(learner, meter, actors.waits(), stop.name or "all frames are played")
-
-
-def _learn(
-    settings: Settings,
-    run: Run,
-    learner: Learner,
-    acting: ActingAgent,
-    actors: "ActorThreads",
-    meter: Meter,
-    stop: StopSignal,
-) -> None:
-    """Updates until the frames are spent or a stop is asked for."""
-    fresh = config.fresh_unrolls(settings)
-    replay = Replay(settings.replay_capacity, settings.seed) if settings.replay_share else None
-    batches = Batches(fresh, settings.batch_size - fresh, replay)
-    total = settings.total_environment_frames
-    while meter.environment_frames < total and not stop.is_set():
-        try:
-            batch = batches.next(lambda: actors.take(meter, stop))
-        except StopAsked:
-            return
-        lag = learner.updates - float(batch.weights_version[:fresh].mean())
-        statistics = learner.update(batch, 1.0 - meter.environment_frames / total)
-        acting.load(learner.weights, learner.updates)
-        meter.add_update(statistics, lag, fresh * settings.unroll_length)
-        run.after_update(learner, meter, statistics, actors.waits())
+            training = Training(settings, learner, meter, actors, stop, run)
+            training.go_on()
 
 
 class ActorFailed(Exception):
@@ -87,13 +54,14 @@ class ActorThreads:
 
     def __init__(self, settings: Settings, acting: ActingAgent):
         self._settings = settings
+        self._acting = acting
+        self._batches = batches.make(settings)
+        self._episodes: list[np.ndarray] = []
         self._queue = UnrollQueue(config.capacity(settings))
         self._error: Exception | None = None
         environments = [build.actor_environment(settings, i) for i in range(settings.num_actors)]
         self._threads = [
-            threading.Thread(
-                target=self._play, args=(environment, acting, index), name=f"actor {index}"
-            )
+            threading.Thread(target=self._play, args=(environment, index), name=f"actor {index}")
             for index, environment in enumerate(environments)
         ]
 
@@ -114,17 +82,20 @@ class ActorThreads:
             if thread.ident is not None:
                 thread.join()
 
-    def take(self, meter: Meter, stop: StopSignal) -> Unroll:
-        """The next block of unrolls; ``StopAsked`` once a signal came."""
-        while not stop.is_set():
-            try:
-                taken = self._queue.take(LOOK_EVERY_S)
-            except Closed:
-                raise self._error or Closed  # noqa: B904 (the error has a cause of its own)
-            if taken is not None:
-                meter.add_block(taken)
-                return taken
-        raise StopAsked
+    def next(self, wait_s: float) -> Batch | None:
+        """The next batch; None when it is not full in time."""
+        until = time.monotonic() + wait_s
+        unrolls = self._batches.next(lambda: self._take(until))
+        return unrolls and batches.describe(unrolls, config.fresh_unrolls(self._settings))
+
+    def episodes(self) -> np.ndarray:
+        """The episodes that have ended since the last call, see ``ended_episodes``."""
+        rows, self._episodes = self._episodes, []
+        return np.concatenate([np.zeros([0, 3]), *rows])
+
+    def publish(self, learner: Learner) -> None:
+        """Lets the actors play with the learner's weights."""
+        self._acting.load(learner.weights, learner.updates)
 
     def waits(self) -> dict[str, float]:
         """Seconds waited since the start: the learner for unrolls, an actor for the queue."""
@@ -133,12 +104,21 @@ class ActorThreads:
             "actor_wait_share": self._queue.put_wait_s / len(self._threads),
         }
 
-    def _play(self, environment: VectorEnvironment, acting: ActingAgent, index: int) -> None:
+    def _take(self, until: float) -> Unroll | None:
+        try:
+            block = self._queue.take(max(0.0, until - time.monotonic()))
+        except Closed:
+            raise self._error or Closed  # noqa: B904 (the error has a cause of its own)
+        if block is not None:
+            self._episodes.append(ended_episodes(block))
+        return block
+
+    def _play(self, environment: VectorEnvironment, index: int) -> None:
         settings = self._settings
         try:
             actor = Actor(
                 environment,
-                acting,
+                self._acting,
                 settings.unroll_length,
                 level=index % len(settings.levels),
                 seed=settings.seed * 100_003 + index,

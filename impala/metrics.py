@@ -63,12 +63,11 @@ class Meter:
             "recent_lengths": list(self._lengths),
         }
 
-    def add_block(self, block: Unroll) -> None:
-        """Counts the episodes that ended in a block of new unrolls."""
-        ended = Episodes(*(array[1:] for array in block.episodes))
-        for t, column in zip(*np.nonzero(ended.length), strict=True):
-            self._returns[block.level[column]].append(float(ended.raw_return[t, column]))
-            self._lengths.append(int(ended.length[t, column]))
+    def add_episodes(self, rows: np.ndarray) -> None:
+        """Counts episodes that have ended, as ``ended_episodes`` gives them."""
+        for level, raw_return, length in rows:
+            self._returns[int(level)].append(float(raw_return))
+            self._lengths.append(int(length))
             self.episodes += 1
 
     def add_update(self, statistics: Statistics, lag: float, fresh_steps: int) -> None:
@@ -149,6 +148,14 @@ class _Window:
             finite = [value for value in values if np.isfinite(value)]
             figures[name] = float(np.mean(finite)) if finite else None
         return figures
+
+
+def ended_episodes(block: Unroll) -> np.ndarray:
+    """[N, 3]: level, raw return and length of the episodes that ended in a block of unrolls."""
+    ended = Episodes(*(array[1:] for array in block.episodes))
+    there = np.nonzero(ended.length)
+    columns = (block.level[there[1]], ended.raw_return[there], ended.length[there])
+    return np.stack(columns, axis=-1).astype(np.float64)
 
 
 def samples(statistics: Statistics) -> dict[str, np.ndarray]:

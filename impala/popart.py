@@ -44,24 +44,23 @@ class PopArt:
         """[B]: the standard deviation of each unroll's level's targets."""
         return tf.gather(self._spreads(), level)
 
-    def update(self, targets: tf.Tensor, level: tf.Tensor, weights: tf.Tensor) -> None:
-        """Moves the estimates towards a batch's targets [T, B], and the head against them."""
-        mean, spread = self._mean.read_value(), self._spreads()
+    def sums(self, targets: tf.Tensor, level: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """[3, L]: what ``update`` needs of a batch's targets [T, B]; those of batches add up."""
         of_level = tf.one_hot(level, self._mean.shape[0])  # [B, L]
-        count = tf.einsum("tb,bl->l", weights, of_level)
+        powers = (tf.ones_like(targets), targets, tf.square(targets))
+        return tf.stack([tf.einsum("tb,bl->l", weights * one, of_level) for one in powers])
 
-        def level_means(values: tf.Tensor) -> tf.Tensor:
-            return tf.math.divide_no_nan(tf.einsum("tb,bl->l", weights * values, of_level), count)
-
+    def update(self, sums: tf.Tensor) -> None:
+        """Moves the estimates towards the means of what was summed, and the head against them."""
+        mean, spread = self._mean.read_value(), self._spreads()
+        count = sums[0]
         present = tf.cast(count > 0, tf.float32)
         self._seen.assign_add(present)
         # The first updates count in full, so that the start values are soon forgotten.
         step = present * tf.maximum(STEP, 1.0 / tf.maximum(self._seen, 1.0))
-        for estimate, figure in (
-            (self._mean, targets),
-            (self._mean_square, tf.square(targets)),
-        ):
-            estimate.assign_add(step * (level_means(figure) - estimate))
+        estimates = (self._mean, self._mean_square)
+        for estimate, total in zip(estimates, tf.unstack(sums[1:]), strict=True):
+            estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))
         new_spread = self._spreads()
         self._head.weights.assign(self._head.weights * (spread / new_spread))
         self._head.bias.assign((spread * self._head.bias + mean - self._mean) / new_spread)

@@ -81,8 +81,7 @@ class Run:
     def after_update(
         self, learner: Learner, meter: Meter, statistics: Statistics, waits: dict[str, float]
     ) -> None:
-        """Stops a run that only skips updates; reports and saves when it is time."""
-        self._watch_skipped(meter)
+        """Reports and saves when it is time."""
         now = time.monotonic()
         if now - self._reported >= self._settings.report_every_s:
             self._reported = now
@@ -132,17 +131,6 @@ class Run:
                 f"the last checkpoint could not be written to {self.store.folder}. Make room and "
                 "give the same command again: it goes on from the checkpoint before."
             )
-
-    def _watch_skipped(self, meter: Meter) -> None:
-        if meter.skipped_in_a_row < self._settings.max_skipped_updates:
-            return
-        newest = next(iter(self.store.numbered()), None)
-        raise UserError(
-            f"{meter.skipped_in_a_row} updates in a row had losses or gradients that are not "
-            f"finite and were skipped, so the run stops. The last good checkpoint is "
-            f"{newest or 'none'}. Look at the level's rewards and observations, or lower "
-            "--learning_rate."
-        )
 
     def _figures(self, learner: Learner, meter: Meter, waits: dict[str, float]) -> dict[str, Any]:
         figures = meter.report(waits)

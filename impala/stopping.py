@@ -25,10 +25,6 @@ def ended_by_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-class StopAsked(Exception):
-    """A signal came while something was waited for."""
-
-
 class StopSignal:
     """Remembers the first signal; a second one ends the process at once, as it would anywhere."""
 

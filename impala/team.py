@@ -1,0 +1,97 @@
+"""Learners that train together: what they tell one another before and during each update."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+
+class Round(NamedTuple):
+    """What every learner says before an update; the team adds it up."""
+
+    batches: float = 0.0  # 1 where it has a batch
+    steps: float = 0.0  # new agent steps in that batch
+    weights_version: float = 0.0  # mean update count of the weights that chose their actions
+    stop: float = 0.0  # 1 where it was told to stop
+    gather: float = 0.0  # 1 where episodes are to be told now
+
+
+class Team(Protocol):
+    """The learners of a training, seen from one of them. All make the same calls in one order."""
+
+    rank: int
+    size: int
+
+    def agree(self, mine: Round) -> Round:
+        """The sum of what all learners say."""
+
+    def add_up(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+        """The sums over all learners."""
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """All learners' rows [N, ...], one learner's below another's."""
+
+    def share(self, variables: Sequence[tf.Variable]) -> None:
+        """Gives all learners the first one's values."""
+
+    def tell(self, value: Any) -> Any:
+        """What the first learner gave, as JSON can tell it."""
+
+
+class Alone:
+    """The team of a learner that trains by itself."""
+
+    rank = 0
+    size = 1
+
+    def agree(self, mine: Round) -> Round:
+        return mine
+
+    def add_up(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+        return tensors
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        return rows
+
+    def share(self, variables: Sequence[tf.Variable]) -> None:
+        pass
+
+    def tell(self, value: Any) -> Any:
+        return value
+
+
+ALONE = Alone()
+
+
+class HorovodTeam:
+    """The learners that one ``mpirun`` started; Horovod carries what they say."""
+
+    def __init__(self, hvd: Any):
+        """``hvd`` is Horovod's module for TensorFlow, initialised."""
+        self.rank = hvd.rank()
+        self.size = hvd.size()
+        self._hvd = hvd
+        # Compiled, so that each reduction has one name for the whole run.
+        self._sums = tf.function(
+            lambda tensors: hvd.grouped_allreduce(tensors, op=hvd.Sum, name="shares")
+        )
+        self._round = tf.function(lambda told: hvd.allreduce(told, op=hvd.Sum, name="round"))
+
+    def agree(self, mine: Round) -> Round:
+        return Round(*self._round(np.array(mine, np.float64)).numpy())
+
+    def add_up(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+        return self._sums(tensors)
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        return self._hvd.allgather(rows, name="rows").numpy()
+
+    def share(self, variables: Sequence[tf.Variable]) -> None:
+        self._hvd.broadcast_variables(list(variables), root_rank=0)
+
+    def tell(self, value: Any) -> Any:
+        text = json.dumps(value).encode() if self.rank == 0 else b""
+        # A gathering, as those who listen do not know the length.
+        return json.loads(self.gather(np.frombuffer(text, np.uint8)).tobytes())

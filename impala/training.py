@@ -1,0 +1,154 @@
+"""The loop that trains: the same for actors in this process and for actors anywhere."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from impala.batches import Batch
+from impala.config import Settings
+from impala.learner import Learner
+from impala.metrics import Meter
+from impala.run import Run
+from impala.stopping import StopSignal
+from impala.team import ALONE, Round, Team
+from user_error import UserError
+
+# How long a learner waits for unrolls before it looks whether it was told to stop.
+LOOK_EVERY_S = 0.2
+GATHER_EVERY_S = 1.0
+
+
+class Actors(Protocol):
+    """A learner's actors, wherever they are."""
+
+    def next(self, wait_s: float) -> Batch | None:
+        """The next batch; None when it is not full in time."""
+
+    def episodes(self) -> np.ndarray:
+        """The episodes that have ended since the last call, see ``metrics.ended_episodes``."""
+
+    def publish(self, learner: Learner) -> None:
+        """Lets the actors play with the learner's weights."""
+
+    def waits(self) -> dict[str, float]:
+        """Seconds waited since the start: the learner for unrolls, an actor for the learner."""
+
+
+class Training:
+    """Updates until the frames are spent or a learner of the team was told to stop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        learner: Learner,
+        meter: Meter,
+        actors: Actors,
+        stop: StopSignal,
+        run: Run | None,
+        team: Team = ALONE,
+        say: Callable[[str], None] = print,
+    ):
+        """``run`` is the folder that this learner writes; None where another one does."""
+        self._settings = settings
+        self._learner = learner
+        self._meter = meter
+        self._actors = actors
+        self._stop = stop
+        self._run = run
+        self._team = team
+        self._say = say
+        self._stopped = False
+        self._starved = False  # had no batch in time, and none since
+        self._idle = False  # nobody had a batch in the last round
+        self._gathered = time.monotonic()
+
+    def go_on(self) -> None:
+        """Trains; leaves a checkpoint and a summary, also where an error ends the run."""
+        self._actors.publish(self._learner)
+        try:
+            while not self._done():
+                self._round()
+        except UserError:
+            raise
+        except Exception as error:
+            if self._run:
+                self._run.fail(self._learner, self._meter, error)
+            raise
+        self._meter.add_episodes(self._team.gather(self._actors.episodes()))
+        if self._run:
+            reason = "all frames are played" if not self._stopped else self._stop.name or "stopped"
+            self._run.finish(self._learner, self._meter, self._actors.waits(), reason)
+
+    def _done(self) -> bool:
+        spent = self._meter.environment_frames >= self._settings.total_environment_frames
+        return spent or self._stopped
+
+    def _round(self) -> None:
+        """One update, if any learner has a batch for it."""
+        batch = self._await_batch()
+        round = self._team.agree(self._says(batch))
+        if round.gather:
+            self._meter.add_episodes(self._team.gather(self._actors.episodes()))
+        self._stopped, self._idle = bool(round.stop), not round.batches
+        if self._stopped or self._idle:
+            return
+        learner, meter = self._learner, self._meter
+        lag = learner.updates - round.weights_version / round.batches
+        left = 1.0 - meter.environment_frames / self._settings.total_environment_frames
+        statistics = learner.update(batch and batch.unrolls, left)
+        self._actors.publish(learner)
+        meter.add_update(statistics, lag, int(round.steps))
+        self._check_skipped()
+        if self._run:
+            self._run.after_update(learner, meter, statistics, self._actors.waits())
+
+    def _says(self, batch: Batch | None) -> Round:
+        """What this learner brings into the round."""
+        now = time.monotonic()
+        leads = self._team.rank == 0
+        gather = leads and (self._team.size == 1 or now - self._gathered >= GATHER_EVERY_S)
+        if gather:
+            self._gathered = now
+        told = Round(stop=float(self._stop.is_set()), gather=float(gather))
+        if batch is None:
+            return told
+        return told._replace(batches=1.0, steps=batch.steps, weights_version=batch.weights_version)
+
+    def _await_batch(self) -> Batch | None:
+        """A batch; None after ``--max_batch_wait_s`` where there are others to go on with.
+
+        Who was late once is not waited for again until it has a batch.
+        """
+        patience = self._settings.max_batch_wait_s if self._team.size > 1 else math.inf
+        if self._starved:
+            patience = LOOK_EVERY_S if self._idle else 0.0
+        until = time.monotonic() + patience
+        batch = self._actors.next(min(patience, LOOK_EVERY_S))
+        while batch is None and not self._stop.is_set() and time.monotonic() < until:
+            batch = self._actors.next(min(until - time.monotonic(), LOOK_EVERY_S))
+        if not self._stop.is_set() and self._starved != (batch is None):
+            self._starved = batch is None
+            self._say(
+                f"learner {self._team.rank}: no batch of unrolls within {patience:g} s; the other "
+                "learners go on without it."
+                if self._starved
+                else f"learner {self._team.rank}: takes part again."
+            )
+        return batch
+
+    def _check_skipped(self) -> None:
+        """Ends a run that only skips updates; every learner of the team comes to the same end."""
+        if self._meter.skipped_in_a_row < self._settings.max_skipped_updates:
+            return
+        if self._run is None:
+            raise SystemExit(2)
+        newest = next(iter(self._run.store.numbered()), None)
+        raise UserError(
+            f"{self._meter.skipped_in_a_row} updates in a row had losses or gradients that are not "
+            f"finite and were skipped, so the run stops. The last good checkpoint is "
+            f"{newest or 'none'}. Look at the level's rewards and observations, or lower "
+            "--learning_rate."
+        )
