@@ -33,6 +33,14 @@ def _run(settings: config.Settings) -> None:
         from impala.export import export
 
         export(settings)
+    elif settings.job_name == "learner":
+        from impala.learner_process import learn
+
+        learn(settings)
+    elif settings.job_name == "actor":
+        from impala.actor_process import act
+
+        act(settings)
     else:
         with ended_by_interrupts():
             from impala.local import train

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from environments import Episode, VectorEnvironment
+from environments import EnvironmentSpec, Episode, VectorEnvironment
 from impala.trajectory import EnvironmentStep, Episodes, Unroll
 
 
@@ -44,7 +44,7 @@ class Actor:
         self._level = np.full([environment.num_envs], level, np.int32)
         self._check = check
         self._seed = np.array([seed % 2**31, 0], np.int32)
-        self._rows = _Rows(environment, unroll_length)
+        self._rows = _Rows(environment.spec, environment.num_envs, unroll_length)
         self._state = policy.initial_state(environment.num_envs)
         self._rows.start(environment.reset())
 
@@ -63,24 +63,21 @@ class Actor:
             )
             rows.write(t + 1, self._environment.step(action), action, log_prob)
             rows.write_episodes(t + 1, self._environment.episodes())
-        return Unroll(
-            environment=rows.environment,
-            action=rows.action,
-            action_log_prob=rows.action_log_prob,
-            initial_state=initial_state,
-            episodes=rows.episodes,
-            level=self._level,
-            weights_version=np.full_like(self._level, versions / self._length, np.float32),
-        )
+        return rows.unroll(initial_state, self._level, versions / self._length)
+
+
+def blank_unroll(spec: EnvironmentSpec, unroll_length: int, initial_state: Any) -> Unroll:
+    """One unroll of which only types and shapes mean something; the state is of one unroll."""
+    state = tf.nest.map_structure(np.asarray, initial_state)
+    return _Rows(spec, 1, unroll_length).unroll(state, np.zeros([1], np.int32), 0.0)
 
 
 class _Rows:
     """The arrays of one block, written row by row and then handed on without a copy."""
 
-    def __init__(self, environment: VectorEnvironment, unroll_length: int):
-        self._source = environment
-        rows, count = unroll_length + 1, environment.num_envs
-        seen, acts = environment.spec.observation_space, environment.spec.action_space
+    def __init__(self, spec: EnvironmentSpec, count: int, unroll_length: int):
+        self._spec = spec
+        rows, seen, acts = unroll_length + 1, spec.observation_space, spec.action_space
         self.environment = EnvironmentStep(
             observation=np.empty([rows, count, *seen.shape], seen.dtype),
             reward=np.zeros([rows, count], np.float32),
@@ -103,7 +100,7 @@ class _Rows:
 
     def next(self) -> "_Rows":
         """Fresh arrays that begin with this block's last row."""
-        new = _Rows(self._source, len(self.action) - 1)
+        new = _Rows(self._spec, self.action.shape[1], len(self.action) - 1)
         for mine, theirs in zip(self.environment, new.environment, strict=True):
             theirs[0] = mine[-1]
         new.action[0] = self.action[-1]
@@ -127,3 +124,15 @@ class _Rows:
             self.episodes.raw_return[t, column] = episode.raw_return
             self.episodes.length[t, column] = episode.length
             self.episodes.frames[t, column] = episode.frames
+
+    def unroll(self, initial_state: Any, level: np.ndarray, weights_version: float) -> Unroll:
+        """The block, with what belongs to it as a whole."""
+        return Unroll(
+            environment=self.environment,
+            action=self.action,
+            action_log_prob=self.action_log_prob,
+            initial_state=initial_state,
+            episodes=self.episodes,
+            level=level,
+            weights_version=np.full_like(level, weights_version, np.float32),
+        )

@@ -78,6 +78,11 @@ class Learner:
         """What a checkpoint keeps besides the weights."""
         return self.optimizer.slots + (self._popart.slots if self._popart else [])
 
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """All that an update moves."""
+        return self.weights + self.slots
+
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on from a checkpoint's weights, optimizer and count of updates."""
         for variables, values in (

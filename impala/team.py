@@ -1,6 +1,5 @@
 """Learners that train together: what they tell one another before and during each update."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -63,35 +62,3 @@ class Alone:
 
 
 ALONE = Alone()
-
-
-class HorovodTeam:
-    """The learners that one ``mpirun`` started; Horovod carries what they say."""
-
-    def __init__(self, hvd: Any):
-        """``hvd`` is Horovod's module for TensorFlow, initialised."""
-        self.rank = hvd.rank()
-        self.size = hvd.size()
-        self._hvd = hvd
-        # Compiled, so that each reduction has one name for the whole run.
-        self._sums = tf.function(
-            lambda tensors: hvd.grouped_allreduce(tensors, op=hvd.Sum, name="shares")
-        )
-        self._round = tf.function(lambda told: hvd.allreduce(told, op=hvd.Sum, name="round"))
-
-    def agree(self, mine: Round) -> Round:
-        return Round(*self._round(np.array(mine, np.float64)).numpy())
-
-    def add_up(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        return self._sums(tensors)
-
-    def gather(self, rows: np.ndarray) -> np.ndarray:
-        return self._hvd.allgather(rows, name="rows").numpy()
-
-    def share(self, variables: Sequence[tf.Variable]) -> None:
-        self._hvd.broadcast_variables(list(variables), root_rank=0)
-
-    def tell(self, value: Any) -> Any:
-        text = json.dumps(value).encode() if self.rank == 0 else b""
-        # A gathering, as those who listen do not know the length.
-        return json.loads(self.gather(np.frombuffer(text, np.uint8)).tobytes())

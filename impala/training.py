@@ -19,6 +19,8 @@ from user_error import UserError
 # How long a learner waits for unrolls before it looks whether it was told to stop.
 LOOK_EVERY_S = 0.2
 GATHER_EVERY_S = 1.0
+# Processors of different kinds round differently: what adds up of that is wiped out so often.
+SHARE_EVERY_UPDATES = 1000
 
 
 class Actors(Protocol):
@@ -99,6 +101,8 @@ class Training:
         lag = learner.updates - round.weights_version / round.batches
         left = 1.0 - meter.environment_frames / self._settings.total_environment_frames
         statistics = learner.update(batch and batch.unrolls, left)
+        if learner.updates % SHARE_EVERY_UPDATES == 0:
+            self._team.share(learner.variables)
         self._actors.publish(learner)
         meter.add_update(statistics, lag, int(round.steps))
         self._check_skipped()

@@ -1,8 +1,25 @@
 """How data moves: unrolls from actors to a learner, without knowing what they mean.
 
-A block is a nest of arrays that holds several unrolls side by side.
+A block is a nest of arrays that holds several unrolls side by side. In one process an
+``UnrollQueue`` carries blocks. Between processes a ``Receiver`` fills one from the ``Link`` of
+each actor, and weights go the other way; ``distributed`` carries what they say to each other.
 """
 
 from transport.in_process import Closed, UnrollQueue
+from transport.layout import ArraySpec, Layout
+from transport.link import Link
+from transport.messages import Identity, Refused
+from transport.messages import identity as make_identity
+from transport.receiver import Receiver
 
-__all__ = ["Closed", "UnrollQueue"]
+__all__ = [
+    "ArraySpec",
+    "Closed",
+    "Identity",
+    "Layout",
+    "Link",
+    "Receiver",
+    "Refused",
+    "UnrollQueue",
+    "make_identity",
+]

@@ -1,0 +1,74 @@
+"""``--job_name=actor``: plays for a learner in another process."""
+
+import os
+import socket
+
+import tensorflow as tf
+
+from impala import build, config, wire
+from impala.acting import ActingAgent
+from impala.actor import Actor
+from impala.config import Settings
+from impala.stopping import StopSignal
+from impala.training import LOOK_EVERY_S
+from transport import Closed, Link, Refused, distributed
+from user_error import UserError
+
+
+class _Leave(Exception):
+    """A signal came."""
+
+
+def act(settings: Settings) -> None:
+    """Plays until the learner has done all that it was asked for, or until a signal."""
+    tf.config.set_visible_devices([], "GPU")
+    spec = build.level_spec(settings)
+    agent = build.acting_agent(settings, spec)
+    acting = ActingAgent(agent)
+    blocks = wire.block_layout(settings, spec, agent)
+    host, port = config.address(settings)
+    with StopSignal() as stop:
+        link = Link(
+            lambda: distributed.Connection(host, port, settings.peer_timeout_s),
+            settings.learner_host,
+            f"actor {settings.task} ({socket.gethostname()}, process {os.getpid()})",
+            wire.identity(settings, spec, agent, blocks),
+            blocks,
+            timeout_s=settings.peer_timeout_s,
+            load=acting.load,
+            say=lambda text: print(f"actor {settings.task}: {text}", flush=True),
+        )
+        with link:
+            why = _play(settings, acting, link, stop)
+    print(f"actor {settings.task}: {why}", flush=True)
+
+
+def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> str:
+    """Plays unroll after unroll; the reason for which it ended."""
+
+    def check() -> None:
+        if stop.is_set():
+            raise _Leave
+
+    environment = build.actor_environment(settings, settings.task)
+    try:
+        actor = Actor(
+            environment,
+            acting,
+            settings.unroll_length,
+            level=settings.task % len(settings.levels),
+            seed=settings.seed * 100_003 + settings.task,
+            check=check,
+        )
+        while True:
+            check()
+            if link.announce(LOOK_EVERY_S):
+                link.put(actor.unroll(), settings.envs_per_actor)
+    except _Leave:
+        return f"left on {stop.name}."
+    except Closed:
+        return f"the learner at {settings.learner_host} has finished; left."
+    except Refused as error:
+        raise UserError(str(error)) from None
+    finally:
+        environment.close()

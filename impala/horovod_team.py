@@ -1,0 +1,97 @@
+"""The learners that one ``mpirun`` started; Horovod carries what they say to one another."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from impala.team import Round
+from user_error import UserError
+
+# Where Open MPI, other MPIs and Horovod's own launcher say how many they started.
+SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
+
+
+def launched_together() -> bool:
+    """Whether this process was started as one of several."""
+    return any(int(os.environ.get(name) or 1) > 1 for name in SIZES)
+
+
+def horovod() -> Any:
+    """Horovod, initialised."""
+    try:
+        import horovod.tensorflow as hvd
+    except ImportError as error:
+        raise UserError(
+            f"learners that train together need Horovod, which cannot be imported ({error}). "
+            "bin/setup --learner installs it."
+        ) from None
+    hvd.init()
+    return hvd
+
+
+class HorovodTeam:
+    """See ``Team``. Whoever has waited for the others for ``timeout_s`` says so, once."""
+
+    def __init__(self, hvd: Any, timeout_s: float):
+        self.rank = hvd.rank()
+        self.size = hvd.size()
+        self._hvd = hvd
+        self._timeout_s = timeout_s
+        self._waiting_since: float | None = None
+        self._told = False
+        # Compiled, so that each reduction has one name for the whole run.
+        self._sums = tf.function(
+            lambda tensors: hvd.grouped_allreduce(tensors, op=hvd.Sum, name="shares")
+        )
+        self._round = tf.function(lambda told: hvd.allreduce(told, op=hvd.Sum, name="round"))
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+
+    def agree(self, mine: Round) -> Round:
+        """The sum of what all learners say."""
+        return Round(*self._wait(lambda: self._round(np.array(mine, np.float64))).numpy())
+
+    def add_up(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+        """The sums over all learners."""
+        return self._wait(lambda: self._sums(tensors))
+
+    def gather(self, rows: np.ndarray) -> np.ndarray:
+        """All learners' rows [N, ...], one learner's below another's."""
+        return self._wait(lambda: self._hvd.allgather(rows, name="rows")).numpy()
+
+    def share(self, variables: Sequence[tf.Variable]) -> None:
+        """Gives all learners the first one's values."""
+        self._wait(lambda: self._hvd.broadcast_variables(list(variables), root_rank=0))
+
+    def tell(self, value: Any) -> Any:
+        """What the first learner gave, as JSON can tell it."""
+        text = json.dumps(value).encode() if self.rank == 0 else b""
+        # Gathered and not broadcast, as those who listen do not know its length.
+        return json.loads(self.gather(np.frombuffer(text, np.uint8)).tobytes())
+
+    def _wait(self, call: Callable[[], Any]) -> Any:
+        self._waiting_since = time.monotonic()
+        try:
+            return call()
+        finally:
+            self._waiting_since = None
+            if self._told:
+                self._told = False
+                print(f"learner {self.rank}: the other learners are back.", flush=True)
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(min(1.0, self._timeout_s / 4))
+            since = self._waiting_since
+            if since and not self._told and time.monotonic() - since > self._timeout_s:
+                self._told = True
+                print(
+                    f"learner {self.rank}: nothing has been heard of another learner for "
+                    f"{self._timeout_s:g} s; waiting for it.",
+                    flush=True,
+                )

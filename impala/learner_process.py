@@ -1,0 +1,140 @@
+"""``--job_name=learner``: trains on what actors in other processes play.
+
+Started by ``mpirun`` as one of several, it trains together with the others.
+"""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from environments import EnvironmentSpec
+from impala import build, config, wire
+from impala.config import Settings
+from impala.horovod_team import HorovodTeam, horovod, launched_together
+from impala.learner import Learner
+from impala.metrics import Meter
+from impala.remote_actors import RemoteActors
+from impala.run import Run
+from impala.stopping import StopSignal
+from impala.team import ALONE, Team
+from impala.training import Training
+from transport import Receiver, distributed
+from user_error import UserError
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def learn(settings: Settings) -> None:
+    """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
+    with StopSignal() as stop:
+        team = _team(settings)
+        spec = build.level_spec(settings)
+        settings = dataclasses.replace(settings, agent_name=build.agent_name(settings, spec))
+        learner = Learner(build.learning_agent(settings, spec), settings, team)
+        with contextlib.ExitStack() as stack:
+            run, meter = _start(settings, spec, learner, team, stack)
+            if meter.environment_frames >= settings.total_environment_frames:
+                if run:
+                    run.say_trained(meter)
+                return
+
+            def say(text: str) -> None:
+                if run:
+                    run.reporter.say(text)
+                else:
+                    print(text, flush=True)
+
+            agent = build.acting_agent(settings, spec)
+            receiver = stack.enter_context(_receiver(settings, spec, agent, team, say))
+            actors = stack.enter_context(RemoteActors(settings, receiver, agent))
+            Training(settings, learner, meter, actors, stop, run, team, say).go_on()
+            if meter.environment_frames >= settings.total_environment_frames:
+                receiver.finish()
+
+
+def _team(settings: Settings) -> Team:
+    """The learners that were started together; also the cores and the GPU of this one."""
+    hvd = horovod() if launched_together() else None
+    gpus = tf.config.list_physical_devices("GPU")
+    if hvd and gpus:
+        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+    cores = len(os.sched_getaffinity(0)) // (hvd.local_size() if hvd else 1)
+    tf.config.threading.set_intra_op_parallelism_threads(max(1, cores))
+    if hvd is None:
+        return ALONE
+    return HorovodTeam(hvd, settings.peer_timeout_s + settings.max_batch_wait_s)
+
+
+def _start(
+    settings: Settings,
+    spec: EnvironmentSpec,
+    learner: Learner,
+    team: Team,
+    stack: contextlib.ExitStack,
+) -> tuple[Run | None, Meter]:
+    """The folder, which the first learner has, and all learners at the same point of the run."""
+    run, error, first = None, None, {}
+    if team.rank == 0:
+        try:
+            run = stack.enter_context(Run(settings, spec, learner))
+            meter = run.resume(learner)
+            first = {"counters": meter.counters(), "updates": learner.updates}
+        except UserError as refused:
+            error = refused
+    first = team.tell(first | {"ended": error is not None, "settings": _common(settings)})
+    if error:
+        raise error
+    if first["ended"]:
+        raise SystemExit(2)  # the first learner tells why
+    _check_common(first["settings"], _common(settings), team.rank)
+    team.share(learner.variables)
+    learner.updates = first["updates"]
+    if team.rank:
+        meter = Meter(settings.levels, spec.frames_per_step, first["counters"])
+    return run, meter
+
+
+def _common(settings: Settings) -> dict[str, Any]:
+    """The settings in which learners of a team must not differ."""
+    own = ("task", "learner_host", "actor_hosts", "logdir")
+    return {name: value for name, value in dataclasses.asdict(settings).items() if name not in own}
+
+
+def _check_common(first: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
+    for name, value in mine.items():
+        if value != first[name]:
+            raise UserError(
+                f"--{name}={value} of learner {rank} differs from --{name}={first[name]} of "
+                "learner 0: learners that train together need the same settings."
+            )
+
+
+def _receiver(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, team: Team, say: Callable[[str], None]
+) -> Receiver:
+    """Listens for actors, which act with an agent like ``agent``."""
+    host, port = config.address(settings)
+    blocks = wire.block_layout(settings, spec, agent)
+    prefix = f"learner {team.rank}: " if team.size > 1 else ""
+    server = distributed.Server(host, port)
+    named = [name for name in settings.actor_hosts.split(",") if name]
+    expected = f"{len(named)} actors" if len(named) > 1 else "actors"
+    say(f"{prefix}waiting for {expected} at {settings.learner_host}.")
+    if host not in LOOPBACK:
+        say(
+            f"{prefix}warning: whoever reaches port {port} of this machine can run operations of "
+            "TensorFlow in this process. Let only machines reach it that you trust."
+        )
+    return Receiver(
+        server,
+        wire.identity(settings, spec, agent, blocks),
+        blocks,
+        wire.weights_layout(agent),
+        capacity=settings.queue_capacity or config.fresh_unrolls(settings),
+        timeout_s=settings.peer_timeout_s,
+        say=lambda text: say(prefix + text),
+    )

@@ -1,0 +1,247 @@
+"""An actor's end of a transport: it finds its learner, and finds it again whenever it is lost.
+
+Two threads of their own keep the actor free to play: one connects, says that the actor is there
+and fetches weights; the other sends blocks.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from transport import messages
+from transport.in_process import Closed
+from transport.layout import Layout, arrays_layout
+from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
+
+
+class Connection(Protocol):
+    """A way to a learner that is there; see ``transport.distributed``."""
+
+    def about(self) -> bytes: ...
+    def write(self, letter: bytes) -> int: ...
+    def put(self, header: np.ndarray, block: np.ndarray) -> int: ...
+    def weights(self) -> tuple[np.ndarray, int]: ...
+    def close(self) -> None: ...
+
+
+class Link:
+    """Carries one actor's blocks to its learner, and the learner's weights back.
+
+    ``announce`` and ``put`` are used as those of ``UnrollQueue``. ``Closed`` tells the actor
+    that the learner wants no more; ``Refused`` that it does something else.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        learner: str,
+        name: str,
+        identity: Identity,
+        blocks: Layout,
+        *,
+        timeout_s: float,
+        load: Callable[[list[np.ndarray], int], None],
+        say: Callable[[str], None],
+    ):
+        """
+        Args:
+            connect: makes a connection, or raises ``Lost``.
+            learner, name: who they are, for people.
+            identity: what learner and actor must have in common.
+            blocks: the layout of blocks.
+            timeout_s: of silence, after which the learner counts as gone.
+            load: takes weights over; called from a thread.
+            say: tells a person something.
+        """
+        self._connect = connect
+        self._learner = learner
+        self._identity = identity
+        self._fingerprint = messages.fingerprint(identity)
+        self._blocks = blocks
+        self._beat_s = timeout_s / messages.BEATS_PER_TIMEOUT
+        self._load = load
+        self._say = say
+        self._id = uuid.uuid4()
+        self._about_me = {"actor": self._id.hex, "name": name}
+        self._changed = threading.Condition()
+        self._connection: Connection | None = None
+        self._process = ""  # which process of the learner it leads to
+        self._weights_layout: Layout | None = None
+        self._version = -1  # of the weights in use; -1 before this learner's first
+        self._newest = -1  # version that the learner has
+        self._block: tuple[np.ndarray, np.ndarray] | None = None  # to be sent, with its header
+        self._number = 0
+        self._tried_at = ""  # the learner's process at which the block may have arrived
+        self._wait_s = 0.0
+        self._since = time.monotonic()
+        self._closing = False
+        self._told_lost = False
+        self._end: Exception | None = None
+        self._threads = [
+            threading.Thread(target=self._watched, args=(work,), name=work.__name__, daemon=True)
+            for work in (self._keep, self._send)
+        ]
+
+    def __enter__(self) -> "Link":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        # Not longer than a call can take; what hangs then hangs in a thread that may be left.
+        for thread in self._threads:
+            thread.join(2.0)
+
+    def announce(self, timeout_s: float) -> bool:
+        """Whether, in time, there are weights to play with and room for what will be played."""
+        started = time.monotonic()
+        with self._changed:
+            ready = self._changed.wait_for(
+                lambda: self._end or (self._block is None and self._version >= 0), timeout_s
+            )
+            self._wait_s += time.monotonic() - started
+            if self._end:
+                raise self._end
+            return bool(ready)
+
+    def put(self, block: Any, count: int) -> None:
+        """Sends ``count`` unrolls that were announced."""
+        packed = self._blocks.pack(block, count)
+        now = time.monotonic()
+        with self._changed:
+            self._number += 1
+            waited = self._wait_s / max(now - self._since, 1e-9)
+            self._wait_s, self._since = 0.0, now
+            header = Header(self._fingerprint, self._id.bytes, self._number, count, waited)
+            self._block, self._tried_at = (header.pack(), packed), ""
+            self._changed.notify_all()
+
+    def _watched(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # told by the actor's own thread
+            with self._changed:
+                self._end = self._end or error
+                self._changed.notify_all()
+
+    # Thread 1: the learner is there, and what weights it has.
+
+    def _keep(self) -> None:
+        pause = FIRST_PAUSE_S
+        while not self._closing:
+            try:
+                connection = self._connect()
+                self._introduce(connection)
+                pause = FIRST_PAUSE_S
+                self._stay(connection)
+            except (Lost, Silent, Closed) as error:
+                self._lose(error)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closing, pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _introduce(self, connection: Connection) -> None:
+        about = messages.decode(connection.about())
+        if "identity" not in about:
+            raise Lost("it is starting")
+        connection.write(self._letter("hello", identity=self._identity))
+        differing = messages.differences(about["identity"], self._identity)
+        if differing:
+            raise Refused(f"the learner at {self._learner} refuses this actor: {differing}.")
+        with self._changed:
+            self._weights_layout = arrays_layout(about["weights"])
+            self._version = self._newest = -1
+            self._connection, self._process = connection, str(about["process"])
+            self._told_lost = False
+            self._changed.notify_all()
+        self._say(f"Connected to the learner at {self._learner}.")
+
+    def _stay(self, connection: Connection) -> None:
+        """Fetches weights whenever there are newer ones, until the connection fails."""
+        while not self._closing:
+            self._note(connection.write(self._letter("beat")))
+            if self._newest > self._version:
+                self._fetch(connection)
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: (
+                        self._closing
+                        or self._connection is not connection
+                        or self._newest > self._version >= 0
+                    ),
+                    # Before the learner's first weights, actors have nothing else to do.
+                    self._beat_s if self._version >= 0 else 0.1,
+                )
+                if self._connection is not connection:
+                    raise Lost("it no longer answers")
+        connection.write(self._letter("bye"))
+        connection.close()
+
+    def _fetch(self, connection: Connection) -> None:
+        packed, version = connection.weights()
+        if not packed.nbytes:
+            return
+        assert self._weights_layout is not None
+        self._load(self._weights_layout.unpack(packed), version)
+        with self._changed:
+            self._version = version
+            self._changed.notify_all()
+
+    def _note(self, newest: int) -> None:
+        with self._changed:
+            self._newest = newest
+            if newest == FINISHED:
+                self._end = self._end or Closed()
+            self._changed.notify_all()
+
+    def _lose(self, error: Exception) -> None:
+        with self._changed:
+            self._connection = None
+            self._changed.notify_all()
+        if not self._told_lost and not self._closing:
+            self._told_lost = True
+            why = str(error) or "no answer"
+            self._say(f"Waiting for the learner at {self._learner} ({why}).")
+
+    def _letter(self, kind: str, **more: Any) -> bytes:
+        return messages.encode({"kind": kind, **self._about_me, **more})
+
+    # Thread 2: blocks.
+
+    def _send(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or (self._block and self._connection))
+                if self._closing or self._block is None or self._connection is None:
+                    return
+                connection, (header, block) = self._connection, self._block
+                if self._tried_at not in ("", self._process):
+                    # It may have arrived there and been trained on before that learner ended.
+                    self._done()
+                    continue
+                self._tried_at = self._process
+            try:
+                self._note(connection.put(header, block))
+            except Silent:
+                continue  # no room yet; whether the learner is there is the other thread's matter
+            except (Lost, Closed):
+                with self._changed:
+                    if self._connection is connection:
+                        self._connection = None
+                        self._changed.notify_all()
+                continue
+            with self._changed:
+                self._done()
+
+    def _done(self) -> None:
+        self._block = None
+        self._changed.notify_all()

@@ -1,0 +1,87 @@
+"""What learners and actors say to one another, whatever carries it."""
+
+import hashlib
+import json
+import struct
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PROTOCOL = "1"
+# In place of a count of updates: the learner has done all that it was asked for.
+FINISHED = -1
+# A learner that is heard of less often than this is not there.
+BEATS_PER_TIMEOUT = 4
+
+HEADER = struct.Struct("<16s16sQIf")
+
+Identity = dict[str, str]  # what must be equal at both ends, by name
+
+
+class Lost(Exception):
+    """The peer cannot be reached, or has forgotten us; the text says why."""
+
+
+class Silent(Exception):
+    """No answer in time; a peer that is there may just not have had room."""
+
+
+class Refused(Exception):
+    """The peer does something else than we do; the text names the difference."""
+
+
+class Header(NamedTuple):
+    """Goes with every block."""
+
+    fingerprint: bytes  # of the sender's identity
+    actor: bytes
+    number: int  # counts an actor's blocks, so that none is taken twice
+    unrolls: int  # in the block
+    waited: float  # share of its time that the actor waited for the learner
+
+    def pack(self) -> np.ndarray:
+        """As bytes, uint8."""
+        return np.frombuffer(HEADER.pack(*self), np.uint8)
+
+    @classmethod
+    def unpack(cls, packed: np.ndarray) -> "Header | None":
+        """From bytes; None where they are no header."""
+        return cls(*HEADER.unpack(packed.tobytes())) if packed.nbytes == HEADER.size else None
+
+
+def identity(told: dict[str, Any], layout: str) -> Identity:
+    """The identity of an end that speaks this protocol; ``layout`` is its blocks' digest."""
+    spoken = {"transport protocol": f"{PROTOCOL}, {sys.byteorder}-endian"}
+    return spoken | {name: str(value) for name, value in told.items()} | {"block layout": layout}
+
+
+def fingerprint(one: Identity) -> bytes:
+    """16 bytes that differ where identities do."""
+    return hashlib.blake2b(encode(one), digest_size=16).digest()
+
+
+def differences(learner: Identity, actor: Identity) -> str:
+    """How two identities differ, in words; empty where they are equal."""
+    names = [name for name in learner | actor if learner.get(name) != actor.get(name)]
+    if len(names) > 1 and "block layout" in names:
+        names.remove("block layout")  # it follows from the others
+    return "; ".join(
+        f"{name} is {learner.get(name, 'unknown')} at the learner "
+        f"and {actor.get(name, 'unknown')} at the actor"
+        for name in names
+    )
+
+
+def encode(value: Any) -> bytes:
+    """JSON as bytes."""
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def decode(packed: Any) -> dict[str, Any]:
+    """A JSON object from bytes; empty where they are none."""
+    try:
+        value = json.loads(bytes(packed))
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

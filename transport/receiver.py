@@ -1,0 +1,149 @@
+"""The learner's end of a transport: blocks arrive in a queue of its own, weights go out."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from transport import messages
+from transport.in_process import Closed, UnrollQueue
+from transport.layout import Layout, Misfit
+from transport.messages import FINISHED, Header, Identity
+from transport.roster import Roster
+
+HEAR_EVERY_S = 0.5
+
+
+class Server(Protocol):
+    """What carries blocks, letters and weights; see ``transport.distributed``."""
+
+    def announce(self, about: bytes) -> None: ...
+    def publish(self, weights: np.ndarray, version: int) -> None: ...
+    def receive(self) -> tuple[np.ndarray, np.ndarray]: ...
+    def hear(self, timeout_s: float) -> bytes | None: ...
+    def close(self) -> None: ...
+
+
+class Receiver:
+    """Takes blocks of one layout from any number of actors.
+
+    At most ``capacity`` unrolls wait, and one block more; beyond that, actors are made to wait.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        identity: Identity,
+        blocks: Layout,
+        weights: Layout,
+        *,
+        capacity: int,
+        timeout_s: float,
+        say: Callable[[str], None],
+    ):
+        self._server = server
+        self._blocks = blocks
+        self._weights = weights
+        self._queue = UnrollQueue(capacity)
+        self._timeout_s = timeout_s
+        self._roster = Roster(identity, timeout_s, say)
+        self._error: Exception | None = None
+        self._newest: tuple[Sequence[Any], int] | None = None
+        self._changed = threading.Condition()
+        self._closing = False
+        about = {"process": uuid.uuid4().hex, "weights": weights.describe()}
+        server.announce(messages.encode({"identity": identity, **about}))
+        self._threads = [
+            threading.Thread(target=self._watched, args=(work,), name=work.__name__, daemon=True)
+            for work in (self._receive, self._hear, self._publish)
+        ]
+
+    def __enter__(self) -> "Receiver":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_publishing()
+        self._queue.close()
+        self._server.close()
+        for thread in self._threads:
+            thread.join()
+
+    def take(self, timeout_s: float) -> Any | None:
+        """The oldest block; None when none came in time."""
+        try:
+            return self._queue.take(timeout_s)
+        except Closed:
+            raise self._error or Closed from None
+
+    def publish(self, weights: Sequence[Any], version: int) -> None:
+        """Lets actors have these weights; a version that nobody had time to take is skipped."""
+        with self._changed:
+            self._newest = weights, version
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Tells actors that all is done, and gives them time to leave."""
+        self._stop_publishing()
+        self._server.publish(np.zeros([0], np.uint8), FINISHED)
+        self._queue.close()
+        until = time.monotonic() + 2 * self._timeout_s / messages.BEATS_PER_TIMEOUT
+        while self._roster.present and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def waited_s(self) -> float:
+        """Seconds that an actor has waited for the learner, on average."""
+        return self._roster.waited_s()
+
+    def _stop_publishing(self) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._threads[-1].join()
+
+    def _watched(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Closed:
+            pass
+        except Exception as error:  # told by who takes blocks
+            self._error = error
+            self._queue.close()
+
+    def _receive(self) -> None:
+        while True:
+            packed, payload = self._server.receive()
+            header = Header.unpack(packed)
+            if not self._roster.accepts(header):
+                continue
+            assert header is not None
+            try:
+                block = self._blocks.unpack(payload, header.unrolls)
+            except Misfit:
+                continue
+            self._queue.announce(header.unrolls)
+            self._queue.put(block, header.unrolls)
+
+    def _hear(self) -> None:
+        last = time.monotonic()
+        while True:
+            letter = self._server.hear(HEAR_EVERY_S)
+            if letter is not None:
+                self._roster.hear(messages.decode(letter))
+            now = time.monotonic()
+            # If it was this process that stood still, nobody else was silent.
+            self._roster.pass_time(min(now - last, 2 * HEAR_EVERY_S))
+            last = now
+
+    def _publish(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or self._newest)
+                if self._closing or self._newest is None:
+                    return
+                (weights, version), self._newest = self._newest, None
+            self._server.publish(self._weights.pack(list(weights)), version)

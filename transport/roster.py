@@ -1,0 +1,115 @@
+"""Which actors a learner has: who joined, who left, who has fallen silent."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from transport import messages
+from transport.messages import Header, Identity
+
+
+class _Actor:
+    """What is known of one actor."""
+
+    def __init__(self) -> None:
+        self.name = ""  # empty until it has introduced itself
+        self.number = 0  # of its newest block
+        self.silent_s = 0.0
+        self.gone = False
+        self.waited = 0.0
+
+
+class Roster:
+    """Hears what actors say about themselves; tells a person what matters."""
+
+    def __init__(self, identity: Identity, timeout_s: float, say: Callable[[str], None]):
+        self._identity = identity
+        self._fingerprint = messages.fingerprint(identity)
+        self._timeout_s = timeout_s
+        self._say = say
+        self._actors: dict[bytes, _Actor] = {}
+        self._refused: set[bytes] = set()
+        self._waited_s = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def present(self) -> int:
+        """How many actors are there."""
+        return len(self._there())
+
+    def hear(self, letter: dict[str, Any]) -> None:
+        """Takes note of what an actor says."""
+        with self._lock:
+            try:
+                key, name = bytes.fromhex(letter["actor"]), str(letter["name"])
+                kind, told = letter["kind"], dict(letter.get("identity", {}))
+            except (KeyError, TypeError, ValueError):
+                return
+            if kind == "hello" and told != self._identity:
+                self._refuse(key, f"{name} was refused: {self._differences(told)}.")
+            elif kind == "bye":
+                if self._actors.pop(key, None):
+                    self._say(f"{name} has left; {_actors(self.present)}.")
+            elif key not in self._refused:
+                self._heard(key, name)
+
+    def accepts(self, header: Header | None) -> bool:
+        """Whether a block with this header is one to train on: of this spec, and new."""
+        with self._lock:
+            if header is None:
+                self._refuse(b"", "a block without a proper header was refused.")
+                return False
+            if header.fingerprint != self._fingerprint:
+                self._refuse(header.actor, "a block of another spec was refused.")
+                return False
+            actor = self._actors.setdefault(header.actor, _Actor())
+            if header.number <= actor.number:
+                return False
+            actor.number, actor.waited = header.number, header.waited
+            actor.silent_s = 0.0
+            return True
+
+    def pass_time(self, seconds: float) -> None:
+        """Lets time pass; tells who has not been heard of for too long."""
+        with self._lock:
+            there = self._there()
+            if there:
+                self._waited_s += seconds * sum(actor.waited for actor in there) / len(there)
+            for actor in there:
+                actor.silent_s += seconds
+                if actor.silent_s > self._timeout_s:
+                    actor.gone = True
+                    self._say(
+                        f"nothing has been heard of {actor.name} for {self._timeout_s:g} s; "
+                        f"{_actors(self.present)}."
+                    )
+
+    def waited_s(self) -> float:
+        """Seconds that an actor has waited for the learner, on average."""
+        return self._waited_s
+
+    def _heard(self, key: bytes, name: str) -> None:
+        actor = self._actors.setdefault(key, _Actor())
+        actor.silent_s = 0.0
+        if not actor.name:
+            actor.name = name
+            self._say(f"{name} has joined; {_actors(self.present)}.")
+        elif actor.gone:
+            actor.gone = False
+            self._say(f"{name} is back; {_actors(self.present)}.")
+
+    def _refuse(self, key: bytes, told: str) -> None:
+        """Says it once for each actor."""
+        if key not in self._refused:
+            self._refused.add(key)
+            self._say(told)
+
+    def _differences(self, told: Identity) -> str:
+        return messages.differences(self._identity, told)
+
+    def _there(self) -> list[_Actor]:
+        return [actor for actor in self._actors.values() if actor.name and not actor.gone]
+
+
+def _actors(count: int) -> str:
+    return "1 actor is here" if count == 1 else f"{count} actors are here"
