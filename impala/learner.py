@@ -67,11 +67,16 @@ class Learner:
         self.learning_rate = settings.learning_rate
         self._settings = settings
         self._team = team
-        on_gpu = bool(tf.config.list_physical_devices("GPU"))
-        # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions. What the
-        # team adds up it cannot add up within a program of XLA, so there are two of them.
-        self._differentiate = tf.function(self._share, jit_compile=on_gpu)
-        self._move = tf.function(self._apply, jit_compile=on_gpu)
+        # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions.
+        self.compile(with_xla=bool(tf.config.list_physical_devices("GPU")))
+
+    def compile(self, with_xla: bool) -> None:
+        """Makes graphs of the two halves of an update.
+
+        What the team adds up in between cannot be added up within a program of XLA.
+        """
+        self._differentiate = tf.function(self._share, jit_compile=with_xla)
+        self._move = tf.function(self._apply, jit_compile=with_xla)
 
     @property
     def slots(self) -> list[tf.Variable]:
@@ -107,7 +112,7 @@ class Learner:
         figures, norm, skipped = self._move(share, np.float32(self.learning_rate))
         self.updates += 1
         return Statistics(
-            **dict(zip(AVERAGED, figures.numpy(), strict=True)),
+            **dict(zip(AVERAGED, figures, strict=True)),
             **dict(zip(HISTOGRAMS, samples, strict=True)),
             gradient_norm=norm,
             skipped=skipped,
@@ -137,7 +142,7 @@ class Learner:
             popart=tf.zeros([3, self._levels]),
         )
 
-    def _apply(self, share: Share, learning_rate: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def _apply(self, share: Share, learning_rate: tf.Tensor) -> tuple[Any, tf.Tensor, tf.Tensor]:
         """Moves the weights; the averaged figures, the gradient's norm and whether it skipped."""
         gradients = [tf.math.divide_no_nan(one, share.count) for one in share.gradients]
         figures = tf.math.divide_no_nan(share.figures, share.count)
@@ -155,7 +160,7 @@ class Learner:
             return tf.constant(True)
 
         tf.cond(good, apply, lambda: tf.constant(False))
-        return figures, norm, 1.0 - tf.cast(good, tf.float32)
+        return tf.unstack(figures), norm, 1.0 - tf.cast(good, tf.float32)
 
     def _baseline(self, output: AgentOutput, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """[T + 1, B]: what the baseline head says of each unroll's level, and as values."""

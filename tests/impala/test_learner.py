@@ -91,7 +91,7 @@ def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(agent_name
     before = values_of(learner.weights)
     gradients = gradients_on_paper(learner.agent, batch, settings)
     if compiled:
-        learner._step = tf.function(learner._update, jit_compile=True)
+        learner.compile(with_xla=True)
     statistics = learner.update(batch, share_left=1.0)
     norm = np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in gradients))
     assert statistics.gradient_norm.numpy() == pytest.approx(norm, rel=1e-4)
@@ -168,7 +168,7 @@ def test_a_batch_that_is_not_finite_is_left_out(popart, compiled, wrong):
     made = parts(small(level(Steps), popart=popart))
     batch, learner = played(made), made.learner
     if compiled:
-        learner._step = tf.function(learner._update, jit_compile=True)
+        learner.compile(with_xla=True)
     weights, slots = values_of(learner.weights), values_of(learner.slots)
     assert learner.update(spoiled(batch, **wrong), 1.0).skipped.numpy() == 1.0
     for variable, before in zip(learner.weights + learner.slots, weights + slots, strict=True):

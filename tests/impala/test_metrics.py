@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from impala.learner import HISTOGRAMS, Statistics
-from impala.metrics import RECENT_EPISODES, Meter, samples
+from impala.metrics import RECENT_EPISODES, Meter, ended_episodes, samples
 from impala.trajectory import Episodes
 from tests.impala.levels import Steps, Tens, level
 from tests.impala.training import block, parts, small
@@ -32,7 +32,7 @@ def test_episodes_of_real_unrolls_are_counted_once_with_their_raw_return():
     made = parts(small(level(Tens), envs_per_actor=2, unroll_length=4))
     actor = made.actor()
     for _ in range(5):  # 20 steps; an episode takes 3, and a reset one more
-        meter.add_block(actor.unroll())
+        meter.add_episodes(ended_episodes(actor.unroll()))
     assert meter.episodes == 2 * 5
     assert meter.mean_episode_return == 30.0
     assert meter.report({})["mean_episode_length"] == 3.0
@@ -44,11 +44,11 @@ def test_levels_are_reported_apart_and_the_mean_is_over_levels():
     made = parts(settings)
     actors = [made.actor(index) for index in (0, 1)]
     for _ in range(4):
-        meter.add_block(actors[1].unroll())
+        meter.add_episodes(ended_episodes(actors[1].unroll()))
     assert meter.report({})[f"mean_episode_return/{level(Steps)}"] is None
     assert (meter.mean_episode_return, meter.recent_episodes) == (30.0, 0)
     for _ in range(4):
-        meter.add_block(actors[0].unroll())
+        meter.add_episodes(ended_episodes(actors[0].unroll()))
     figures = meter.report({})
     assert figures[f"mean_episode_return/{level(Steps)}"] == 7.0
     assert figures[f"mean_episode_return/{level(Tens)}"] == 30.0
@@ -63,7 +63,9 @@ def test_the_mean_return_is_that_of_the_last_episodes():
         ended = np.zeros_like(played.episodes.raw_return)
         length = np.zeros_like(played.episodes.length)
         ended[1, 0], length[1, 0] = index, 1
-        meter.add_block(played._replace(episodes=Episodes(ended, length, length)))
+        meter.add_episodes(
+            ended_episodes(played._replace(episodes=Episodes(ended, length, length)))
+        )
     assert meter.episodes == RECENT_EPISODES + 50
     assert meter.mean_episode_return == np.mean(np.arange(50, RECENT_EPISODES + 50))
 
@@ -108,7 +110,7 @@ def test_counters_go_on_from_a_checkpoint():
     made = parts(small(level(Tens)))
     actor = made.actor()
     for _ in range(5):
-        meter.add_block(actor.unroll())
+        meter.add_episodes(ended_episodes(actor.unroll()))
         meter.add_update(statistics(skipped=1), 0.0, 20)
     kept = json.loads(json.dumps(meter.counters()))
     other = Meter([level(Tens)], 4, kept)

@@ -27,7 +27,7 @@ def update(popart: PopArt, level: int, mean: float, spread: float, seed: int = 0
     """One update by a batch of [20, 4] targets of one level."""
     random = np.random.default_rng(seed)
     targets = np.float32(random.normal(mean, spread, size=[20, 4]))
-    popart.update(targets, np.full([4], level), tf.ones_like(targets))
+    popart.update(popart.sums(targets, np.full([4], level), tf.ones_like(targets)))
 
 
 @pytest.mark.parametrize(("mean", "spread"), [(0.0, 1.0), (300.0, 50.0), (-5.0, 0.1), (0.0, 1e4)])
@@ -76,9 +76,9 @@ def test_resets_do_not_count():
     targets = np.float32(np.random.default_rng(0).normal(5, 2, size=[20, 4]))
     weights = np.ones_like(targets)
     weights[5:10] = 0
-    one.update(targets, np.zeros([4], int), weights)
+    one.update(one.sums(targets, np.zeros([4], int), weights))
     spoiled = np.where(weights, targets, 1e6).astype(np.float32)
-    other.update(spoiled, np.zeros([4], int), weights)
+    other.update(other.sums(spoiled, np.zeros([4], int), weights))
     for a, b in zip(one.slots, other.slots, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
 
@@ -87,6 +87,6 @@ def test_targets_that_are_all_the_same_do_not_divide_by_zero():
     popart, head = made()
     before = values(popart, head)
     for _ in range(5):
-        popart.update(tf.fill([20, 4], 7.0), [0, 0, 1, 1], tf.ones([20, 4]))
+        popart.update(popart.sums(tf.fill([20, 4], 7.0), [0, 0, 1, 1], tf.ones([20, 4])))
     assert np.isfinite(head.weights.numpy()).all()
     np.testing.assert_allclose(values(popart, head), before, atol=1e-4)
