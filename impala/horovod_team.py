@@ -1,7 +1,6 @@
 """The learners that one ``mpirun`` started; Horovod carries what they say to one another."""
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,14 +11,6 @@ import tensorflow as tf
 
 from impala.team import Round
 from user_error import UserError
-
-# Where Open MPI, other MPIs and Horovod's own launcher say how many they started.
-SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
-
-
-def launched_together() -> bool:
-    """Whether this process was started as one of several."""
-    return any(int(os.environ.get(name) or 1) > 1 for name in SIZES)
 
 
 def horovod() -> Any:

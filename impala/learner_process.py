@@ -14,7 +14,8 @@ import tensorflow as tf
 from environments import EnvironmentSpec
 from impala import build, config, wire
 from impala.config import Settings
-from impala.horovod_team import HorovodTeam, horovod, launched_together
+from impala.horovod_team import HorovodTeam, horovod
+from impala.launching import launched_together
 from impala.learner import Learner
 from impala.metrics import Meter
 from impala.remote_actors import RemoteActors

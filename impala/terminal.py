@@ -9,6 +9,7 @@ from typing import Any, TextIO, cast
 from rich.console import Console
 from rich.live import Live
 
+from impala.launching import launched_together
 from impala.panel import Panel
 
 
@@ -18,7 +19,9 @@ class Terminal:
     def __init__(self, stream: TextIO, panel: Panel):
         self.panel = panel
         self._stream = Unfailing(stream)
-        self.is_live = stream.isatty() and os.environ.get("TERM") != "dumb"
+        # mpirun gives each process a terminal of its own and then mixes what they write.
+        alone = not launched_together()
+        self.is_live = stream.isatty() and os.environ.get("TERM") != "dumb" and alone
         self._lock = threading.Lock()
         self._console: Console | None = None
         if self.is_live:

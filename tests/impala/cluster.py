@@ -1,0 +1,103 @@
+"""Real processes of a training, and what they say."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+ENVIRONMENT = os.environ | {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    # Fewer cores than processes: who waits lets others go on.
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class Process:
+    """A process with all that it starts; ended with the ``with`` block."""
+
+    def __init__(self, command: Sequence[str]):
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        self._process = subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=self._said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._said.close()
+
+    def output(self) -> str:
+        """All that was printed until now."""
+        size = os.fstat(self._said.fileno()).st_size
+        return os.pread(self._said.fileno(), size, 0).decode(errors="replace")
+
+    def send(self, number: int) -> None:
+        """Sends a signal."""
+        self._process.send_signal(number)
+
+    def wait(self, seconds: float) -> int:
+        """The exit code; an error where there is none in time."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds} s:\n{self.output()}") from None
+
+    def wait_for(self, text: str, seconds: float = 60, times: int = 1) -> None:
+        """Waits until ``text`` was printed so many times."""
+        until = time.monotonic() + seconds
+        while self.output().count(text) < times:
+            ended = self._process.poll()
+            assert ended is None, f"ended with {ended} before {text!r}:\n{self.output()}"
+            assert time.monotonic() < until, f"no {text!r} within {seconds} s:\n{self.output()}"
+            time.sleep(0.05)
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+
+def mpirun(programs: Sequence[Sequence[str]]) -> Process:
+    """One rank for each program, given as arguments of Python."""
+    command = ["mpirun", "-H", ",".join(["localhost"] * len(programs))]
+    for index, program in enumerate(programs):
+        command += [":"] * bool(index)
+        command += ["-np", "1", "-bind-to", "none", "-map-by", "slot", sys.executable, *program]
+    return Process(command)
+
+
+def experiment(*flags: str) -> list[str]:
+    """``experiment.py`` as arguments of Python."""
+    return ["experiment.py", *flags]
+
+
+def alone(*flags: str) -> Process:
+    """``experiment.py`` in a process of its own."""
+    return Process([sys.executable, *experiment(*flags)])
+
+
+def free_address() -> str:
+    """A port of this machine at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return f"localhost:{probe.getsockname()[1]}"
