@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
+
 PROJECT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -71,10 +73,11 @@ class Process:
             assert time.monotonic() < until, f"no {text!r} within {seconds} s:\n{self.output()}"
             time.sleep(0.05)
 
-    @property
-    def pid(self) -> int:
-        """The process's number."""
-        return self._process.pid
+    def kill_rank(self, rank: int) -> None:
+        """Kills one of the processes that mpirun started, as ``kill -9`` does."""
+        children = psutil.Process(self._process.pid).children()
+        [victim] = [one for one in children if one.environ()["OMPI_COMM_WORLD_RANK"] == str(rank)]
+        victim.kill()
 
 
 def mpirun(programs: Sequence[Sequence[str]]) -> Process:

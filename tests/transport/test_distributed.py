@@ -1,0 +1,241 @@
+"""Blocks and weights between a learner's server and its actors' sessions, on loopback."""
+
+import contextlib
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.impala.cluster import free_address
+from transport import (
+    ArraySpec,
+    Closed,
+    Layout,
+    Link,
+    Receiver,
+    Refused,
+    distributed,
+    make_identity,
+    messages,
+)
+
+BLOCKS = Layout(ArraySpec(np.dtype(np.int64), (2, None)))
+WEIGHTS = Layout([ArraySpec(np.dtype(np.float32), (3,))])
+TIMEOUT_S = 1.0
+
+
+class Learner:
+    """A receiver, and what it said."""
+
+    def __init__(self, capacity: int = 4, **told: str):
+        self.address = free_address()
+        self.said: list[str] = []
+        self.told = {"level": "A"} | told
+        host, port = self.address.split(":")
+        self.receiver = Receiver(
+            distributed.Server(host, int(port)),
+            make_identity(self.told, BLOCKS.digest()),
+            BLOCKS,
+            WEIGHTS,
+            capacity=capacity,
+            timeout_s=TIMEOUT_S,
+            say=self.said.append,
+        )
+
+    def take(self, count: int) -> list[int]:
+        """The first number of each of the next unrolls."""
+        found: list[int] = []
+        until = time.monotonic() + 20
+        while len(found) < count:
+            assert time.monotonic() < until, found
+            block = self.receiver.take(0.2)
+            if block is not None:
+                found += block[0].tolist()
+        return found
+
+
+class Actor:
+    """A link, what it said and the weights that came."""
+
+    def __init__(self, learner: Learner, name: str, **told: str):
+        host, port = learner.address.split(":")
+        self.said: list[str] = []
+        self.weights: list[tuple[int, list[float]]] = []
+        self.link = Link(
+            lambda: distributed.Connection(host, int(port), TIMEOUT_S),
+            learner.address,
+            name,
+            make_identity(learner.told | told, BLOCKS.digest()),
+            BLOCKS,
+            timeout_s=TIMEOUT_S,
+            load=lambda arrays, version: self.weights.append((version, arrays[0].tolist())),
+            say=self.said.append,
+        )
+
+    def put(self, numbers: list[int], seconds: float = 20) -> bool:
+        """Sends a block; whether it was wanted in time."""
+        until = time.monotonic() + seconds
+        while not self.link.announce(0.1):
+            if time.monotonic() > until:
+                return False
+        self.link.put(np.array([numbers, numbers]), len(numbers))
+        return True
+
+
+@contextlib.contextmanager
+def running(*ends):
+    with contextlib.ExitStack() as stack:
+        for end in ends:
+            stack.enter_context(end.receiver if isinstance(end, Learner) else end.link)
+        yield
+
+
+def eventually(check, seconds: float = 15) -> None:
+    until = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_nothing_is_lost_doubled_or_torn_between_several_actors():
+    learner = Learner(capacity=5)
+    actors = [Actor(learner, f"actor {i}") for i in range(3)]
+
+    def play(index: int) -> None:
+        for start in range(0, 60, 3):
+            actors[index].put([index * 1000 + start + i for i in range(3)])
+
+    with running(learner, *actors):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        threads = [threading.Thread(target=play, args=(i,)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        found = learner.take(180)
+        for thread in threads:
+            thread.join()
+    for index in range(3):
+        mine = [number % 1000 for number in found if number // 1000 == index]
+        assert mine == list(range(60))
+
+
+def test_a_full_queue_holds_back_its_actors():
+    learner = Learner(capacity=4)
+    actor = Actor(learner, "actor")
+    with running(learner, actor):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        sent = 0
+        # Longer than a call may take: waiting for room must not be taken for silence.
+        while actor.put([sent] * 4, seconds=3 * TIMEOUT_S):
+            sent += 1
+        # One in the learner's queue, one at its door, one in TensorFlow's queue, one sent off.
+        assert sent == 4
+        assert "Waiting" not in "".join(actor.said)
+        assert learner.take(16) == [i for i in range(4) for _ in range(4)]
+        assert learner.receiver.waited_s() > 0
+
+
+def test_weights_arrive_newest_first_and_only_when_there_are_newer():
+    learner = Learner()
+    actor = Actor(learner, "actor")
+    with running(learner, actor):
+        assert not actor.put([1], seconds=0.5)  # nothing to play with yet
+        for version in range(5):
+            learner.receiver.publish([np.full(3, version, np.float32)], version)
+            eventually(lambda v=version: actor.weights and actor.weights[-1] == (v, [v] * 3))
+        time.sleep(3 * TIMEOUT_S / 4)
+    assert [version for version, _ in actor.weights] == list(range(5))
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"level": "B"}, "level is A at the learner and B at the actor"),
+        (
+            {"transport protocol": "0"},
+            "transport protocol is 1, little-endian at the learner and 0 at the actor",
+        ),
+        ({"new": "1"}, "new is unknown at the learner and 1 at the actor"),
+    ],
+)
+def test_an_actor_with_another_spec_is_refused_on_both_sides(told, words):
+    learner = Learner()
+    actor, other = Actor(learner, "actor"), Actor(learner, "other", **told)
+    with running(learner, actor, other):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        with pytest.raises(Refused, match=words):
+            other.put([66])
+        eventually(lambda: any(words in line for line in learner.said))
+        actor.put([1])
+        assert learner.take(1) == [1]
+    assert len([line for line in learner.said if "refused" in line]) == 1
+
+
+def test_blocks_that_nobody_announced_reach_no_batch():
+    learner = Learner()
+    actor = Actor(learner, "actor")
+    host, port = learner.address.split(":")
+    with running(learner, actor):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        stranger = distributed.Connection(host, int(port), TIMEOUT_S)
+        for header in (b"", b"x" * 10, b"y" * 48):
+            stranger.put(np.frombuffer(header, np.uint8), np.zeros(64, np.uint8))
+        stranger.write(b"\xff not JSON")
+        stranger.write(b'{"actor": 7}')
+        stranger.close()
+        actor.put([5])
+        assert learner.take(1) == [5]
+
+
+def test_a_block_that_is_sent_twice_arrives_once():
+    learner = Learner()
+    host, port = learner.address.split(":")
+    print_of = messages.fingerprint(make_identity(learner.told, BLOCKS.digest()))
+    with running(learner):
+        connection = distributed.Connection(host, int(port), TIMEOUT_S)
+        for number in (1, 1, 2, 1, 2, 3):
+            header = messages.Header(print_of, b"a" * 16, number, 1, 0.0)
+            connection.put(header.pack(), BLOCKS.pack(np.array([[number], [number]]), 1))
+        assert learner.take(3) == [1, 2, 3]
+        assert learner.receiver.take(0.2) is None
+        connection.close()
+
+
+def test_an_actor_that_ends_without_a_word_is_missed_and_one_that_leaves_is_not():
+    learner = Learner()
+    leaving, silent = Actor(learner, "leaving"), Actor(learner, "silent")
+    with running(learner, leaving):
+        host, port = learner.address.split(":")
+        connection = distributed.Connection(host, int(port), TIMEOUT_S)
+        connection.write(silent.link._letter("hello", identity=silent.link._identity))
+        eventually(lambda: "leaving has joined" in str(learner.said))
+        leaving.link.__exit__()
+        eventually(lambda: "leaving has left" in str(learner.said))
+        eventually(lambda: "nothing has been heard of silent" in str(learner.said))
+        connection.write(silent.link._letter("beat"))
+        eventually(lambda: "silent is back" in str(learner.said))
+    assert "heard of leaving" not in str(learner.said)
+
+
+def test_actors_are_told_when_the_learner_has_finished():
+    learner = Learner()
+    actor = Actor(learner, "actor")
+    with running(learner, actor):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        actor.put([1])
+        finishing = threading.Thread(target=learner.receiver.finish)
+        finishing.start()
+        with pytest.raises(Closed):
+            while True:
+                actor.put([2])
+        finishing.join()
+
+
+def test_an_actor_waits_for_a_learner_that_is_not_there_and_says_for_whom():
+    learner = Learner()
+    nobody = Actor(learner, "actor")
+    nobody.link._connect = lambda: distributed.Connection("localhost", 1, TIMEOUT_S)
+    with running(nobody):
+        eventually(lambda: nobody.said)
+        assert not nobody.put([1], seconds=0.2)
+    assert nobody.said == [f"Waiting for the learner at {learner.address} (Connection refused)."]
