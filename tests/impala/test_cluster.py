@@ -93,6 +93,7 @@ def test_actors_survive_a_learner_that_is_killed_or_stands_still(tmp_path):
     address = free_address()
     endless = {"total_environment_frames": 10**8}
     with actor(0, address) as playing:
+        playing.wait_for("Waiting for the learner")
         with learner(tmp_path, address, **endless) as first:
             first.wait_for("checkpoint frames-", times=2)
             first.send(signal.SIGSTOP)
