@@ -29,8 +29,9 @@ def block(*names: int) -> Unroll:
     )
 
 
-def names(batch: Unroll) -> list[int]:
+def names(batch: Unroll | None) -> list[int]:
     """The unrolls in a batch; in each of them all fields have stayed together."""
+    assert batch is not None
     found = batch.level
     for field, values in batch._asdict().items():
         axis = AXES.get(field, 1)
