@@ -91,7 +91,9 @@ class Reporter:
         self.say(summary(self._described(figures), reason, self.folder))
 
     def _described(self, figures: dict[str, Any]) -> dict[str, Any]:
-        names = ("level_name", "agent_name", "num_actors")
+        names = ["level_name", "agent_name"]
+        if self._settings.job_name == "local":
+            names.append("num_actors")  # of others, none is in the settings
         returns = [row.get("mean_episode_return") for row in self._reported()]
         return {
             **figures,

@@ -73,11 +73,11 @@ class Process:
             assert time.monotonic() < until, f"no {text!r} within {seconds} s:\n{self.output()}"
             time.sleep(0.05)
 
-    def kill_rank(self, rank: int) -> None:
-        """Kills one of the processes that mpirun started, as ``kill -9`` does."""
+    def send_rank(self, rank: int, number: int) -> None:
+        """Sends a signal to one of the processes that mpirun started."""
         children = psutil.Process(self._process.pid).children()
-        [victim] = [one for one in children if one.environ()["OMPI_COMM_WORLD_RANK"] == str(rank)]
-        victim.kill()
+        [one] = [one for one in children if one.environ()["OMPI_COMM_WORLD_RANK"] == str(rank)]
+        one.send_signal(number)
 
 
 def mpirun(programs: Sequence[Sequence[str]]) -> Process:

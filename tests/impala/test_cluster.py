@@ -146,7 +146,12 @@ def test_two_learners_train_together_whatever_happens_to_one(tmp_path):
             first.wait_for("checkpoint frames-", times=first.output().count("checkpoint") + 2)
             one.send(signal.SIGCONT)
             first.wait_for("learner 1: takes part again")
-            first.kill_rank(1)
+            silences = first.output().count("nothing has been heard of another learner")
+            first.send_rank(1, signal.SIGSTOP)
+            first.wait_for("heard of another learner", times=silences + 1)
+            first.send_rank(1, signal.SIGCONT)
+            first.wait_for("the other learners are back", times=silences + 1)
+            first.send_rank(1, signal.SIGKILL)
             assert first.wait(30) != 0
         for process in playing:
             process.wait_for("Waiting for the learner", times=2)
