@@ -1,4 +1,4 @@
-"""One process: trains an agent here, plays with a trained one, or exports it."""
+"""One process: trains an agent, alone or as one of many; plays with a trained one; exports it."""
 
 import sys
 
@@ -43,9 +43,23 @@ def _run(settings: config.Settings) -> None:
         act(settings)
     else:
         with ended_by_interrupts():
-            from impala.local import train
+            _train(settings)
 
-            train(settings)
+
+def _train(settings: config.Settings) -> None:
+    """Does this process's part of a training."""
+    if settings.job_name == "learner":
+        from impala.learner_process import learn
+
+        learn(settings)
+    elif settings.job_name == "actor":
+        from impala.actor_process import act
+
+        act(settings)
+    else:
+        from impala.local import train
+
+        train(settings)
 
 
 if __name__ == "__main__":
