@@ -41,6 +41,9 @@ def act(settings: Settings) -> None:
         with link:
             why = _play(settings, acting, link, stop)
     print(f"actor {settings.task}: {why}", flush=True)
+    if link.hangs:
+        # A thread within TensorFlow would crash the interpreter as it ends.
+        os._exit(0)
 
 
 def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> str:

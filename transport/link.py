@@ -18,6 +18,7 @@ from transport.layout import Layout, arrays_layout
 from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
+LEAVE_WITHIN_S = 2.0
 
 
 class Connection(Protocol):
@@ -97,9 +98,13 @@ class Link:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        # Not longer than a call can take; what hangs then hangs in a thread that may be left.
         for thread in self._threads:
-            thread.join(2.0)
+            thread.join(LEAVE_WITHIN_S / len(self._threads))
+
+    @property
+    def hangs(self) -> bool:
+        """Whether, after the ``with`` block, a call to a silent learner has yet to end."""
+        return any(thread.is_alive() for thread in self._threads)
 
     def announce(self, timeout_s: float) -> bool:
         """Whether, in time, there are weights to play with and room for what will be played."""

@@ -115,6 +115,18 @@ def test_actors_survive_a_learner_that_is_killed_or_stands_still(tmp_path):
     assert_adds_up(tmp_path, spare=16)
 
 
+def test_an_actor_leaves_a_learner_that_stands_still(tmp_path):
+    address = free_address()
+    with (
+        learner(tmp_path, address, total_environment_frames=10**8) as silent,
+        actor(0, address) as leaving,
+    ):
+        silent.wait_for("checkpoint frames-")
+        silent.send(signal.SIGSTOP)
+        leaving.send(signal.SIGTERM)
+        assert leaving.wait(10) == 0, leaving.output()
+
+
 def test_a_port_in_use_is_told_by_its_flag(tmp_path):
     address = free_address()
     with learner(tmp_path / "one", address) as first:
