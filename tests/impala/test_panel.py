@@ -173,7 +173,8 @@ def test_in_a_terminal_the_panel_stays_below_the_lines(tmp_path):
     assert code == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written)
     assert "warning: something to [read] :smile:" in text
-    assert text.rindex("2,000,000 of 20,000,000") < text.index("Ended: all frames are trained.")
+    total = f"2,000,000 of {Settings().total_environment_frames:,}"
+    assert text.rindex(total) < text.index("Ended: all frames are trained.")
     assert "agent steps/s     586" not in text
     assert "agent steps/s     586" in (tmp_path / "train.log").read_text()
     assert "checkpoint written" in (tmp_path / "train.log").read_text()
