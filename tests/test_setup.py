@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -167,10 +166,8 @@ def test_a_dry_run_installs_nothing(copy):
 def test_setup_installs_what_the_locks_say_and_then_does_nothing(set_up, bare_path):
     assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
     # Here apt and dpkg fail, and pip would find no package.
-    started = time.monotonic()
     again = set_up.run("bin/setup", "--actor", "--quiet", PATH=bare_path, PIP_FIND_LINKS="")
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
-    assert time.monotonic() - started < 2
 
 
 def test_a_changed_lock_is_installed(set_up):
