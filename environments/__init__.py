@@ -1,7 +1,7 @@
 """Where an agent acts: from a level's name to a batch of environments that run in step."""
 
 from environments.levels import make, spec
-from environments.names import known_levels, split_levels
+from environments.names import known_levels
 from environments.step import (
     EnvironmentSpec,
     EnvironmentStep,
@@ -19,5 +19,4 @@ __all__ = [
     "known_levels",
     "make",
     "spec",
-    "split_levels",
 ]

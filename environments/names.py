@@ -51,20 +51,6 @@ class OwnLevel:
 Level = AtariLevel | GymnasiumLevel | OwnLevel
 
 
-def split_levels(level_names: str) -> list[str]:
-    """The levels of `A,B`; a UserError where there is none or one stands twice."""
-    names = [name.strip() for name in level_names.split(",") if name.strip()]
-    if not names:
-        raise UserError(
-            "--level_name: no level given, wanted one or several, "
-            "such as PongNoFrameskip-v4 or PongNoFrameskip-v4,BreakoutNoFrameskip-v4."
-        )
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"--level_name: {name} is given twice.")
-    return names
-
-
 def find(level_name: str) -> Level:
     """What the name stands for; a UserError with the nearest names where it is unknown."""
     atari = _ATARI_ID.fullmatch(level_name)

@@ -291,6 +291,9 @@ def check(settings: Settings) -> None:
         raise UserError(
             f"--level_name={settings.level_name}: there is an empty name between the commas."
         )
+    twice = [name for name in settings.levels if settings.levels.count(name) > 1]
+    if twice:
+        raise UserError(f"--level_name={settings.level_name}: {twice[0]} is given twice.")
     if settings.mode == "train" and settings.job_name == "local":
         _check_local(settings)
     if settings.mode == "train" and settings.job_name != "local":

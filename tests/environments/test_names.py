@@ -64,12 +64,6 @@ def test_a_simulator_that_is_not_installed_is_told(one_line):
     one_line(lambda: environments.spec("nowhere:Maze-v1"), "cannot make nowhere:Maze-v1")
 
 
-def test_levels_are_split_at_commas(one_line):
-    assert environments.split_levels("A, B,C") == ["A", "B", "C"]
-    one_line(lambda: environments.split_levels(" ,"), "no level given")
-    one_line(lambda: environments.split_levels("A,B,A"), "A is given twice")
-
-
 def test_levels_in_one_run_share_actions_and_observations(one_line):
     pong, boxing = (
         environments.spec(name) for name in ("PongNoFrameskip-v4", "BoxingNoFrameskip-v4")

@@ -74,6 +74,7 @@ def test_switches_can_be_turned_on_and_off():
         (["--mode=tset"], ["--mode", "tset", "train"]),
         (["--episodic_life=maybe"], ["--episodic_life", "maybe"]),
         (["--batch_size"], ["--batch_size", "argument"]),
+        (["--level_name=A,B,A"], ["A is given twice"]),
         (["--level_name=A,,B"], ["--level_name=A,,B", "empty"]),
         (["--level_name=A,B,C", "--num_actors=2"], ["3 levels", "--num_actors=3"]),
         (["--video=film.avi"], ["--video=film.avi", ".mp4", ".gif"]),
