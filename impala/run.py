@@ -34,6 +34,7 @@ class Run:
         self._found = self.store.newest(warnings.append)
         if self._found:
             check_fits(self._found[1], learner, settings, spec, self.folder)
+            warnings += other_level(self._found[1], settings)
         self.store.remove_leftovers()
         self.reporter = Reporter(
             self.folder,
@@ -192,6 +193,17 @@ def check_fits(
             raise UserError(
                 _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
             )
+
+
+def other_level(checkpoint: Checkpoint, settings: Settings) -> list[str]:
+    """A warning where a run goes on with a level that it was not trained on."""
+    before, now = checkpoint.settings["level_name"], settings.level_name
+    if before == now:
+        return []
+    return [
+        f"the run was trained with --level_name={before} and goes on with {now}: frames are "
+        "counted on, and the best return is still that of the old level."
+    ]
 
 
 def _misfit(

@@ -18,7 +18,9 @@ from user_error import UserError
 
 # How long a learner waits for unrolls before it looks whether it was told to stop.
 LOOK_EVERY_S = 0.2
-GATHER_EVERY_S = 1.0
+# How often the first learner asks the others for their episodes. Reports and checkpoints are made
+# right after, so that none counts steps whose episodes it does not know.
+GATHER_EVERY_S = 0.25
 # Processors of different kinds round differently: what adds up of that is wiped out so often.
 SHARE_EVERY_UPDATES = 1000
 
@@ -106,7 +108,7 @@ class Training:
         self._actors.publish(learner)
         meter.add_update(statistics, lag, int(round.steps))
         self._check_skipped()
-        if self._run:
+        if self._run and round.gather:
             self._run.after_update(learner, meter, statistics, self._actors.waits())
 
     def _says(self, batch: Batch | None) -> Round:

@@ -13,7 +13,7 @@ import pytest
 from impala.config import Settings
 from impala.records import METRICS, read_metrics
 from tests.impala.launching import contents, ended, newest, run, start, store, wait_for
-from tests.impala.levels import Breaks, Hangs, level
+from tests.impala.levels import Breaks, Hangs, Steps, Tens, level
 
 FRAMES = 12_000
 REQUIRED = {
@@ -188,6 +188,13 @@ def test_a_refused_resume_is_one_line_and_leaves_the_folder_as_it_was(trained):
     after = contents(folder)
     assert before.pop(".lock") != after.pop(".lock")  # but for who was there last
     assert before == after
+
+
+def test_going_on_with_another_level_is_said(tmp_path):
+    assert run(f"--logdir={tmp_path}", for_frames(1000), level=level(Steps)).returncode == 0
+    process = run(f"--logdir={tmp_path}", for_frames(2000), level=level(Tens))
+    assert process.returncode == 0, process.stderr
+    assert f"and goes on with {level(Tens)}" in process.stdout
 
 
 def test_a_mistake_is_one_line_and_makes_nothing(tmp_path):
