@@ -9,6 +9,7 @@ import numpy as np
 
 from impala.batches import Batch
 from impala.config import Settings
+from impala.equality import Equality
 from impala.learner import Learner
 from impala.metrics import Meter
 from impala.run import Run
@@ -19,8 +20,6 @@ from user_error import UserError
 # How long a learner waits for unrolls before it looks whether it was told to stop.
 LOOK_EVERY_S = 0.2
 GATHER_EVERY_S = 1.0
-# Processors of different kinds round differently: what adds up of that is wiped out so often.
-SHARE_EVERY_UPDATES = 1000
 
 
 class Actors(Protocol):
@@ -62,6 +61,7 @@ class Training:
         self._run = run
         self._team = team
         self._say = say
+        self._equality = Equality(team, learner, say)
         self._stopped = False
         self._starved = False  # had no batch in time, and none since
         self._idle = False  # nobody had a batch in the last round
@@ -80,6 +80,7 @@ class Training:
                 self._run.fail(self._learner, self._meter, error)
             raise
         self._meter.add_episodes(self._team.gather(self._actors.episodes()))
+        self._equality.finish()
         if self._run:
             reason = "all frames are played" if not self._stopped else self._stop.name or "stopped"
             self._run.finish(self._learner, self._meter, self._actors.waits(), reason)
@@ -101,8 +102,7 @@ class Training:
         lag = learner.updates - round.weights_version / round.batches
         left = 1.0 - meter.environment_frames / self._settings.total_environment_frames
         statistics = learner.update(batch and batch.unrolls, left)
-        if learner.updates % SHARE_EVERY_UPDATES == 0:
-            self._team.share(learner.variables)
+        self._equality.after_update()
         self._actors.publish(learner)
         meter.add_update(statistics, lag, int(round.steps))
         self._check_skipped()
