@@ -97,9 +97,6 @@ class Connection:
         except OSError as error:
             raise Lost(str(error.strerror or error)) from None
         limit = v1.ConfigProto(operation_timeout_in_ms=int(timeout_s * 1000))
-        # Else it would wait for the TCP connection of a session before it, which a network that
-        # was cut leaves without a peer, or sends nothing for as long again as the cut had lasted.
-        limit.rpc_options.disable_session_connection_sharing = True
         self._session = v1.Session(f"grpc://{host}:{port}", graph=self._graph.graph, config=limit)
 
     def about(self) -> bytes:
