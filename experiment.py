@@ -4,7 +4,7 @@ import sys
 
 from impala import config
 from impala.quiet import import_tensorflow
-from impala.stopping import ended_by_interrupts
+from impala.stopping import ended_by_signals
 from user_error import UserError
 
 
@@ -12,7 +12,7 @@ def main(arguments: list[str]) -> int:
     """Does what the flags ask for; returns the exit code."""
     try:
         settings = config.parse(arguments)
-        with ended_by_interrupts():
+        with ended_by_signals():
             import_tensorflow()
         _run(settings)
     except UserError as error:
@@ -33,16 +33,8 @@ def _run(settings: config.Settings) -> None:
         from impala.export import export
 
         export(settings)
-    elif settings.job_name == "learner":
-        from impala.learner_process import learn
-
-        learn(settings)
-    elif settings.job_name == "actor":
-        from impala.actor_process import act
-
-        act(settings)
     else:
-        with ended_by_interrupts():
+        with ended_by_signals():
             _train(settings)
 
 

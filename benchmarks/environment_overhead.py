@@ -8,17 +8,16 @@ turn; the table shows the medians. Wanted: no less than 0.90 of the bare one at 
 """
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
 import environments
+from benchmarks.machine import processor
 from environments.levels import environment_seeds
 from environments.names import AtariLevel, find
 
@@ -79,13 +78,6 @@ def random_actions(level_name: str, shape: tuple[int, int]) -> np.ndarray:
     space = environments.spec(level_name).action_space
     space.seed(SEED)
     return np.array([[space.sample() for _ in range(shape[1])] for _ in range(shape[0])])
-
-
-def processor() -> str:
-    """The processor's name and how many of its cores this process may use."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {len(os.sched_getaffinity(0))} cores"
 
 
 def main() -> None:

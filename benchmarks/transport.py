@@ -22,7 +22,7 @@ from impala.quiet import import_tensorflow
 
 import_tensorflow()
 
-from benchmarks.environment_overhead import processor  # noqa: E402 (TensorFlow comes first)
+from benchmarks.machine import processor  # noqa: E402 (TensorFlow comes first)
 from transport import (  # noqa: E402
     ArraySpec,
     Closed,

@@ -35,10 +35,10 @@ def run(arguments: Sequence[str]) -> int:
     if chosen.dry_run:
         show.show(plan)
         return 0
-    connections = _connections(chosen, rows)
+    way = connections(chosen, rows)
     if chosen.action == "sync":
-        return syncing.sync(plan, connections, PROJECT)
-    hosts = Hosts(connections)
+        return syncing.sync(plan, way, PROJECT)
+    hosts = Hosts(way)
     if chosen.action == "start":
         starting.refuse_second_run(plan, hosts)
     if chosen.action == "restart":
@@ -64,7 +64,7 @@ def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
     from cluster.hosts import Hosts
 
     run = record.must_read(settings.run_folder)
-    hosts = Hosts(_connections(chosen, rows))
+    hosts = Hosts(connections(chosen, rows))
     if chosen.action == "status":
         return watching.status(run, hosts, chosen.follow)
     if chosen.action == "logs":
@@ -72,7 +72,8 @@ def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
     return stopping.stop(run, chosen, hosts)
 
 
-def _connections(chosen: Options, rows: list[Row]) -> "Connections":
+def connections(chosen: Options, rows: list[Row]) -> "Connections":
+    """The way to the hosts of rows; warns where others can read their passwords."""
     from cluster.passwords import Passwords, warn_if_readable
     from cluster.ssh import Connections
 

@@ -20,6 +20,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 OPTIMIZERS = ("rmsprop", "adam")
 REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
 POLICIES = ("sampled", "greedy")
+COMPRESSIONS = ("none", "fp16", "bf16")
 
 
 def setting(
@@ -139,6 +140,19 @@ class Settings:
     )
     peer_timeout_s: float = setting(
         10.0, "Cluster", "seconds of silence after which a peer counts as gone", least=0.5
+    )
+    gradient_compression: str = setting(
+        "none",
+        "Cluster",
+        "how gradients travel between learners; fp16 and bf16 halve their bytes and round them, "
+        "fp16 less, but an update with a number above 65504 is skipped",
+        choices=COMPRESSIONS,
+    )
+    synthetic_unrolls: bool = setting(
+        False,
+        "Cluster",
+        "a learner makes up its unrolls and needs no actors: to measure learners, nothing is "
+        "learned",
     )
 
     agent_name: str = setting(
@@ -304,6 +318,8 @@ def check(settings: Settings) -> None:
 
 def _check_local(settings: Settings) -> None:
     """Whether the actors of this process can do what is asked of them."""
+    if settings.synthetic_unrolls:
+        raise UserError("--synthetic_unrolls is for --job_name=learner, which has no actors.")
     if len(settings.levels) > settings.num_actors:
         raise UserError(
             f"--level_name names {len(settings.levels)} levels, but --num_actors is "

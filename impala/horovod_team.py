@@ -1,5 +1,6 @@
 """The learners that one ``mpirun`` started; Horovod carries what they say to one another."""
 
+import functools
 import json
 import threading
 import time
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from impala.team import Round
+from impala import compression
+from impala.team import Round, Tensors
 from user_error import UserError
 
 
@@ -29,7 +31,7 @@ def horovod() -> Any:
 class HorovodTeam:
     """See ``Team``. Whoever has waited for the others for ``timeout_s`` says so, once."""
 
-    def __init__(self, hvd: Any, timeout_s: float):
+    def __init__(self, hvd: Any, timeout_s: float, gradient_compression: str = "none"):
         self.rank = hvd.rank()
         self.size = hvd.size()
         self._hvd = hvd
@@ -38,7 +40,7 @@ class HorovodTeam:
         self._told = False
         # Compiled, so that each reduction has one name for the whole run.
         self._sums = tf.function(
-            lambda tensors: hvd.grouped_allreduce(tensors, op=hvd.Sum, name="shares")
+            functools.partial(_sums, hvd, compression.TYPES.get(gradient_compression))
         )
         self._round = tf.function(lambda told: hvd.allreduce(told, op=hvd.Sum, name="round"))
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
@@ -47,9 +49,9 @@ class HorovodTeam:
         """The sum of what all learners say."""
         return Round(*self._wait(lambda: self._round(np.array(mine, np.float64))).numpy())
 
-    def add_up(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        """The sums over all learners."""
-        return self._wait(lambda: self._sums(tensors))
+    def add_up(self, exact: Tensors, gradients: Tensors) -> tuple[Tensors, Tensors]:
+        """The sums over all learners, of gradients as exact as ``--gradient_compression``."""
+        return self._wait(lambda: self._sums(exact, gradients))
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
         """All learners' rows [N, ...], one learner's below another's."""
@@ -86,3 +88,13 @@ class HorovodTeam:
                     f"{self._timeout_s:g} s; waiting for it.",
                     flush=True,
                 )
+
+
+def _sums(
+    hvd: Any, compressed: tf.DType | None, exact: Tensors, gradients: Tensors
+) -> tuple[Tensors, Tensors]:
+    if compressed is None:
+        both = hvd.grouped_allreduce([*exact, *gradients], op=hvd.Sum, name="shares")
+        return both[: len(exact)], both[len(exact) :]
+    sums = hvd.grouped_allreduce(exact, op=hvd.Sum, name="shares")
+    return sums, compression.sums(hvd, gradients, compressed)

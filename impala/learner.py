@@ -108,7 +108,8 @@ class Learner:
             share, samples = self._nothing(), [tf.zeros([0])] * len(HISTOGRAMS)
         else:
             share, samples = self._differentiate(batch)
-        share = tf.nest.pack_sequence_as(share, self._team.add_up(tf.nest.flatten(share)))
+        exact, gradients = self._team.add_up(list(share[1:]), share.gradients)
+        share = Share(gradients, *exact)
         figures, norm, skipped = self._move(share, np.float32(self.learning_rate))
         self.updates += 1
         return Statistics(

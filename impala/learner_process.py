@@ -21,6 +21,7 @@ from impala.metrics import Meter
 from impala.remote_actors import RemoteActors
 from impala.run import Run
 from impala.stopping import StopSignal
+from impala.synthetic import SyntheticActors
 from impala.team import ALONE, Team
 from impala.training import Training
 from transport import Receiver, distributed
@@ -51,7 +52,11 @@ def learn(settings: Settings) -> None:
 
             agent = build.acting_agent(settings, spec)
             receiver = stack.enter_context(_receiver(settings, spec, agent, team, say))
-            actors = stack.enter_context(RemoteActors(settings, receiver, agent))
+            actors = stack.enter_context(
+                SyntheticActors(settings, spec, receiver, agent)
+                if settings.synthetic_unrolls
+                else RemoteActors(settings, receiver, agent)
+            )
             Training(settings, learner, meter, actors, stop, run, team, say).go_on()
             if meter.environment_frames >= settings.total_environment_frames:
                 receiver.finish()
@@ -67,7 +72,8 @@ def _team(settings: Settings) -> Team:
     tf.config.threading.set_intra_op_parallelism_threads(max(1, cores))
     if hvd is None:
         return ALONE
-    return HorovodTeam(hvd, settings.peer_timeout_s + settings.max_batch_wait_s)
+    patience = settings.peer_timeout_s + settings.max_batch_wait_s
+    return HorovodTeam(hvd, patience, settings.gradient_compression)
 
 
 def _start(

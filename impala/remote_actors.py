@@ -86,6 +86,9 @@ class RemoteActors:
         while unrolls is None:
             self._ready.check_open()
             unrolls = self._batches.next(self._take)
+        return self._on_device(unrolls)
+
+    def _on_device(self, unrolls: Unroll) -> Batch:
         batch = batches.describe(unrolls, self._fresh)
         with tf.device(self._device):
             on_device: Any = tf.nest.map_structure(tf.convert_to_tensor, batch.unrolls)

@@ -180,6 +180,11 @@ def check_fits(
     where: Path,
 ) -> None:
     """Refuses to go on from a checkpoint whose weights cannot be used with these settings."""
+    if settings.synthetic_unrolls or checkpoint.settings.get("synthetic_unrolls"):
+        raise UserError(
+            f"the run in {where} cannot go on with --synthetic_unrolls, nor without it where it "
+            "began with it. Name another --logdir."
+        )
     now, before = dataclasses.asdict(settings) | spaces(spec), checkpoint.settings
     for name, flags in BLAMED.items():
         if str(now[name]).lower() != str(before[name]).lower():

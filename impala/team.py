@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+Tensors = list[tf.Tensor]
+
 
 class Round(NamedTuple):
     """What every learner says before an update; the team adds it up."""
@@ -26,8 +28,8 @@ class Team(Protocol):
     def agree(self, mine: Round) -> Round:
         """The sum of what all learners say."""
 
-    def add_up(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        """The sums over all learners."""
+    def add_up(self, exact: Tensors, gradients: Tensors) -> tuple[Tensors, Tensors]:
+        """The sums over all learners, of gradients as exact as ``--gradient_compression``."""
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
         """All learners' rows [N, ...], one learner's below another's."""
@@ -48,8 +50,8 @@ class Alone:
     def agree(self, mine: Round) -> Round:
         return mine
 
-    def add_up(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        return tensors
+    def add_up(self, exact: Tensors, gradients: Tensors) -> tuple[Tensors, Tensors]:
+        return exact, gradients
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
         return rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from impala.batches import Batch
 from impala.config import Settings
+from impala.equality import Equality
 from impala.learner import Learner
 from impala.metrics import Meter
 from impala.run import Run
@@ -21,8 +22,6 @@ LOOK_EVERY_S = 0.2
 # How often the first learner asks the others for their episodes. Reports and checkpoints are made
 # right after, so that none counts steps whose episodes it does not know.
 GATHER_EVERY_S = 0.25
-# Processors of different kinds round differently: what adds up of that is wiped out so often.
-SHARE_EVERY_UPDATES = 1000
 
 
 class Actors(Protocol):
@@ -64,6 +63,7 @@ class Training:
         self._run = run
         self._team = team
         self._say = say
+        self._equality = Equality(team, learner, say)
         self._stopped = False
         self._starved = False  # had no batch in time, and none since
         self._idle = False  # nobody had a batch in the last round
@@ -82,6 +82,7 @@ class Training:
                 self._run.fail(self._learner, self._meter, error)
             raise
         self._meter.add_episodes(self._team.gather(self._actors.episodes()))
+        self._equality.finish()
         if self._run:
             reason = "all frames are played" if not self._stopped else self._stop.name or "stopped"
             self._run.finish(self._learner, self._meter, self._actors.waits(), reason)
@@ -103,8 +104,7 @@ class Training:
         lag = learner.updates - round.weights_version / round.batches
         left = 1.0 - meter.environment_frames / self._settings.total_environment_frames
         statistics = learner.update(batch and batch.unrolls, left)
-        if learner.updates % SHARE_EVERY_UPDATES == 0:
-            self._team.share(learner.variables)
+        self._equality.after_update()
         self._actors.publish(learner)
         meter.add_update(statistics, lag, int(round.steps))
         self._check_skipped()

@@ -4,7 +4,6 @@ As root:  each host has an address, a port, a host key, a user and a home of its
 """
 
 import dataclasses
-import os
 import shutil
 import subprocess
 import sys
@@ -12,32 +11,18 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests import namespaces
 from tests.cluster.conftest import copy_project
+from tests.namespaces import SSHD, Bridge, make_key, sh
 
-SSHD = "/usr/sbin/sshd"
-BRIDGE = "impbr0"
-NETWORK = "10.77.9.0/24"
-OWN_ADDRESS = "10.77.9.254"
+PREFIX, SUBNET = "imp", "10.77.9"
+NETWORK, OWN_ADDRESS = f"{SUBNET}.0/24", f"{SUBNET}.254"
 PASSWORD = "hush-4711-hush"
 
 
 def missing() -> str:
     """Why hosts cannot be made here, or "" if they can."""
-    if os.geteuid():
-        return "needs root for network namespaces and users"
-    needed = [SSHD, "ip", "ssh-keygen", "useradd", "tmux", "mpirun"]
-    lacking = [name for name in needed if not shutil.which(name)]
-    if lacking:
-        return f"needs {', '.join(lacking)}"
-    probe = subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False)
-    return "network namespaces are not allowed here" if probe.returncode else ""
-
-
-def sh(command: str) -> str:
-    """A shell command that must succeed."""
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}: {done.stderr}"
-    return done.stdout
+    return namespaces.missing(SSHD, "ssh-keygen", "useradd", "tmux", "mpirun")
 
 
 @dataclasses.dataclass
@@ -46,7 +31,6 @@ class FakeHost:
 
     number: int
     home: Path
-    server: subprocess.Popen
 
     @property
     def ip(self) -> str:
@@ -83,14 +67,12 @@ class Network:
         self.folder = Path(tempfile.mkdtemp(prefix="imphosts"))
         self.folder.chmod(0o755)
         self.hosts: list[FakeHost] = []
-        os.makedirs("/run/sshd", exist_ok=True)
-        sh(f"ip link add {BRIDGE} type bridge && ip addr add {OWN_ADDRESS}/24 dev {BRIDGE}")
-        sh(f"ip link set {BRIDGE} up")
+        self._bridge = Bridge(PREFIX, SUBNET)
         # The frontend's user: a key, and nobody known yet.
         self.home = self.folder / "me"
         (self.home / ".ssh").mkdir(parents=True)
         self.key = self.home / ".ssh" / "id_test"
-        sh(f"ssh-keygen -q -t ed25519 -N '' -f {self.key}")
+        make_key(self.key)
 
     @property
     def known_hosts(self) -> Path:
@@ -99,42 +81,23 @@ class Network:
     def add_host(self, number: int) -> FakeHost:
         """A new host whose user may log in with the key or with the password."""
         home = self.folder / f"home{number}"
-        host = FakeHost(number, home, None)  # type: ignore[arg-type]
-        name = f"impns{number}"
-        sh(f"ip netns add {name} && ip link add {host.link} type veth peer name eth0 netns {name}")
-        sh(f"ip link set {host.link} master {BRIDGE} up")
-        sh(
-            f"ip -n {name} addr add {host.ip}/24 dev eth0 && ip -n {name} link set eth0 up "
-            f"&& ip -n {name} link set lo up"
-        )
+        namespace = self._bridge.add()
+        host = FakeHost(number, home)
+        assert (namespace.ip, namespace.link) == (host.ip, host.link)
         sh(f"useradd -m -d {home} -s /bin/bash {host.user}")
         subprocess.run(["chpasswd"], input=f"{host.user}:{PASSWORD}", text=True, check=True)
         (home / ".ssh").mkdir()
         shutil.copy(f"{self.key}.pub", home / ".ssh" / "authorized_keys")
         copy_project(home / "impala")
         sh(f"chown -R {host.user} {home} && chmod 755 {home}")
-        host.server = self._serve(host, name)
+        options = ("MaxStartups 100", "PasswordAuthentication yes")
+        self._bridge.start_sshd(namespace, host.port, self.folder, *options)
         self.hosts.append(host)
         return host
 
-    def _serve(self, host: FakeHost, name: str) -> subprocess.Popen:
-        config, key = self.folder / f"sshd{host.number}", self.folder / f"key{host.number}"
-        sh(f"ssh-keygen -q -t ed25519 -N '' -f {key}")
-        config.write_text(
-            f"Port {host.port}\nListenAddress {host.ip}\nHostKey {key}\nUsePAM no\n"
-            f"PidFile none\nStrictModes no\nMaxStartups 100\nPasswordAuthentication yes\n"
-        )
-        server = subprocess.Popen(
-            ["ip", "netns", "exec", name, SSHD, "-D", "-e", "-f", str(config)],
-            stderr=subprocess.DEVNULL,
-        )
-        time.sleep(0.3)
-        assert server.poll() is None
-        return server
-
     def remember(self, host: FakeHost) -> None:
         """Writes a host's key to known_hosts."""
-        kind, key = (self.folder / f"key{host.number}.pub").read_text().split()[:2]
+        kind, key = (self.folder / f"key-{PREFIX}ns{host.number}.pub").read_text().split()[:2]
         with open(self.known_hosts, "a") as file:
             file.write(f"[{host.ip}]:{host.port} {kind} {key}\n")
 
@@ -145,14 +108,11 @@ class Network:
 
     def close(self) -> None:
         """Ends the servers and what users left, and removes users, namespaces and the bridge."""
+        self._bridge.close()
         for host in self.hosts:
-            host.server.terminate()
-            host.server.wait()
             subprocess.run(["pkill", "-KILL", "-u", host.user], check=False)
             time.sleep(0.1)
             subprocess.run(["userdel", host.user], capture_output=True, check=False)
-            subprocess.run(["ip", "netns", "del", f"impns{host.number}"], check=False)
-        subprocess.run(["ip", "link", "del", BRIDGE], check=False)
         shutil.rmtree(self.folder)
 
 

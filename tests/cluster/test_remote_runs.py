@@ -110,7 +110,7 @@ def test_each_host_that_cannot_be_used_is_named_within_bounded_time(
         "\n".join([*changed[:3], " ".join([*changed[3].split()[:2], other_key])]) + "\n"
     )
     silent = socket.create_server((OWN_ADDRESS, 2299))
-    refusing = FakeHost(second.number, second.home, second.server)
+    refusing = FakeHost(second.number, second.home)
     remote.csv(
         HEADER,
         network.row("learner", first, 8001),

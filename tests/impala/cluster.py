@@ -80,11 +80,15 @@ class Process:
         one.send_signal(number)
 
 
-def mpirun(programs: Sequence[Sequence[str]]) -> Process:
-    """One rank for each program, given as arguments of Python."""
-    command = ["mpirun", "-H", ",".join(["localhost"] * len(programs))]
+def mpirun(
+    programs: Sequence[Sequence[str]], hosts: Sequence[str] = (), options: Sequence[str] = ()
+) -> Process:
+    """One rank for each program, given as arguments of Python; here, or each on its host."""
+    command = ["mpirun", *options]
+    command += [] if hosts else ["-H", ",".join(["localhost"] * len(programs))]
     for index, program in enumerate(programs):
         command += [":"] * bool(index)
+        command += ["-H", hosts[index]] if hosts else []
         command += ["-np", "1", "-bind-to", "none", "-map-by", "slot", sys.executable, *program]
     return Process(command)
 
@@ -99,8 +103,13 @@ def alone(*flags: str) -> Process:
     return Process([sys.executable, *experiment(*flags)])
 
 
-def free_address() -> str:
+def free_port() -> int:
     """A port of this machine at which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
-        return f"localhost:{probe.getsockname()[1]}"
+        return probe.getsockname()[1]
+
+
+def free_address() -> str:
+    """Where a learner may listen, on this machine."""
+    return f"localhost:{free_port()}"

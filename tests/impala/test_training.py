@@ -125,13 +125,30 @@ def test_asked_to_stop_it_saves_and_says_how_far_it_came(tmp_path, asked):
     assert (tmp_path / "learning_curve.png").exists()
 
 
-def test_interrupted_before_it_has_begun_it_ends_at_once_and_says_nothing(tmp_path):
-    process = start(f"--logdir={tmp_path / 'run'}")
+JOBS = ["local", "learner", "actor"]
+
+
+def asked_early(job: str, folder: Path, number: int) -> subprocess.CompletedProcess[str]:
+    """A process that was sent a signal while it imported what it needs."""
+    process = start(f"--logdir={folder / 'run'}", f"--job_name={job}")
     maps = Path(f"/proc/{process.pid}/maps")
     wait_for(lambda: "tensorflow" in maps.read_text(), process)
-    process.send_signal(signal.SIGINT)
-    stopped = ended(process)
+    process.send_signal(number)
+    return ended(process)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_interrupted_before_it_has_begun_it_ends_at_once_and_says_nothing(tmp_path, job):
+    stopped = asked_early(job, tmp_path, signal.SIGINT)
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (-signal.SIGINT, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_told_to_end_before_it_has_begun_it_does_so_in_one_line(tmp_path, job):
+    stopped = asked_early(job, tmp_path, signal.SIGTERM)
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert stopped.stdout == "Ended: SIGTERM. There was nothing to save.\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,0 +1,119 @@
+"""``python -m benchmarks.scaleup``; see the package."""
+
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.machine import cores, processor, siblings
+from benchmarks.processes import Failed
+from benchmarks.scaleup import report
+from benchmarks.scaleup.cases import Case, Running, cases, rate
+from benchmarks.scaleup.options import Chosen, parse
+from cluster import hosts_csv
+from cluster.hosts_csv import Row
+from impala import config
+from user_error import UserError
+
+
+def main(arguments: list[str]) -> int:
+    """Measures, prints the table, writes JSON and picture; returns the exit code."""
+    try:
+        chosen = parse(arguments)
+        csv = chosen.hosts.workers_csv_path
+        rows = hosts_csv.read(Path(csv)) if csv else []
+        measure(chosen, rows)
+    except UserError as error:
+        print(f"benchmarks.scaleup: {error}", file=sys.stderr)
+        return 2
+    except Failed as error:
+        print(f"benchmarks.scaleup: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
+    """Runs every case in every turn."""
+    out = Path(chosen.options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    about = described(chosen)
+    print("\n".join(about.values()) + "\n", flush=True)
+    todo = cases(chosen)
+    rates: report.Rates = {case: [] for case in todo}
+    for turn in range(chosen.options.turns):
+        for case in todo:
+            with started(case, chosen, rows) as running:
+                rates[case].append(rate(running, chosen))
+            told = f"{case}: {rates[case][-1]:,.0f} agent steps/s"
+            print(f"turn {turn + 1} of {chosen.options.turns}, {told}", flush=True)
+    print(f"\n{report.table(rates)}\n")
+    print(EXPLAINED)
+    report.write_json(out / "scaleup.json", rates, about)
+    report.draw(out / "scaleup.png", rates, about["what"])
+    print(f"{out}/scaleup.json and scaleup.png have the same.")
+
+
+EXPLAINED = f"""Medians over turns; in brackets the lowest and the highest turn.
+apart: agent steps/s of as many learners at the same time that do not talk to one another.
+against one alone: agent steps/s / (learners × agent steps/s of one learner alone). On one machine
+  it has in it what learners take from one another by sharing that.
+against learners apart: agent steps/s / apart. What lacks to 1 is what averaging gradients costs.
+  Wanted of 2 learners with synthetic unrolls: {report.WANTED} or more."""
+
+
+@contextlib.contextmanager
+def started(case: Case, chosen: Chosen, rows: Sequence[Row]) -> Iterator[Running]:
+    """The case's processes, where they belong."""
+    if rows:
+        from benchmarks.scaleup.hosts import OnHosts
+
+        stamp = f"{case.learners}-{case.actors}-{time.time_ns()}"
+        with OnHosts(case, chosen, rows, f"{chosen.options.out}/{stamp}") as on_hosts:
+            yield on_hosts
+    else:
+        from benchmarks.scaleup.here import Here
+
+        with (
+            tempfile.TemporaryDirectory(prefix="scaleup") as folder,
+            Here(case, chosen, Path(folder)) as here,
+        ):
+            yield here
+
+
+def described(chosen: Chosen) -> dict[str, str]:
+    """Where and how it is measured."""
+    options, settings = chosen.options, chosen.settings
+    flags = config.to_command(settings) or "the defaults"
+    how = (
+        f"{options.turns} turns; in each, the median of {options.windows} pieces of "
+        f"{options.window_s:g} s after {options.warm_up} to warm up"
+    )
+    what = (
+        f"{settings.level_name}, {settings.batch_size} unrolls of {settings.unroll_length} "
+        f"a batch, precision {precision(settings, bool(chosen.hosts.workers_csv_path))}"
+    )
+    if chosen.hosts.workers_csv_path:
+        machine = f"hosts of {chosen.hosts.workers_csv_path}"
+    else:
+        machine = f"{processor()}; {siblings()}"
+        if max(chosen.learners) > cores():
+            machine += "; some learners share a core"
+    return {"machine": machine, "what": what, "flags": f"flags: {flags}", "how": how}
+
+
+def precision(settings: config.Settings, elsewhere: bool) -> str:
+    """What learners compute in."""
+    if elsewhere:
+        return settings.precision
+    from impala.quiet import import_tensorflow
+
+    import_tensorflow()
+    from impala.precision import compute_dtype
+
+    return compute_dtype(settings.precision).name
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

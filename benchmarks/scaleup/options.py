@@ -1,0 +1,87 @@
+"""The benchmark's own flags; those of training and of reaching hosts come with them."""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from cluster import options as frontend
+from impala import config
+from impala.config import Settings, setting
+from user_error import UserError
+
+# Of the frontend's flags, those that reach hosts; the rest is the benchmark's to decide.
+REACHING = ("workers_csv_path", "mpirun_network", "accept_new_host_keys", "ssh_password_env",
+            "ask_ssh_password", "connect_timeout_s", "start_timeout_s")  # fmt: skip
+# What the benchmark decides for each process.
+DECIDED = (*frontend.DECIDED, "logdir", "total_environment_frames", "synthetic_unrolls")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What is measured, and how often."""
+
+    learners: str = setting("1,2", "Measuring", "numbers of learners, with commas between")
+    actors: str = setting(
+        "0", "Measuring", "numbers of actors of each learner; 0: learners make up their unrolls"
+    )
+    turns: int = setting(3, "Measuring", "times that each case is measured", least=1)
+    windows: int = setting(4, "Measuring", "pieces of a measurement; their median counts", least=1)
+    window_s: float = setting(5.0, "Measuring", "seconds of a piece", above=0)
+    warm_up: int = setting(2, "Measuring", "pieces before the first that counts", least=1)
+    out: str = setting(
+        "logs/scaleup", "Measuring", "folder for scaleup.json, scaleup.png and hosts' runs"
+    )
+
+
+class Chosen(NamedTuple):
+    """A parsed command line."""
+
+    options: Options
+    hosts: frontend.Options
+    settings: Settings
+    learners: list[int]
+    actors: list[int]
+
+
+def parse(arguments: Sequence[str]) -> Chosen:
+    """Flags as values; ``UserError`` says what is wrong with one."""
+    values = config.parse_flags(make_parser(), arguments)
+
+    def made(kind: Any) -> Any:
+        names = {field.name for field in config.fields(kind)}
+        one = kind(**{name: value for name, value in values.items() if name in names})
+        config.check_ranges(one)
+        return one
+
+    options, settings = made(Options), made(Settings)
+    # A learner alone is a case of its own: the others are measured against it.
+    learners = sorted({1, *_counts("learners", options.learners, least=1)})
+    return Chosen(
+        options, made(frontend.Options), settings, learners, _counts("actors", options.actors, 0)
+    )
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    reaching = [one for one in config.fields(frontend.Options) if one.name in REACHING]
+    training = [one for one in config.fields() if one.name not in DECIDED]
+    return config.parser_of(
+        [*config.fields(Options), *reaching, *training],
+        "python -m benchmarks.scaleup",
+        "Measure how throughput grows with learners and actors.",
+        "",
+    )
+
+
+def _counts(name: str, given: str, least: int) -> list[int]:
+    try:
+        counts = sorted({int(part) for part in given.split(",")})
+    except ValueError:
+        counts = []
+    if not counts or counts[0] < least:
+        raise UserError(
+            f"--{name}={given}: wanted are whole numbers of {least} or more with commas between, "
+            "for example 1,2,4."
+        )
+    return counts

@@ -1,0 +1,25 @@
+"""What waits at a learner has a bound in bytes, however many actors send."""
+
+import numpy as np
+
+from tests.transport.test_distributed import BLOCKS, Actor, Learner, eventually, running
+
+UNROLLS, CAPACITY, ACTORS = 4, 8, 3
+
+
+def test_actors_that_are_faster_than_their_learner_fill_its_queue_and_no_more():
+    learner = Learner(capacity=CAPACITY)
+    actors = [Actor(learner, f"actor {index}") for index in range(ACTORS)]
+    # The queue, one block beyond, one in TensorFlow's queue, and one at its door for each actor.
+    bound = BLOCKS.size(CAPACITY) + (2 + ACTORS) * BLOCKS.size(UNROLLS)
+    with running(learner, *actors):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        sent = 0
+        while any(actor.put([sent] * UNROLLS, seconds=1.5) for actor in actors):
+            sent += 1
+            assert sent < 100
+        waiting = sum(actor.link._number for actor in actors)
+        assert BLOCKS.size(CAPACITY) <= waiting * BLOCKS.size(UNROLLS) <= bound
+        assert len(learner.take(waiting * UNROLLS)) == waiting * UNROLLS
+        # There is room again, and nobody was given up.
+        eventually(lambda: all(actor.put([7] * UNROLLS, seconds=0.1) for actor in actors))
