@@ -15,6 +15,7 @@ from rich.text import Text
 from cluster import show
 from cluster.hosts import Hosts, places, request
 from cluster.logs import written
+from cluster.on_host.keeper import SAYS as KEEPER
 from cluster.on_host.states import is_living
 from cluster.record import Listener, Part, Record
 from cluster.ssh import HostFailed
@@ -172,6 +173,8 @@ def _lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, st
     if one.part.job == "learner" and not one.part.parts:
         rates[one.name] = _number(figures.get("frames_per_second"), "{:,.0f}")
     for line in one.last_lines:
+        if line.startswith(KEEPER):  # what was said before was said by a process that has failed
+            rates = dict.fromkeys(rates, "")
         for writer, text in written(one.part, line):
             if writer in last:
                 last[writer] = text

@@ -159,6 +159,8 @@ class Network:
             subprocess.run(["pkill", "-KILL", "-u", host.user], check=False)
             time.sleep(0.1)
             subprocess.run(["userdel", host.user], capture_output=True, check=False)
+            # First the link: a namespace outlives its name while it waits for answers of others.
+            subprocess.run(["ip", "link", "del", host.link], check=False)
             subprocess.run(["ip", "netns", "del", f"impns{host.number}"], check=False)
         subprocess.run(["ip", "link", "del", BRIDGE], check=False)
         shutil.rmtree(self.folder)

@@ -113,6 +113,7 @@ def test_a_learners_host_that_dies_ends_the_learners_and_they_go_on_when_it_is_b
     assert told["actor-0"][1] == told["actor-1"][1] == "running"
     state = whole.logdir / "cluster" / "learners.json"
     wait_for(lambda: json.loads(state.read_text())["restarts"] > 0, 180)
+    assert not trains(whole)
     network.mend(second)
     rows = wait_for(lambda: trains(whole), 400)
     assert int(rows["learner-0"][3]) > 0
