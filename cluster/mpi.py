@@ -35,7 +35,8 @@ def command(
     for index, (host, rank) in enumerate(ranks):
         argv += [":"] if index else []
         argv += ["-H", host] if files else []
-        argv += ["-np", "1", "-bind-to", "none", "-map-by", "slot", "-x", MARK, *rank]
+        argv += ["-x", MARK] if files else []  # on its own host all of the environment is inherited
+        argv += ["-np", "1", "-bind-to", "none", "-map-by", "slot", *rank]
     return tuple(argv)
 
 

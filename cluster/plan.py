@@ -30,7 +30,7 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
         dataclasses.replace(actor, learner=index % len(learners))
         for index, actor in enumerate(actors)
     ]
-    _check_links(learners, actors)
+    _check_links(learners, actors, options.workers_csv_path)
     processes, spread = _learner_processes(learners, actors, settings, options, here)
     processes += [
         _actor_process(index, actor, learners[actor.learner], settings, options, here)
@@ -63,16 +63,16 @@ def host_of_row(row: Row, here: Here) -> Host:
     return Host(row.ip, row.ssh_port or 22, row.ssh_username or here.username, row.ssh_key)
 
 
-def _check_links(learners: list[Member], actors: list[Member]) -> None:
+def _check_links(learners: list[Member], actors: list[Member], file: str) -> None:
     """An address such as localhost leads an actor elsewhere to its own host."""
     problems = []
     for actor in actors:
         learner = learners[actor.learner]
         if host_of(learner.row.ip) == "localhost" and learner.host != actor.host:
             problems.append(
-                f"line {learner.row.line}: {learner.name} is at {learner.row.ip}, where "
-                f"{actor.name} on {actor.host} (line {actor.row.line}) cannot reach it. Give "
-                "an address that both know."
+                f"{file}:{learner.row.line}: column ip: {learner.name} is at {learner.row.ip}, "
+                f"where {actor.name} on {actor.host} (line {actor.row.line}) cannot reach it. "
+                "Give an address that both know."
             )
     if problems:
         raise UserError("\n".join(problems))

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cluster import logins, stopping, watching
+from cluster import logins, show, stopping, watching
 from cluster import record as records
 from cluster.hosts import Hosts, places, request
 from cluster.model import Plan, Process
@@ -31,9 +31,10 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
     for path, content in plan.spread.files:
         Path(path).write_text(content)
     try:
-        problems = logins.open_all(plan.spread, record.run_id, passwords, options)
-        problems += _start_processes(plan, options, record, hosts, project)
-        found, learns = _wait(record, options, hosts, problems)
+        with show.console().status("starting, and waiting until the learners listen"):
+            problems = logins.open_all(plan.spread, record.run_id, passwords, options)
+            problems += _start_processes(plan, options, record, hosts, project)
+            found, learns = _wait(record, options, hosts, problems)
     except BaseException:
         stopping.stop(record, options, hosts)
         raise

@@ -161,7 +161,7 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
                 rate if state == "running" else "",
                 Text(line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
             )
-    text = _figures_text(seen.figures)
+    text = _figures_text(seen.figures, any(one.is_alive for one in seen.parts))
     table.title, table.caption = (text, None) if on_top else (None, text)
     return table
 
@@ -177,21 +177,22 @@ def _lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, st
             rates = dict.fromkeys(rates, "")
         for writer, text in written(one.part, line):
             if writer in last:
-                last[writer] = text
                 found = RATE.search(text)
                 rates[writer] = found[1] if found else rates[writer]
+                # What it said besides tells more.
+                last[writer] = last[writer] or text if found else text
     silent = one.silent_s > SILENT_S
     return [(name, last[name], "" if silent else rates[name]) for name in last]
 
 
-def _figures_text(figures: dict[str, Any]) -> str:
+def _figures_text(figures: dict[str, Any], alive: bool) -> str:
     told = [
         _number(figures.get(name), shown)
         for name, shown in (
             ("environment_frames", "{:,.0f} frames"),
-            ("frames_per_second", "{:,.0f} frames/s"),
+            ("frames_per_second", "{:,.0f} frames/s" if alive else ""),
             ("mean_episode_return", "mean return {:.4g}"),
-            ("policy_lag", "policy lag {:.3g}"),
+            ("policy_lag", "policy lag {:.3g}" if alive else ""),
         )
     ]
     return " · ".join(filter(None, told))

@@ -126,7 +126,9 @@ def test_learners_on_one_remote_host_run_under_its_own_mpirun():
 
 
 def test_an_actor_elsewhere_cannot_be_linked_to_localhost():
-    with pytest.raises(UserError, match="line 8001: learner-0 is at localhost, where actor-0 on"):
+    with pytest.raises(
+        UserError, match="x:8001: column ip: learner-0 is at localhost, where actor-0"
+    ):
         plan([row("learner", "localhost", 8001), row("actor", "10.0.0.1", 9001)])
 
 
