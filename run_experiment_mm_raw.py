@@ -1,5 +1,6 @@
 """One cluster: reads a CSV of hosts; starts a run on them, shows it, stops it."""
 
+import os
 import sys
 
 from cluster import frontend
@@ -9,12 +10,17 @@ from user_error import UserError
 def main(arguments: list[str]) -> int:
     """Does what ``--action`` says; returns the exit code."""
     try:
-        return frontend.run(arguments)
+        code = frontend.run(arguments)
+        sys.stdout.flush()
+        return code
     except UserError as error:
         print(f"run_experiment_mm_raw.py: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 if __name__ == "__main__":

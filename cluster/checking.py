@@ -1,6 +1,8 @@
 """Looking at all hosts of a plan before anything is started on them."""
 
+import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +16,25 @@ from cluster.model import Member, Place, Plan
 from cluster.on_host.checks import version
 from cluster.ssh import HostFailed
 
+# In which hosts must not differ: what they send one another is made by these.
+PACKAGES = ("tensorflow", "dm-sonnet", "gymnasium", "ale-py")
+MOST_SKEW_S = 60
 OPEN = "open that port in the firewalls between them, or mend column ip"
 Wrong = list[tuple[str, str, str]]
 
 
-def check(plan: Plan, hosts: Hosts, project: Path) -> Wrong:
+def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> Wrong:
     """What is wrong, as (host, problem, remedy), from all hosts at once."""
-    requests = _requests(plan, project)
+    requests = _requests(plan, project, session)
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
         task = progress.add_task("looking at hosts", total=len(requests))
 
         def one(place: Place) -> dict[str, Any]:
             try:
-                return hosts.ask(place, requests[place])
+                asked = time.time()
+                reply = hosts.ask(place, requests[place])
+                return {**reply, "asked": asked, "answered": time.time()}
             finally:
                 progress.advance(task)
 
@@ -37,19 +44,28 @@ def check(plan: Plan, hosts: Hosts, project: Path) -> Wrong:
         if isinstance(reply, HostFailed):
             wrong.append((str(place.host), reply.problem, reply.remedy))
         else:
-            wrong += [(str(place.host), what, remedy) for what, remedy in reply["problems"]]
-    if not wrong:
-        wrong = _unreached(plan, hosts)
+            problems = [*reply["problems"], *_clock(reply)]
+            wrong += [(str(place.host), what, remedy) for what, remedy in problems]
+    answered = {place for place, reply in replies.items() if not isinstance(reply, HostFailed)}
+    wrong += _unreached(plan, hosts, answered)
     return list(dict.fromkeys(wrong))
 
 
-def _unreached(plan: Plan, hosts: Hosts) -> Wrong:
+def _clock(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Whether a host's clock was right at any time between question and answer."""
+    ahead, behind = reply["now"] - reply["answered"], reply["asked"] - reply["now"]
+    if max(ahead, behind) > MOST_SKEW_S:
+        skew = ahead if ahead > 0 else -behind
+        yield f"its clock is {skew:+.0f} s off", "set it, for example with chrony"
+
+
+def _unreached(plan: Plan, hosts: Hosts, answering: set[Place]) -> Wrong:
     """Learners' ports that actors on other hosts cannot reach: each listens for a moment."""
     callers: dict[Place, dict[int, set[Place]]] = {}
     called: dict[Place, set[tuple[str, int]]] = {}
     for actor in plan.actors:
         learner = plan.learners[actor.learner]
-        if actor.host != learner.host:
+        if actor.host != learner.host and {actor.place, learner.place} <= answering:
             ports = callers.setdefault(learner.place, {})
             ports.setdefault(learner.tf_port, set()).add(actor.place)
             called.setdefault(actor.place, set()).add((learner.row.ip, learner.tf_port))
@@ -65,6 +81,7 @@ def _unreached(plan: Plan, hosts: Hosts) -> Wrong:
             {"do": key[1], "folder": key[0].folder, "logdir": plan.logdir, **requests[key]},
         ),
         requests,
+        most=len(requests) or 1,  # nobody listens for long
     )
     wrong: Wrong = []
     for (place, do), reply in replies.items():
@@ -86,14 +103,14 @@ def table(wrong: Wrong) -> Table:
     return shown
 
 
-def _requests(plan: Plan, project: Path) -> dict[Place, dict[str, Any]]:
+def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, Any]]:
     members: dict[Place, list[Member]] = {}
     for member in (*plan.learners, *plan.actors):
         members.setdefault(member.place, []).append(member)
     for process in plan.processes:
         members.setdefault(process.place, [])
     here = version(project)
-    with_mpirun = {one.host for one in plan.learners if len(plan.learners) > 1}
+    pins = _pins(project)
     return {
         place: {
             "do": "check",
@@ -101,12 +118,36 @@ def _requests(plan: Plan, project: Path) -> dict[Place, dict[str, Any]]:
             "logdir": plan.logdir,
             "project": str(project) if place.host.is_local else "",
             "version": here,
-            "pythons": [place.python],
-            "needs": ["tensorflow", *(["horovod"] if place.host in with_mpirun else [])],
-            "commands": ["mpirun"] if place.host in with_mpirun else [],
+            "python": place.python,
+            "packages": {name: pins.get(name, "") for name in _packages(plan, place, there)},
+            "commands": _commands(plan, place),
+            "tmux": session,
             "ports": [one.tf_port for one in there if one.row.job == "learner"],
             "gpus": [one.row.cuda_visible_devices for one in there],
-            "now": time.time(),
         }
         for place, there in members.items()
     }
+
+
+def _packages(plan: Plan, place: Place, there: list[Member]) -> list[str]:
+    """What processes need that run there, beyond mpirun itself."""
+    if not there:
+        return []
+    learns = len(plan.learners) > 1 and any(one.row.job == "learner" for one in there)
+    return [*PACKAGES, *(["horovod"] if learns else [])]
+
+
+def _commands(plan: Plan, place: Place) -> list[str]:
+    """mpirun where it runs, and where it starts learners; ssh where it does so elsewhere."""
+    keepers = {process.host for process in plan.processes if process.parts}
+    learning = {one.host for one in plan.learners} if keepers else set()
+    wanted = ["mpirun"] if place.host in keepers | learning else []
+    return wanted + (["ssh"] if place.host in keepers and learning - keepers else [])
+
+
+def _pins(project: Path) -> dict[str, str]:
+    """The version of each package that the lock files name."""
+    locks = sorted((project / "requirements").glob("*.txt"))
+    lines = [line for lock in locks for line in lock.read_text().splitlines()]
+    found = [re.match(r"([A-Za-z0-9._-]+)==([^ \\;]+)", line) for line in lines]
+    return {match[1]: match[2] for match in found if match}

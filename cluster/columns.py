@@ -95,12 +95,12 @@ def devices(given: str) -> str:
 def environment(given: str) -> tuple[tuple[str, str], ...]:
     """``NAME=value;NAME=value`` as pairs."""
     pairs: dict[str, str] = {}
-    for part in filter(None, given.split(";")):
+    for number, part in enumerate(filter(None, given.split(";")), start=1):
         name, equals, value = part.partition("=")
         name = name.strip()
-        # The value is not shown: it may be a token of the user's.
+        # What stands there is not shown: it may be a token of the user's.
         if not equals or not _NAME.fullmatch(name) or not value.isprintable():
-            raise BadValue(f"the part starting {name[:20]!r} is not NAME=value.")
+            raise BadValue(f"part {number} of those between semicolons is not NAME=value.")
         if name == "CUDA_VISIBLE_DEVICES":
             raise BadValue(f"{name} has a column of its own, cuda_visible_devices.")
         if name in pairs:

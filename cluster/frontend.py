@@ -1,6 +1,7 @@
 """From a command line to an action on the cluster."""
 
 import getpass
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         before = record.must_read(settings.run_folder)
         if stopping.stop(before, chosen, hosts):
             return 1
-    wrong = checking.check(plan, hosts, PROJECT)
+    wrong = checking.check(plan, hosts, PROJECT, chosen.tmux_sess)
     if wrong:
         show.console().print(checking.table(wrong))
     if chosen.action == "check":
@@ -55,12 +56,12 @@ def run(arguments: Sequence[str]) -> int:
     if wrong and not chosen.allow_partial:
         print("Nothing was started. Mend that, or give --allow_partial.")
         return 1
-    return starting.start(plan, chosen, hosts, PROJECT)
+    return starting.start(plan, chosen, hosts, connections.passwords, PROJECT)
 
 
 def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
     """What is done with a run that was started before; rows only tell passwords."""
-    from cluster import record, stopping, watching
+    from cluster import logs, record, stopping, watching
     from cluster.hosts import Hosts
 
     run = record.must_read(settings.run_folder)
@@ -68,7 +69,7 @@ def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
     if chosen.action == "status":
         return watching.status(run, hosts, chosen.follow)
     if chosen.action == "logs":
-        return watching.logs(run, hosts, chosen.name, chosen.follow)
+        return logs.logs(run, hosts, chosen.name, chosen.follow)
     return stopping.stop(run, chosen, hosts)
 
 
@@ -80,7 +81,8 @@ def connections(chosen: Options, rows: list[Row]) -> "Connections":
     if any(row.ssh_password for row in rows):
         warn_if_readable(Path(chosen.workers_csv_path))
     me = here()
-    passwords = Passwords({host_of_row(row, me): row.ssh_password for row in rows}, chosen)
+    given = {host_of_row(row, me): row.ssh_password for row in rows if row.ssh_password}
+    passwords = Passwords(given, chosen)
     return Connections(
         passwords, me.known_hosts, chosen.accept_new_host_keys, chosen.connect_timeout_s
     )
@@ -95,6 +97,7 @@ def here() -> Here:
         username=getpass.getuser(),
         known_hosts=str(Path("~/.ssh/known_hosts").expanduser()),
         is_own_address=_is_own_address,
+        ssh_agent=os.environ.get("SSH_AUTH_SOCK", ""),
     )
 
 

@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cluster.model import Place
-from cluster.on_host.answers import answer
+from cluster.on_host.answers import STARTS_WITHIN_S, answer
 from cluster.record import Part, Record
 from cluster.ssh import Connections, HostFailed
 
 AT_ONCE = 64
 ANSWERS_WITHIN_S = 30.0
-ON_HOST = ("processes", "windows", "keeper", "checks", "reaching", "answers")
+ON_HOST = (
+    "processes",
+    "windows",
+    "keeper",
+    "checks",
+    "reaching",
+    "states",
+    "ending",
+    "answers",
+)
 # Whatever a login's start-up files print comes before this.
 REPLY = "impala-reply:"
 # The project's own Python if it is there, else the host's; on_host needs nothing but Python.
@@ -59,6 +68,8 @@ class Hosts:
     def _there(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
         command = f"exec sh -c {shlex.join([COMMAND, place.folder, place.python])}"
         seconds = ANSWERS_WITHIN_S + request.get("grace_s", 0)
+        if request["do"] == "start":
+            seconds += STARTS_WITHIN_S
         code, output, errors = self._connections.run(
             place.host, command, _program(request), seconds
         )
@@ -84,9 +95,9 @@ def _program(request: dict[str, Any]) -> str:
 
 
 def at_once(
-    work: Callable[[Key], dict[str, Any]], keys: Iterable[Key]
+    work: Callable[[Key], dict[str, Any]], keys: Iterable[Key], most: int = AT_ONCE
 ) -> dict[Key, dict[str, Any] | HostFailed]:
-    """The result of each key's work, done side by side."""
+    """The result of each key's work, done side by side, ``most`` at a time."""
 
     def one(key: Key) -> dict[str, Any] | HostFailed:
         try:
@@ -95,7 +106,7 @@ def at_once(
             return error
 
     listed = list(keys)
-    with ThreadPoolExecutor(min(AT_ONCE, len(listed) or 1)) as pool:
+    with ThreadPoolExecutor(min(most, len(listed) or 1)) as pool:
         return dict(zip(listed, pool.map(one, listed), strict=True))
 
 

@@ -74,17 +74,9 @@ def read(path: Path) -> list[Row]:
 def parse(content: bytes, name: str) -> list[Row]:
     """The rows in a file's bytes; ``name`` is what problems call the file."""
     problems: list[tuple[int, str]] = []
-    rows: list[Row] = []
     lines = list(_lines(_decode(content, name)))
     header = _header(lines[0] if lines else None, problems)
-    if header:
-        for number, line in lines[1:]:
-            row = _row(number, line, header, problems)
-            if row is not None:
-                rows.append(row)
-        _check_together(rows, problems)
-    if not problems and not any(row.job == "learner" for row in rows):
-        problems.append((0, "there is no learner: one row at least must have job 'learner'."))
+    rows = _rows(lines[1:], header, problems) if header else []
     if problems:
         told = [f"{name}{f':{line}' if line else ''}: {what}" for line, what in sorted(problems)]
         raise UserError("\n".join(told))
@@ -130,7 +122,10 @@ def _header(line: tuple[int, str] | None, problems: list[tuple[int, str]]) -> li
         names = [field.strip() for field in _split(text)]
     except csv.Error:
         names = [text]
-    before = len(problems)
+    if not set(names) & set(PARSERS):
+        what = f"is no header; the first line must be {','.join(list(PARSERS)[:7])}."
+        problems.append((number, what))
+        return []
     for name in names:
         if name not in PARSERS:
             problems.append((number, f"unknown column {name!r}. {closest(name, PARSERS)}"))
@@ -140,37 +135,54 @@ def _header(line: tuple[int, str] | None, problems: list[tuple[int, str]]) -> li
     missing = [name for name in NEEDED if name not in names]
     if missing:
         problems.append((number, f"the header lacks the column {' and '.join(missing)}."))
-    return names if len(problems) == before else []
+    return names
 
 
-def _row(number: int, line: str, header: list[str], problems: list[tuple[int, str]]) -> Row | None:
-    before = len(problems)
+def _rows(
+    lines: list[tuple[int, str]], header: list[str], problems: list[tuple[int, str]]
+) -> list[Row]:
+    rows: list[Row] = []
+    jobs: set[str | None] = set()
+    for number, line in lines:
+        before = len(problems)
+        values = _values(number, line, header, problems)
+        jobs.add(values.get("job"))
+        if len(problems) == before and all(name in values for name in NEEDED):
+            rows.append(Row(line=number, **values))
+            problems.extend((number, what) for what in _check_row(rows[-1]))
+    _check_together(rows, problems)
+    # A row whose job could not be read may have been meant for a learner.
+    if not jobs & {"learner", None}:
+        problems.append((0, "there is no learner: one row at least must have job 'learner'."))
+    return rows
+
+
+def _values(
+    number: int, line: str, header: list[str], problems: list[tuple[int, str]]
+) -> dict[str, Any]:
+    """What can be read of a row, by column."""
     try:
         fields = _split(line)
     except csv.Error:
         problems.append((number, "a quotation mark is not closed, or stands inside a field."))
-        return None
+        return {}
     if len(fields) != len(header):
         # The fields are not shown: shifted by one, a password could be among them.
         what = "short: it has" if len(fields) < len(header) else "long: it has"
         problems.append((number, f"the row is too {what} {len(fields)} of {len(header)} fields."))
-        return None
+        return {}
     values: dict[str, Any] = {}
     for name, field in zip(header, fields, strict=True):
         given = field if name == "ssh_password" else field.strip()
-        if not given:
-            if name in NEEDED:
-                problems.append((number, f"column {name}: is empty."))
+        if not given and name in NEEDED:
+            problems.append((number, f"column {name}: is empty."))
+        if not given or name not in PARSERS:
             continue
         try:
             values[name] = PARSERS[name](given)
         except BadValue as error:
             problems.append((number, f"column {name}: {error}"))
-    if len(problems) > before:
-        return None
-    row = Row(line=number, **values)
-    problems.extend((number, what) for what in _check_row(row))
-    return row
+    return values
 
 
 def _check_row(row: Row) -> Iterator[str]:

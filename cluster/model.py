@@ -67,6 +67,7 @@ class Here:
     username: str
     known_hosts: str
     is_own_address: Callable[[str], bool]
+    ssh_agent: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,11 +93,24 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True)
+class Mpirun:
+    """What a ``mpirun`` over several hosts needs here: files, environment, open connections.
+
+    ``by_password`` are the hosts whose connection must be open before, as its ssh can ask nobody,
+    by the names that the SSH configuration gives them.
+    """
+
+    files: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    by_password: tuple[tuple[str, Host], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
-    """Everything that a start does. ``files`` are written on the first process's host."""
+    """Everything that a start does."""
 
     learners: tuple[Member, ...]
     actors: tuple[Member, ...]
     processes: tuple[Process, ...]
-    files: tuple[tuple[str, str], ...]
+    spread: Mpirun
     logdir: str

@@ -4,25 +4,29 @@ import os.path
 from collections import Counter
 from collections.abc import Sequence
 
-from cluster.model import Here, Host
+from cluster.model import Here, Host, Mpirun
 from cluster.on_host.processes import MARK
 from cluster.options import Options
 from user_error import UserError
 
 # mpirun refuses to run as root unless it is told twice; in containers there is often no other.
 ROOT_MAY = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
+# A host that is gone is noticed within half a minute; Open MPI itself would take eight.
+KEEPALIVE = {"time": 10, "intvl": 5, "probes": 4}
 
 
 def command(
     ranks: Sequence[tuple[str, tuple[str, ...]]], files: Sequence[str], options: Options
 ) -> tuple[str, ...]:
-    """One ``mpirun`` over (host, command) pairs; ``files`` are those of ``files``, if any."""
+    """One ``mpirun`` over (host, command) pairs; ``files`` are those of ``spread``, if any."""
     argv = ["mpirun", "-tag-output"]
     # When one learner fails, the others have so long to end. mpirun waits for all of it.
     argv += ["-mca", "odls_base_sigkill_timeout", "5"]
     if files:
         hosts, config = files
         argv += ["-hostfile", hosts, "-mca", "plm_rsh_agent", f"ssh -F {config}"]
+        for name, value in KEEPALIVE.items():
+            argv += ["-mca", f"oob_tcp_keepalive_{name}", str(value)]
     else:
         argv += ["-H", ",".join(host for host, _ in ranks)]
     if options.mpirun_network:
@@ -31,12 +35,15 @@ def command(
     for index, (host, rank) in enumerate(ranks):
         argv += [":"] if index else []
         argv += ["-H", host] if files else []
-        argv += ["-np", "1", "-bind-to", "none", "-map-by", "slot", "-x", MARK, *rank]
+        argv += ["-x", MARK] if files else []  # on its own host all of the environment is inherited
+        argv += ["-np", "1", "-bind-to", "none", "-map-by", "slot", *rank]
     return tuple(argv)
 
 
-def files(folder: str, ranks: Sequence[tuple[str, Host]], here: Here) -> list[tuple[str, str]]:
-    """The host file and the SSH configuration for learners on several hosts."""
+def spread(
+    folder: str, ranks: Sequence[tuple[str, Host]], by_password: set[Host], here: Here
+) -> Mpirun:
+    """What learners on several hosts need here: a host file and an SSH configuration, above all."""
     if any(letter.isspace() for letter in folder):
         raise UserError(
             f"--logdir: {folder} has a space in it, which mpirun's SSH command cannot carry. "
@@ -44,23 +51,41 @@ def files(folder: str, ranks: Sequence[tuple[str, Host]], here: Here) -> list[tu
         )
     slots = Counter(name for name, _ in ranks)
     hosts = "".join(f"{name} slots={count}\n" for name, count in slots.items())
-    entries = [_entry(name, host, here) for name, host in dict(ranks).items() if not host.is_local]
-    return [
-        (os.path.join(folder, "mpirun_hosts"), hosts),
-        (os.path.join(folder, "ssh_config"), "\n".join(entries)),
-    ]
+    others = {name: host for name, host in ranks if not host.is_local}
+    logins = [(name, host) for name, host in others.items() if host in by_password]
+    entries = [_entry(name, host, (name, host) in logins, here) for name, host in others.items()]
+    by_agent = [host for host in others.values() if not host.key and host not in by_password]
+    return Mpirun(
+        files=(
+            (os.path.join(folder, "mpirun_hosts"), hosts),
+            (os.path.join(folder, "ssh_config"), "\n".join(entries)),
+        ),
+        # A tmux server that was there before may know another agent, or none.
+        env=(("SSH_AUTH_SOCK", here.ssh_agent),) if by_agent and here.ssh_agent else (),
+        by_password=tuple(logins),
+    )
 
 
-def _entry(name: str, host: Host, here: Here) -> str:
+def _entry(name: str, host: Host, by_password: bool, here: Here) -> str:
     lines = [
         f"Host {name}",
         f"  HostName {host.ip}",
         f"  Port {host.ssh_port}",
         f"  User {host.username}",
-        f'  UserKnownHostsFile "{here.known_hosts}"',
+        f"  UserKnownHostsFile {_path(here.known_hosts)}",
         "  StrictHostKeyChecking yes",
         "  BatchMode yes",
+        "  ConnectTimeout 20",
     ]
     if host.key:
-        lines += [f'  IdentityFile "{host.key}"', "  IdentitiesOnly yes"]
+        lines += [f"  IdentityFile {_path(host.key)}", "  IdentitiesOnly yes"]
+    if by_password:
+        # Not in the logdir, whose path may be too long for a socket. Nothing watches over that
+        # connection: silent while the host is out of reach, it serves again afterwards.
+        lines.append(f"  ControlPath /tmp/impala-${{{MARK}}}-{name}")
     return "\n".join(lines) + "\n"
+
+
+def _path(path: str) -> str:
+    """A path as ssh_config takes it."""
+    return '"' + path.replace("%", "%%") + '"'

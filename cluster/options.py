@@ -56,7 +56,7 @@ class Options:
         0, "Cluster", "times that learners which failed are started again", least=0, most=10**6
     )
     start_timeout_s: float = setting(
-        120.0, "Cluster", "seconds that learners may take to open their ports", above=0
+        300.0, "Cluster", "seconds that learners may take to open their ports", above=0
     )
     stop_grace_s: float = setting(
         15.0, "Cluster", "seconds from asking a process to end to killing it", least=0, most=3600

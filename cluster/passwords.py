@@ -4,7 +4,6 @@ import getpass
 import os
 import stat
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,16 +16,13 @@ class Passwords:
     """The password of each host, if it has one."""
 
     def __init__(self, given: Mapping[Host, str], options: Options):
-        self._given = {host: password for host, password in given.items() if password}
+        self._given = dict(given)
         self._for_others = _from_environment(options.ssh_password_env)
-        self._ask = options.ask_ssh_password
-        self._lock = threading.Lock()
+        if options.ask_ssh_password and not self._for_others:
+            self._for_others = _from_prompt()
 
     def of(self, host: Host) -> str | None:
         """A host's password; where the CSV has none, the one for all others."""
-        with self._lock:
-            if host not in self._given and self._ask and not self._for_others:
-                self._for_others = getpass.getpass("SSH password for hosts without one: ")
         return self._given.get(host) or self._for_others or None
 
     def __repr__(self) -> str:
@@ -41,6 +37,16 @@ def _from_environment(name: str) -> str:
     if not password:
         raise UserError(f"--ssh_password_env={name}: the environment has no such variable.")
     return password
+
+
+def _from_prompt() -> str:
+    try:
+        return getpass.getpass("SSH password for hosts without one in the CSV: ")
+    except EOFError:
+        raise UserError(
+            "--ask_ssh_password: there is no terminal to ask at. Run it in one, or give "
+            "--ssh_password_env."
+        ) from None
 
 
 def warn_if_readable(path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cluster import mpi
 from cluster.columns import host_of
 from cluster.hosts_csv import Row
-from cluster.model import LOCAL, Here, Host, Member, Place, Plan, Process
+from cluster.model import LOCAL, Here, Host, Member, Mpirun, Place, Plan, Process
 from cluster.options import Options, passed_on
 from impala.config import Settings
 from user_error import UserError
@@ -30,15 +30,15 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
         dataclasses.replace(actor, learner=index % len(learners))
         for index, actor in enumerate(actors)
     ]
-    _check_links(learners, actors)
-    processes, files = _learner_processes(learners, actors, settings, options, here)
+    _check_links(learners, actors, options.workers_csv_path)
+    processes, spread = _learner_processes(learners, actors, settings, options, here)
     processes += [
         _actor_process(index, actor, learners[actor.learner], settings, options, here)
         for index, actor in enumerate(actors)
     ]
     if options.tensorboard:
         processes.append(_tensorboard(learners[0], settings, here))
-    return Plan(tuple(learners), tuple(actors), tuple(processes), tuple(files), settings.run_folder)
+    return Plan(tuple(learners), tuple(actors), tuple(processes), spread, settings.run_folder)
 
 
 def _members(rows: Sequence[Row], job: str, here: Here) -> list[Member]:
@@ -63,16 +63,16 @@ def host_of_row(row: Row, here: Here) -> Host:
     return Host(row.ip, row.ssh_port or 22, row.ssh_username or here.username, row.ssh_key)
 
 
-def _check_links(learners: list[Member], actors: list[Member]) -> None:
+def _check_links(learners: list[Member], actors: list[Member], file: str) -> None:
     """An address such as localhost leads an actor elsewhere to its own host."""
     problems = []
     for actor in actors:
         learner = learners[actor.learner]
         if host_of(learner.row.ip) == "localhost" and learner.host != actor.host:
             problems.append(
-                f"line {learner.row.line}: {learner.name} is at {learner.row.ip}, where "
-                f"{actor.name} on {actor.host} (line {actor.row.line}) cannot reach it. Give "
-                "an address that both know."
+                f"{file}:{learner.row.line}: column ip: {learner.name} is at {learner.row.ip}, "
+                f"where {actor.name} on {actor.host} (line {actor.row.line}) cannot reach it. "
+                "Give an address that both know."
             )
     if problems:
         raise UserError("\n".join(problems))
@@ -80,19 +80,19 @@ def _check_links(learners: list[Member], actors: list[Member]) -> None:
 
 def _learner_processes(
     learners: list[Member], actors: list[Member], settings: Settings, options: Options, here: Here
-) -> tuple[list[Process], list[tuple[str, str]]]:
+) -> tuple[list[Process], Mpirun]:
     ranks = [_rank(learner, actors, settings, here) for learner in learners]
     if len(ranks) == 1:
-        return [dataclasses.replace(ranks[0], restarts=options.restart_learners)], []
+        return [dataclasses.replace(ranks[0], restarts=options.restart_learners)], Mpirun()
     hosts = list(dict.fromkeys(learner.host for learner in learners))
     # On one host, mpirun runs there. Else here, where the keys to all of them are.
     where = hosts[0] if len(hosts) == 1 else LOCAL
     names = _names_for_mpirun(hosts, where)
-    files: list[tuple[str, str]] = []
+    spread = Mpirun()
     if len(hosts) > 1:
-        _check_keys(learners)
         folder = os.path.join(here.folder, settings.run_folder, "cluster")
-        files = mpi.files(folder, [(names[rank.host], rank.host) for rank in ranks], here)
+        logins = _by_password(learners, options)
+        spread = mpi.spread(folder, [(names[rank.host], rank.host) for rank in ranks], logins, here)
     root = here.username if where.is_local else where.username
     mpirun = Process(
         name="learners",
@@ -100,23 +100,26 @@ def _learner_processes(
         place=Place(LOCAL, here.folder, here.python) if where.is_local else learners[0].place,
         argv=mpi.command(
             [(names[rank.host], _rank_argv(rank, where)) for rank in ranks],
-            [path for path, _ in files],
+            [path for path, _ in spread.files],
             options,
         ),
-        env=mpi.ROOT_MAY if root == "root" else (),
+        env=(*(mpi.ROOT_MAY if root == "root" else ()), *spread.env),
         parts=tuple(rank.name for rank in ranks),
         restarts=options.restart_learners,
     )
-    return [mpirun], files
+    return [mpirun], spread
 
 
-def _check_keys(learners: list[Member]) -> None:
-    for learner in learners:
-        if learner.row.ssh_password and not learner.row.ssh_key:
-            raise UserError(
-                f"line {learner.row.line}: learners on several hosts are started by mpirun, whose "
-                "ssh takes no passwords. Give this one an ssh_key."
-            )
+def _by_password(learners: list[Member], options: Options) -> set[Host]:
+    """The learners' hosts at which one logs in by password."""
+    for_others = bool(options.ssh_password_env or options.ask_ssh_password)
+    return {
+        learner.host
+        for learner in learners
+        if not learner.host.is_local
+        and not learner.host.key
+        and (for_others or learner.row.ssh_password)
+    }
 
 
 def _names_for_mpirun(hosts: list[Host], where: Host) -> dict[Host, str]:

@@ -6,12 +6,16 @@ It holds no secrets. Process ids lie beside it, written on each host by the keep
 import dataclasses
 import json
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cluster.model import Host, Place, Plan
 from cluster.on_host.keeper import write_whole
 from user_error import UserError
+
+# In which jobs are told.
+ORDER = ("learner", "actor", "tensorboard")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +94,8 @@ def read(logdir: str) -> Record | None:
         written = json.loads(_path(logdir).read_text())
         return Record(
             written["run_id"],
-            logdir,
+            # As the run's processes know it, below each host's folder, however it was named now.
+            written["logdir"],
             written["tmux"],
             tuple(_part(part) for part in written["parts"]),
             tuple(
@@ -109,6 +114,16 @@ def must_read(logdir: str) -> Record:
     if record is None:
         raise UserError(f"no run was started in {logdir}. Name the run's folder with --logdir.")
     return record
+
+
+def counted(jobs: Mapping[str, int]) -> str:
+    """How many of each job, in words; "" for none."""
+    told = [
+        "TensorBoard" if job == "tensorboard" else f"{count} {job}{'s' if count > 1 else ''}"
+        for job, count in sorted(jobs.items(), key=lambda item: ORDER.index(item[0]))
+        if count
+    ]
+    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
 
 
 def _part(written: dict[str, Any]) -> Part:

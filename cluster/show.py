@@ -19,8 +19,12 @@ def show(plan: Plan) -> None:
 
 
 def console() -> Console:
-    """Where tables go: as wide as the terminal; elsewhere each row is one line."""
-    return Console() if sys.stdout.isatty() else Console(width=1000)
+    """Where tables go: as wide as the terminal; elsewhere each row is one line.
+
+    What is shown comes from hosts and CSVs: brackets and colons in it are no markup.
+    """
+    width = None if sys.stdout.isatty() else 1000
+    return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
 def table(plan: Plan) -> Table:
@@ -35,7 +39,7 @@ def table(plan: Plan) -> Table:
 
 def commands(plan: Plan) -> Iterator[str]:
     """Shell lines that do what a start does, without watching over it."""
-    for path, content in plan.files:
+    for path, content in plan.spread.files:
         folder = shlex.quote(path.rpartition("/")[0])
         yield f"mkdir -p {folder} && cat > {shlex.quote(path)} <<'END'\n{content}END"
     for process in plan.processes:

@@ -16,6 +16,10 @@ from cluster.passwords import Passwords
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
+# Who looks again and again waits for a host that is gone once, not each time.
+TRIED_AGAIN_AFTER_S = 15.0
+# sshd refuses more than 10 at once on a connection, unless its MaxSessions says otherwise.
+SESSIONS_AT_ONCE = 8
 
 
 class HostFailed(Exception):
@@ -36,20 +40,24 @@ class Connections:
     def __init__(
         self, passwords: Passwords, known_hosts: str, accept_new_keys: bool, timeout_s: float
     ):
-        self._passwords = passwords
+        self.passwords = passwords
         self._known_hosts = Path(known_hosts)
         self._policy = _AppendNew(self._known_hosts) if accept_new_keys else _RefuseNew()
         self._timeout_s = timeout_s
         self._clients: dict[Host, paramiko.SSHClient] = {}
+        self._failed: dict[Host, tuple[float, HostFailed]] = {}
         self._locks: dict[Host, threading.Lock] = {}
+        self._sessions: dict[Host, threading.Semaphore] = {}
 
     def run(self, host: Host, command: str, text: str, seconds: float) -> tuple[int, str, str]:
         """Runs a command with a text as its input; returns exit code, output and errors."""
         with self._locks.setdefault(host, threading.Lock()):
-            client = self._clients.get(host) or self._connect(host)
+            client = self._clients.get(host) or self._try(host)
             self._clients[host] = client
+            sessions = self._sessions.setdefault(host, threading.Semaphore(SESSIONS_AT_ONCE))
         try:
-            return _run(client, command, text, seconds)
+            with sessions:
+                return _run(client, command, text, seconds)
         except (OSError, EOFError, paramiko.SSHException) as error:
             self._clients.pop(host, None)
             client.close()
@@ -62,13 +70,24 @@ class Connections:
         for client in self._clients.values():
             client.close()
 
+    def _try(self, host: Host) -> paramiko.SSHClient:
+        """A connection; just after a failure, the same failure again."""
+        when, before = self._failed.get(host, (-TRIED_AGAIN_AFTER_S, None))
+        if before and time.monotonic() < when + TRIED_AGAIN_AFTER_S:
+            raise before
+        try:
+            return self._connect(host)
+        except HostFailed as error:
+            self._failed[host] = time.monotonic(), error
+            raise
+
     def _connect(self, host: Host) -> paramiko.SSHClient:
         client = paramiko.SSHClient()
         for path in (SYSTEM_KNOWN_HOSTS, str(self._known_hosts)):
             if Path(path).exists():
                 client.load_system_host_keys(path)
         client.set_missing_host_key_policy(self._policy)
-        password = None if host.key else self._passwords.of(host)
+        password = None if host.key else self.passwords.of(host)
         own = not host.key and not password
         try:
             client.connect(
@@ -106,17 +125,23 @@ class Connections:
                 f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(self._known_hosts))}",
             )
         if isinstance(error, paramiko.PasswordRequiredException):
-            return HostFailed(f"the key {host.key} is encrypted", "Load it with ssh-add")
+            return HostFailed(
+                f"the key {host.key} is encrypted",
+                "Load it with ssh-add and leave ssh_key empty, so that the agent is asked",
+            )
         if isinstance(error, paramiko.AuthenticationException):
             means = "the password" if by_password else f"the key {host.key or 'of this user'}"
             return HostFailed(
                 f"login as {host.username} refused with {means}",
-                "Mend ssh_username, ssh_password or ssh_key in the CSV",
+                "Mend ssh_username, ssh_password or ssh_key in the CSV, and name it with "
+                "--workers_csv_path",
             )
         if isinstance(error, socket.gaierror):
             return HostFailed("its name is not known", "Mend column ip in the CSV")
-        if isinstance(error, FileNotFoundError):
-            return HostFailed(f"there is no key {host.key} here", "Mend column ssh_key")
+        if isinstance(error, OSError) and error.filename:
+            return HostFailed(
+                f"the key {error.filename} cannot be read: {error.strerror}", "Mend column ssh_key"
+            )
         # The second is what is said of a session that ended because no banner came.
         if "banner" in str(error) or "No existing session" in str(error):
             return HostFailed(

@@ -1,14 +1,19 @@
 """Starting a plan: the record first, then all hosts at once, then waiting until it runs."""
 
+import os
+import shlex
+import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from cluster import logins, show, stopping, watching
 from cluster import record as records
-from cluster import stopping, watching
 from cluster.hosts import Hosts, places, request
 from cluster.model import Plan, Process
 from cluster.options import Options
+from cluster.passwords import Passwords
 from cluster.record import Record
 from cluster.ssh import HostFailed
 from cluster.watching import Seen
@@ -19,27 +24,31 @@ LOOK_EVERY_S = 0.5
 SETTLE_S = 2.0
 
 
-def start(plan: Plan, options: Options, hosts: Hosts, project: Path) -> int:
+def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, project: Path) -> int:
     """Starts the plan; takes all of it down again if it did not start whole."""
     record = records.record_of(plan, options.tmux_sess)
     records.write(record)
-    for path, content in plan.files:
+    for path, content in plan.spread.files:
         Path(path).write_text(content)
     try:
-        problems = _start_processes(plan, options, record, hosts, project)
-        problems += _wait(record, options, hosts, problems)
+        with show.console().status("starting, and waiting until the learners listen"):
+            problems = logins.open_all(plan.spread, record.run_id, passwords, options)
+            problems += _start_processes(plan, options, record, hosts, project)
+            found, learns = _wait(record, options, hosts, problems)
     except BaseException:
         stopping.stop(record, options, hosts)
         raise
-    if problems and not options.allow_partial:
+    problems += found
+    if problems and not (options.allow_partial and learns):
         stopping.stop(record, options, hosts)
-        print("The cluster did not start whole and was taken down again:")
+        what = "No learner has started" if options.allow_partial else "Not all of it has started"
+        print(f"{what}, so the cluster was taken down again:")
         print("\n".join(problems))
         return 1
     if problems:
         print("Not all of the cluster has started; the rest goes on:")
         print("\n".join(problems))
-    _tell(record, options)
+    _tell(plan, record, options)
     return 0
 
 
@@ -91,33 +100,34 @@ def _spec(process: Process, options: Options) -> dict[str, Any]:
     }
 
 
-def _wait(record: Record, options: Options, hosts: Hosts, before: list[str]) -> list[str]:
-    """Waits until the learners listen; tells what ended meanwhile, and whom it waited for."""
+def _wait(
+    record: Record, options: Options, hosts: Hosts, before: list[str]
+) -> tuple[list[str], bool]:
+    """Waits until the learners listen; what ended meanwhile, and whether any learner lives."""
     started = time.monotonic()
     while True:
         seen = watching.look(record, hosts)
-        failed = [one for one in seen.parts if one.has_failed and one.part.job != "tensorboard"]
-        if (failed or before) and not options.allow_partial:
-            return [_failure(one) for one in failed]
-        settled = time.monotonic() >= started + SETTLE_S
-        if (
-            settled
-            and all(seen.listening.values())
-            or all(not one.is_alive for one in _learners(seen))
-        ):
-            return [_failure(one) for one in failed]
-        if time.monotonic() >= started + options.start_timeout_s:
-            return [_failure(one) for one in failed] + [
-                f"  {one.name} on {one.host}: has not opened port {one.port} within "
-                f"--start_timeout_s={options.start_timeout_s:g}"
-                for one, is_open in seen.listening.items()
-                if not is_open
-            ]
+        problems = [
+            _failure(one) for one in seen.parts if one.has_failed and one.part.job != "tensorboard"
+        ]
+        learns = any(one.is_alive for one in seen.parts if one.part.job == "learner")
+        seconds = time.monotonic() - started
+        if (problems or before) and not options.allow_partial:
+            return problems, learns
+        if not learns or (seconds >= SETTLE_S and all(seen.listening.values())):
+            return problems, learns
+        if seconds >= options.start_timeout_s:
+            return problems + _silent(seen, options), learns
         time.sleep(LOOK_EVERY_S)
 
 
-def _learners(seen: Seen) -> list[watching.SeenPart]:
-    return [one for one in seen.parts if one.part.job == "learner"]
+def _silent(seen: Seen, options: Options) -> list[str]:
+    return [
+        f"  {one.name} on {one.host}: has not opened port {one.port} within "
+        f"--start_timeout_s={options.start_timeout_s:g}"
+        for one, is_open in seen.listening.items()
+        if not is_open
+    ]
 
 
 def _failure(one: watching.SeenPart) -> str:
@@ -125,10 +135,26 @@ def _failure(one: watching.SeenPart) -> str:
     return f"  {one.name} on {one.part.host}: {one.state}{last}"
 
 
-def _tell(record: Record, options: Options) -> None:
-    again = f"python run_experiment_mm_raw.py --logdir={record.logdir} --action="
-    print(f"{len(record.parts)} processes run. What to do with them:")
+def _tell(plan: Plan, record: Record, options: Options) -> None:
+    jobs: Counter[str] = Counter()
+    for part in record.parts:
+        jobs[part.job] += len(part.parts) or 1
+    print(f"Started {records.counted(jobs)}. What to do with them:")
     if options.tmux_sess and any(part.host.is_local for part in record.parts):
-        print(f"  tmux attach -t {options.tmux_sess}")
+        print(f"  tmux attach -t {shlex.quote(options.tmux_sess)}")
     for action in ("status", "logs", "stop"):
-        print(f"  {again}{action}")
+        print(f"  {shlex.join([*_again(plan, options), f'--action={action}'])}")
+
+
+def _again(plan: Plan, options: Options) -> list[str]:
+    """How later commands begin; where passwords are needed, they need them too."""
+    python = os.path.relpath(sys.executable)
+    command = [sys.executable if python.startswith("..") else python, sys.argv[0]]
+    command.append(f"--logdir={plan.logdir}")
+    if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
+        command.append(f"--workers_csv_path={options.workers_csv_path}")
+    if options.ssh_password_env:
+        command.append(f"--ssh_password_env={options.ssh_password_env}")
+    elif options.ask_ssh_password:
+        command.append("--ask_ssh_password")
+    return command

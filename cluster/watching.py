@@ -1,11 +1,10 @@
-"""Looking at a run: the state of each process, the run's figures, and the logs."""
+"""Looking at a run: the state of each process, and the run's figures."""
 
 import dataclasses
 import datetime
 import json
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from rich import box
@@ -15,15 +14,18 @@ from rich.text import Text
 
 from cluster import show
 from cluster.hosts import Hosts, places, request
+from cluster.logs import written
+from cluster.on_host.keeper import SAYS as KEEPER
+from cluster.on_host.states import is_living
 from cluster.record import Listener, Part, Record
 from cluster.ssh import HostFailed
-from user_error import UserError
 
 LOOK_EVERY_S = 1.0
 LONGEST_LINE = 120
-# What mpirun's -tag-output puts before each line of a learner, and where two learners wrote at
-# once, into a line as well.
-TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
+# What a process says of its own speed, see impala/pace.py.
+RATE = re.compile(r": ([\d,]+) frames/s$")
+# Whoever has said nothing for so long may be stuck: what it said of its speed is not shown.
+SILENT_S = 90.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,7 @@ class SeenPart:
     since: float | None = None
     restarts: int = 0
     last_lines: tuple[str, ...] = ()
+    silent_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -44,7 +47,7 @@ class SeenPart:
     @property
     def is_alive(self) -> bool:
         """Whether it runs, or will again."""
-        return self.state.split(",")[0] in ("starting", "running", "pausing", "stopping")
+        return is_living(self.state)
 
     @property
     def has_failed(self) -> bool:
@@ -59,6 +62,12 @@ class Seen:
     parts: list[SeenPart]
     listening: dict[Listener, bool]
     figures: dict[str, Any]
+    unseen: dict[str, str]  # learners whose mpirun is seen but whose host is not, and why
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a process has failed or cannot be seen."""
+        return bool(self.unseen) or any(one.has_failed for one in self.parts)
 
 
 def look(record: Record, hosts: Hosts) -> Seen:
@@ -79,16 +88,18 @@ def look(record: Record, hosts: Hosts) -> Seen:
             for where, parts in by_place.items()
         }
     )
-    seen = Seen([], {}, {})
+    seen = Seen([], {}, {}, {})
     for where, reply in replies.items():
         if isinstance(reply, HostFailed):
             state = f"unknown: {reply.problem}"
             seen.parts.extend(SeenPart(part, state) for part in by_place[where])
             seen.listening.update(dict.fromkeys(listeners[where], False))
+            seen.unseen.update((one.name, state) for one in listeners[where])
             continue
         seen.parts.extend(_seen(part, reply["states"][part.name]) for part in by_place[where])
         seen.listening.update(zip(listeners[where], reply["listening"], strict=True))
-        seen.figures.update(_figures(reply["metrics"]))
+        if where == record.listeners[0].place:  # only the first learner writes the run's folder
+            seen.figures.update(_figures(reply["metrics"]))
     seen.parts.sort(key=lambda one: record.parts.index(one.part))
     return seen
 
@@ -100,6 +111,7 @@ def _seen(part: Part, state: dict[str, Any]) -> SeenPart:
         state["since"],
         state["restarts"],
         tuple(state["last_lines"]),
+        state["silent_s"],
     )
 
 
@@ -113,65 +125,81 @@ def _figures(lines: list[str]) -> dict[str, Any]:
 
 def status(record: Record, hosts: Hosts, follow: bool) -> int:
     """Shows the run; returns 1 if a process has failed or cannot be seen."""
+    shown = show.console()
     seen = look(record, hosts)
-    if follow:
-        with Live(_picture(seen, record), console=show.console(), auto_refresh=False) as live:
+    if follow and shown.is_terminal:
+        with Live(console=shown, auto_refresh=False) as live:
+            live.update(_picture(seen, record, on_top=True), refresh=True)
             while any(one.is_alive for one in seen.parts):
                 time.sleep(LOOK_EVERY_S)
                 seen = look(record, hosts)
-                live.update(_picture(seen, record), refresh=True)
-    else:
-        show.console().print(_picture(seen, record))
-    return int(any(one.has_failed for one in seen.parts))
+                live.update(_picture(seen, record, on_top=True), refresh=True)
+        return int(seen.has_failed)
+    shown.print(_picture(seen, record))
+    while follow and any(one.is_alive for one in seen.parts):
+        time.sleep(LOOK_EVERY_S)
+        seen = look(record, hosts)
+        shown.print(_picture(seen, record))
+    return int(seen.has_failed)
 
 
-def _picture(seen: Seen, record: Record) -> Table:
-    table = Table("process", "host", "state", "since", "restarts", "last line", box=box.SIMPLE)
-    table.caption_justify = "left"
+def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
+    """A row for each process; the run's figures below, or above where the end may be cut off."""
+    names = ("process", "host", "state", "since", "restarts", "frames/s", "last line")
+    table = Table(*names, box=box.SIMPLE, title_justify="left", caption_justify="left")
     where = {one.name: str(one.host) for one in record.listeners}
     for one in seen.parts:
-        for name, line in _lines_of(one):
+        for name, line, rate in _lines_of(one, seen.figures):
+            state = seen.unseen.get(name, one.state)
+            failed = one.has_failed or name in seen.unseen
             table.add_row(
                 name,
                 where.get(name, str(one.part.host)),
-                Text(one.state, "red" if one.has_failed else ""),
+                Text(state, "red" if failed else ""),
                 _clock(one.since),
                 str(one.restarts or ""),
+                rate if state == "running" else "",
                 Text(line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
             )
-    table.caption = _figures_text(seen.figures)
+    text = _figures_text(seen.figures, any(one.is_alive for one in seen.parts))
+    table.title, table.caption = (text, None) if on_top else (None, text)
     return table
 
 
-def _lines_of(one: SeenPart) -> list[tuple[str, str]]:
-    """Name and last line of the process; for a ``mpirun``, of each of its learners."""
+def _lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, last line and speed of the process; for a ``mpirun``, of each of its learners."""
     last = dict.fromkeys(one.part.parts or (one.name,), "")
+    rates = dict.fromkeys(last, "")
+    if one.part.job == "learner" and not one.part.parts:
+        rates[one.name] = _number(figures.get("frames_per_second"), "{:,.0f}")
     for line in one.last_lines:
-        last.update((writer, text) for writer, text in written(one.part, line) if writer in last)
-    return list(last.items())
+        if line.startswith(KEEPER):  # what was said before was said by a process that has failed
+            rates = dict.fromkeys(rates, "")
+        for writer, text in written(one.part, line):
+            if writer in last:
+                found = RATE.search(text)
+                rates[writer] = found[1] if found else rates[writer]
+                # What it said besides tells more.
+                last[writer] = last[writer] or text if found else text
+    silent = one.silent_s > SILENT_S
+    return [(name, last[name], "" if silent else rates[name]) for name in last]
 
 
-def written(part: Part, line: str) -> Iterator[tuple[str, str]]:
-    """Who wrote what of a line in a log: under ``mpirun``, the learners that it tags."""
-    before, *tagged = TAG.split(line) if part.parts else [line]
-    if before:
-        yield part.name, before
-    for rank, text in zip(tagged[::2], tagged[1::2], strict=True):
-        if text and int(rank) < len(part.parts):
-            yield part.parts[int(rank)], text
+def _figures_text(figures: dict[str, Any], alive: bool) -> str:
+    told = [
+        _number(figures.get(name), shown)
+        for name, shown in (
+            ("environment_frames", "{:,.0f} frames"),
+            ("frames_per_second", "{:,.0f} frames/s" if alive else ""),
+            ("mean_episode_return", "mean return {:.4g}"),
+            ("policy_lag", "policy lag {:.3g}" if alive else ""),
+        )
+    ]
+    return " · ".join(filter(None, told))
 
 
-def _figures_text(figures: dict[str, Any]) -> str:
-    told = []
-    for name, shown in (
-        ("environment_frames", "{:,.0f} frames"),
-        ("frames_per_second", "{:,.0f} frames/s"),
-        ("mean_episode_return", "mean return {:.4g}"),
-        ("policy_lag", "policy lag {:.3g}"),
-    ):
-        if isinstance(figures.get(name), (int, float)):
-            told.append(shown.format(figures[name]))
-    return " · ".join(told)
+def _number(value: Any, shown: str) -> str:
+    return shown.format(value) if isinstance(value, (int, float)) else ""
 
 
 def _clock(since: float | None) -> str:
@@ -180,42 +208,3 @@ def _clock(since: float | None) -> str:
     then = datetime.datetime.fromtimestamp(since)
     today = then.date() == datetime.date.today()
     return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
-
-
-def logs(record: Record, hosts: Hosts, name: str, follow: bool) -> int:
-    """Prints the newest lines of all logs, each with its process's name in front."""
-    wanted = [part for part in record.parts if name in ("", part.name, *part.parts)]
-    if not wanted:
-        known = ", ".join(part.name for part in record.parts)
-        raise UserError(f"--name={name}: the run has no such process. It has {known}.")
-    # Where one log is asked for, there is room for more of it.
-    begin = -65536 if name else -2048
-    offsets = {part.name: begin for part in wanted}
-    while True:
-        _print_new(record, hosts, wanted, offsets, name)
-        if not follow:
-            return 0
-        time.sleep(LOOK_EVERY_S)
-
-
-def _print_new(
-    record: Record, hosts: Hosts, wanted: list[Part], offsets: dict[str, int], only: str
-) -> None:
-    requests = {
-        where: request(
-            record, "tail", where, parts, offsets={p.name: offsets[p.name] for p in parts}
-        )
-        for where, all_parts in places(record).items()
-        if (parts := [part for part in all_parts if part in wanted])
-    }
-    by_name = {part.name: part for part in wanted}
-    for where, reply in hosts.ask_all(requests).items():
-        if isinstance(reply, HostFailed):
-            print(f"{where.host}: {reply}")
-            continue
-        for name, log in reply["logs"].items():
-            offsets[name] = log["offset"]
-            for line in log["text"].splitlines():
-                for writer, text in written(by_name[name], line):
-                    if only in ("", name, writer):
-                        print(f"{writer:<12} {text}", flush=True)

@@ -9,6 +9,7 @@ from impala import build, config, wire
 from impala.acting import ActingAgent
 from impala.actor import Actor
 from impala.config import Settings
+from impala.pace import Pace
 from impala.stopping import StopSignal
 from impala.training import LOOK_EVERY_S
 from transport import Closed, Link, Refused, distributed
@@ -36,14 +37,18 @@ def act(settings: Settings) -> None:
             blocks,
             timeout_s=settings.peer_timeout_s,
             load=acting.load,
-            say=lambda text: print(f"actor {settings.task}: {text}", flush=True),
+            say=lambda text: _say(f"actor {settings.task}: {text}"),
         )
         with link:
             why = _play(settings, acting, link, stop)
-    print(f"actor {settings.task}: {why}", flush=True)
+    _say(f"actor {settings.task}: {why}")
     if link.hangs:
         # A thread within TensorFlow would crash the interpreter as it ends.
         os._exit(0)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> str:
@@ -54,6 +59,8 @@ def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
             raise _Leave
 
     environment = build.actor_environment(settings, settings.task)
+    frames = settings.unroll_length * settings.envs_per_actor * environment.spec.frames_per_step
+    pace = Pace(f"actor {settings.task}", settings.report_every_s, _say)
     try:
         actor = Actor(
             environment,
@@ -65,8 +72,10 @@ def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
         )
         while True:
             check()
-            if link.announce(LOOK_EVERY_S):
+            ready = link.announce(LOOK_EVERY_S)
+            if ready:
                 link.put(actor.unroll(), settings.envs_per_actor)
+            pace.add(frames if ready else 0)
     except _Leave:
         return f"left on {stop.name}."
     except Closed:

@@ -23,7 +23,7 @@ class Meter:
         self.skipped_in_a_row = 0
         self._train_seconds_before = float(counters.get("wall_time", 0.0))
         self._levels = levels
-        self._frames_per_step = frames_per_step
+        self.frames_per_step = frames_per_step
         self._returns: list[collections.deque[float]] = [
             collections.deque(maxlen=RECENT_EPISODES) for _ in levels
         ]
@@ -73,7 +73,7 @@ class Meter:
     def add_update(self, statistics: Statistics, lag: float, fresh_steps: int) -> None:
         """Counts an update that was made with ``fresh_steps`` new agent steps."""
         self.agent_steps += fresh_steps
-        self.environment_frames += fresh_steps * self._frames_per_step
+        self.environment_frames += fresh_steps * self.frames_per_step
         self._window.add(statistics, lag)
         skipped = bool(statistics.skipped)
         self.skipped_updates += skipped

@@ -12,6 +12,7 @@ from impala.config import Settings
 from impala.equality import Equality
 from impala.learner import Learner
 from impala.metrics import Meter
+from impala.pace import Pace
 from impala.run import Run
 from impala.stopping import StopSignal
 from impala.team import ALONE, Round, Team
@@ -68,6 +69,8 @@ class Training:
         self._starved = False  # had no batch in time, and none since
         self._idle = False  # nobody had a batch in the last round
         self._gathered = time.monotonic()
+        # Of this learner alone; what is reported is the team's.
+        self._pace = Pace(f"learner {team.rank}", settings.report_every_s, say)
 
     def go_on(self) -> None:
         """Trains; leaves a checkpoint and a summary, also where an error ends the run."""
@@ -97,6 +100,8 @@ class Training:
         round = self._team.agree(self._says(batch))
         if round.gather:
             self._meter.add_episodes(self._team.gather(self._actors.episodes()))
+        if self._team.size > 1:
+            self._pace.add(int(batch.steps) * self._meter.frames_per_step if batch else 0)
         self._stopped, self._idle = bool(round.stop), not round.batches
         if self._stopped or self._idle:
             return

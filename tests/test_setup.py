@@ -244,6 +244,32 @@ def test_without_root_and_sudo_the_packages_to_install_are_named(set_up, bare_pa
     assert f"apt-get install {packages}" in failed.stderr
 
 
+@pytest.mark.skipif(
+    os.geteuid() != 0
+    or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0,
+    reason="needs root and a mount namespace",
+)
+@pytest.mark.parametrize("there_before", [False, True])
+def test_no_package_starts_a_server(copy, bare_path, tmp_path, there_before):
+    # In a namespace of its own, /usr/sbin is a folder of the test's.
+    for command in ("chmod", "env"):
+        (bare_path / command).symlink_to(shutil.which(command))
+    (bare_path / "dpkg").write_text("#!/bin/bash\n/usr/sbin/policy-rc.d ssh start\necho says $?\n")
+    sbin = tmp_path / "sbin"
+    sbin.mkdir()
+    if there_before:
+        (sbin / "policy-rc.d").write_text("#!/bin/bash\nexit 42\n")
+        (sbin / "policy-rc.d").chmod(0o755)
+    before = sorted(sbin.iterdir())
+    inside = 'mount --bind "$0" /usr/sbin && PATH=$1 && shift && exec "$@"'
+    setup = copy.folder / "bin/setup"
+    done = run("unshare", "-m", "sh", "-c", inside, sbin, bare_path, setup, "--test")
+    assert done.returncode == 1
+    said = (copy.folder / ".venv/setup-logs/debian-test.log").read_text()
+    assert f"says {42 if there_before else 101}" in said
+    assert sorted(sbin.iterdir()) == before
+
+
 def open_to_everyone(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():

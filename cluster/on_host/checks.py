@@ -1,6 +1,8 @@
 """What a host must have before a run is started on it; problems as (what, how to mend it)."""
 
 import hashlib
+import json
+import os
 import shutil
 import socket
 import subprocess
@@ -9,33 +11,50 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cluster.on_host import windows
+
 Problem = tuple[str, str]
 
 CODE = ("*.py", "agents", "vtrace", "environments", "transport", "impala", "cluster")
 LEAST_FREE_BYTES = 2 << 30
-MOST_SKEW_S = 60
-# Looked for, not imported: TensorFlow would take seconds.
+# Not imported: TensorFlow would take seconds. Made for a processor alone, it has another name.
 LACKING = """
-import importlib.util, sys
-lacking = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]
-sys.exit("it lacks " + ", ".join(lacking) if lacking else 0)
+import json, sys
+from importlib.metadata import PackageNotFoundError, version
+wrong = []
+for name, wanted in json.loads(sys.argv[1]).items():
+    there = ""
+    for known in (name, name + "-cpu"):
+        try:
+            there = there or version(known)
+        except PackageNotFoundError:
+            pass
+    if not there:
+        wrong.append(f"it lacks {name}")
+    elif wanted not in ("", there):
+        wrong.append(f"it has {name} {there} where {wanted} is wanted")
+sys.exit(", ".join(wrong) or 0)
 """
 SYNC = "--action=sync puts it there"
 
 
 def check(request: dict[str, Any]) -> dict[str, Any]:
-    """Everything that is wrong here."""
+    """Everything that is wrong here, and what the time is."""
     folder = Path(request["folder"])
-    if not (folder / request["project"] / "experiment.py").exists():
-        return {"problems": [(f"the project is not in {folder}", SYNC)]}
-    problems = [
-        *_versions(folder / request["project"], request),
-        *_commands(folder, request),
-        *_ports(request["ports"]),
-        *_gpus(request["gpus"]),
-        *_machine(folder, request),
-    ]
-    return {"problems": problems}
+    project = folder / request["project"]
+    if (project / "experiment.py").exists():
+        problems = [
+            *_versions(project, request),
+            *_python(folder, request),
+            *_commands(request),
+            *_ports(request["ports"]),
+            *_gpus(request["gpus"]),
+            *_disk(folder),
+            *_session(request["tmux"]),
+        ]
+    else:
+        problems = [(f"the project is not in {folder}", SYNC)]
+    return {"problems": problems, "now": time.time()}
 
 
 def version(project: Path) -> str:
@@ -56,23 +75,26 @@ def _versions(project: Path, request: dict[str, Any]) -> Iterator[Problem]:
         yield f"the project in {project} is another version than here", SYNC
 
 
-def _commands(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
-    for python in request["pythons"]:
-        try:
-            done = subprocess.run(
-                [folder / python, "-c", LACKING, *request["needs"]],
-                capture_output=True,
-                timeout=20,
-                check=False,
-                cwd=folder,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            reason = getattr(error, "strerror", "") or type(error).__name__
-            yield f"{python} cannot be run: {reason}", "run bin/setup there, or mend column python"
-            continue
-        if done.returncode:
-            last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            yield f"{python}: {''.join(last)}", "run bin/setup there"
+def _python(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
+    python = request["python"]
+    try:
+        done = subprocess.run(
+            [folder / python, "-c", LACKING, json.dumps(request["packages"])],
+            capture_output=True,
+            timeout=20,
+            check=False,
+            cwd=folder,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = getattr(error, "strerror", "") or type(error).__name__
+        yield f"{python} cannot be run: {reason}", "run bin/setup there, or mend column python"
+        return
+    if done.returncode:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        yield f"{python}: {''.join(last)}", "run bin/setup there"
+
+
+def _commands(request: dict[str, Any]) -> Iterator[Problem]:
     for command in request["commands"]:
         if not shutil.which(command):
             yield f"there is no {command}", "run bin/setup there"
@@ -92,28 +114,34 @@ def _ports(ports: list[int]) -> Iterator[Problem]:
 
 
 def _gpus(asked: list[str]) -> Iterator[Problem]:
-    numbers = {int(one) for devices in asked for one in devices.split(",") if one.isdigit()}
-    if not numbers:
+    wanted = {one for devices in asked for one in devices.split(",") if one not in ("", "-1")}
+    if not wanted:
         return
     try:
         done = subprocess.run(
-            ["nvidia-smi", "--list-gpus"], capture_output=True, timeout=20, check=False
+            ["nvidia-smi", "--list-gpus"], capture_output=True, timeout=20, check=False, text=True
         )
-        there = len(done.stdout.splitlines()) if done.returncode == 0 else 0
+        there = done.stdout if done.returncode == 0 else ""
     except (OSError, subprocess.TimeoutExpired):
-        there = 0
-    for number in sorted(numbers):
-        if number >= there:
+        there = ""
+    count = sum(line.startswith("GPU ") for line in there.splitlines())
+    for one in sorted(wanted):
+        if int(one) >= count if one.isdigit() else one not in there:
             yield (
-                f"GPU {number} is asked for, but nvidia-smi shows {there}",
+                f"GPU {one} is asked for, but nvidia-smi shows {count}",
                 "mend the driver, or column cuda_visible_devices",
             )
 
 
-def _machine(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
+def _disk(folder: Path) -> Iterator[Problem]:
+    if not os.access(folder, os.W_OK):
+        yield f"{folder} cannot be written", "mend its rights, or column remote_dir"
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
         yield f"only {free >> 20} MiB are free in {folder}", "make room: 2 GiB are wanted"
-    skew = time.time() - request["now"]
-    if abs(skew) > MOST_SKEW_S:
-        yield f"its clock is {skew:+.0f} s off", "set it, for example with chrony"
+
+
+def _session(name: str) -> Iterator[Problem]:
+    in_the_way = windows.in_the_way(name)
+    if in_the_way:
+        yield in_the_way, "end that run with --action=stop, or give another --tmux_sess"

@@ -18,6 +18,8 @@ from typing import Any
 
 from cluster.on_host.processes import MARK, boot_id, descendants, marked, send, start_time
 
+# Before what it writes into its process's log.
+SAYS = "keeper: "
 LOOK_EVERY_S = 0.2
 LONGEST_PAUSE_S = 60.0
 # A process that ran so long has recovered: the next pause is a short one again.
@@ -129,7 +131,7 @@ class Keeper:
 
     def _say(self, text: str) -> None:
         with open(self._log_path, "a") as log:
-            log.write(f"keeper: {text}\n")
+            log.write(f"{SAYS}{text}\n")
 
     def _show(self) -> None:
         try:

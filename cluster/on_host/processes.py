@@ -78,8 +78,32 @@ def marked(run_id: str) -> list[tuple[int, int]]:
     return found
 
 
+def topmost(pids: set[int]) -> set[int]:
+    """Those of some processes that descend from none of the others."""
+    parents = _parents()
+
+    def descends(pid: int) -> bool:
+        while pid := parents.get(pid, 0):
+            if pid in pids:
+                return True
+        return False
+
+    return {pid for pid in pids if not descends(pid)}
+
+
 def descendants(pid: int) -> set[int]:
     """Children of a process, their children, and so on; not the process itself."""
+    parents = _parents()
+    found: set[int] = set()
+    edge = {pid}
+    while edge:
+        edge = {child for child, parent in parents.items() if parent in edge} - found
+        found |= edge
+    return found
+
+
+def _parents() -> dict[int, int]:
+    """The parent of each process."""
     parents = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -88,12 +112,7 @@ def descendants(pid: int) -> set[int]:
             except OSError:
                 continue
             parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
-    found: set[int] = set()
-    edge = {pid}
-    while edge:
-        edge = {child for child, parent in parents.items() if parent in edge} - found
-        found |= edge
-    return found
+    return parents
 
 
 def wait_until(done: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:

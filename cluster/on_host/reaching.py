@@ -15,7 +15,7 @@ def listen(request: dict[str, Any]) -> dict[str, Any]:
     left = {}
     for port, times in request["expected"]:
         try:
-            left[socket.create_server(("", port))] = times
+            left[_server(port)] = times
         except OSError:
             continue  # told by the look at free ports
     end = time.monotonic() + LISTENS_S
@@ -29,6 +29,13 @@ def listen(request: dict[str, Any]) -> dict[str, Any]:
     for server in left:
         server.close()
     return {}
+
+
+def _server(port: int) -> socket.socket:
+    """Listens at all addresses, those of IPv6 too where there are any, as TensorFlow does."""
+    if not socket.has_dualstack_ipv6():
+        return socket.create_server(("", port))
+    return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
 def reach(request: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 import shutil
 import subprocess
 
+from cluster.on_host.processes import MARK
+
 # The session's own option that says whose it is.
 OWNER = "@impala_run"
 
@@ -13,6 +15,7 @@ class TmuxRefused(Exception):
 
 def open_window(session: str, name: str, argv: list[str], folder: str, run_id: str) -> None:
     """Runs a command in a window of the session, which is made for the first; or detached."""
+    argv = ["env", f"{MARK}={run_id}", *argv]
     if not session or not shutil.which("tmux"):
         subprocess.Popen(
             argv,
@@ -49,16 +52,27 @@ def owner(session: str) -> str | None:
     return _tmux("show-options", "-q", "-v", "-t", f"={session}:", OWNER).strip()
 
 
+def in_the_way(session: str) -> str:
+    """What keeps a run from having a session of this name; "" if nothing does."""
+    whose = owner(session) if session else None
+    if whose is None:
+        return ""
+    dead = _tmux("list-panes", "-s", "-t", f"={session}:", "-F", "#{pane_dead}").split()
+    # A run that has ended leaves its windows, so that one can read why.
+    if whose and all(pane == "1" for pane in dead):
+        return ""
+    return f"there is a tmux session {session!r} already"
+
+
 def clear(session: str, run_id: str) -> str:
-    """Makes room for a session of this name; returns what is in the way, or ""."""
+    """Makes room for a run's session; returns what is in the way, or ""."""
     whose = owner(session) if session else None
     if whose is None or whose == run_id:
         return ""
-    dead = _tmux("list-panes", "-s", "-t", f"={session}:", "-F", "#{pane_dead}").split()
-    if whose and all(pane == "1" for pane in dead):
+    problem = in_the_way(session)
+    if not problem:
         close(session, whose)
-        return ""
-    return f"there is a tmux session {session!r} already"
+    return problem
 
 
 def close(session: str, run_id: str) -> None:

@@ -2,14 +2,21 @@
 
 import dataclasses
 import os
+import pwd
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pytest
 
+if TYPE_CHECKING:
+    from tests.cluster.networks import Network
+
+Found = TypeVar("Found")
 ROOT = Path(__file__).parents[2]
 PROJECT = ("run_experiment_mm_raw.py", "user_error.py", "cluster", "impala/config.py")
 
@@ -24,6 +31,21 @@ def copy_project(folder: Path) -> None:
         else:
             shutil.copy(ROOT / name, target)
     shutil.copy(ROOT / "tests" / "cluster" / "stand_in.py", folder / "experiment.py")
+
+
+def wait_for(condition: Callable[[], Found | Literal[False]], seconds: float = 60.0) -> Found:
+    """Waits until there is something to find; what cannot be read yet is not there yet."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            found = condition()
+        except (OSError, ValueError, KeyError):
+            time.sleep(0.1)
+            continue
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("did not happen in time")
 
 
 @dataclasses.dataclass
@@ -53,7 +75,7 @@ class Frontend:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=300,
             check=False,
         )
 
@@ -88,3 +110,35 @@ def frontend(tmp_path: Path) -> Iterator[Frontend]:
     if (made.logdir / "cluster" / "run.json").exists():
         made.run("stop", "--stop_grace_s=0")
     made.tmux("kill-server")
+
+
+@pytest.fixture(scope="module")
+def network() -> "Iterator[Network]":
+    """Four hosts."""
+    from tests.cluster.networks import Network
+
+    made = Network()
+    try:
+        for number in range(1, 5):
+            made.add_host(number)
+        yield made
+    finally:
+        sockets = [f"/tmp/tmux-{pwd.getpwnam(host.user).pw_uid}" for host in made.hosts]
+        made.close()
+        for folder in sockets:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def remote(frontend: Frontend, network: "Network") -> Iterator[Frontend]:
+    """A frontend whose user knows the four hosts."""
+    from tests.cluster.networks import NETWORK
+
+    network.known_hosts.unlink(missing_ok=True)
+    for host in network.hosts:
+        network.remember(host)
+    frontend.env["HOME"] = str(network.home)
+    frontend.flags = [f"--mpirun_network={NETWORK}", "--connect_timeout_s=3"]
+    yield frontend
+    for host in network.hosts:
+        network.mend(host)

@@ -101,6 +101,14 @@ class Network:
         with open(self.known_hosts, "a") as file:
             file.write(f"[{host.ip}]:{host.port} {kind} {key}\n")
 
+    def cut(self, host: FakeHost) -> None:
+        """Takes a host off the network."""
+        self._bridge.hosts[host.number - 1].unplug()
+
+    def mend(self, host: FakeHost) -> None:
+        """Puts it back."""
+        self._bridge.hosts[host.number - 1].plug()
+
     def row(self, job: str, host: FakeHost, port: int, password: str = "", key: bool = True) -> str:
         """A line of the CSV."""
         login = f"{host.port},{host.user},{password},{self.key if key else ''}"

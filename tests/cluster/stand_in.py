@@ -37,6 +37,7 @@ def main() -> int:
         try:
             socket.create_connection((host, int(port)), timeout=5).close()
             count += 1
+            print(f"{name}: {1000 + count:,} frames/s")
             print(f"{name} reached {host}:{port} {count} times", flush=True)
         except OSError as error:
             print(f"{name} waits for {host}:{port}: {error}", flush=True)

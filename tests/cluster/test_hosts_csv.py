@@ -91,9 +91,9 @@ def test_a_malformed_row_is_told_with_line_and_column(line: str, told: str):
     ("line", "told"),
     [
         ("actor,h,9001,,,,,,,0,,,", ":3: column envs: '0'"),
-        ("actor,h,9001,,,,,,,,A,,", ":3: column env: the part starting 'A' is not NAME=value"),
+        ("actor,h,9001,,,,,,,,A,,", ":3: column env: part 1 of those between semicolons"),
         ("actor,h,9001,,,,,,,,A=1;A=2,,", ":3: column env: A is given twice"),
-        ("actor,h,9001,,,,,,,,1A=1,,", ":3: column env: the part starting '1A'"),
+        ("actor,h,9001,,,,,,,,1A=1,,", ":3: column env: part 1 of"),
         ("actor,h,9001,,,,,,,,CUDA_VISIBLE_DEVICES=1,,", ":3: column env: CUDA_VISIBLE_DEVICES"),
         ("actor,h,9001,,,,,,,,,-c,", ":3: column python: '-c'"),
         ("actor,h,9001,,,,,,,,,,0", ":3: column count: '0'"),
@@ -120,6 +120,27 @@ def test_all_problems_are_told_at_once_in_the_order_of_lines():
     assert [problem.split(": ")[0] for problem in told] == [
         "hosts.csv:2", "hosts.csv:2", "hosts.csv:4", "hosts.csv:5",
     ]  # fmt: skip
+
+
+def test_problems_of_the_header_and_of_rows_are_told_together():
+    header = HEADER.replace("cuda_visible_devices", "gpu")
+    told = problems("worker,localhost,0,,,,", LEARNER, header=header)
+    assert [problem.split(": ")[1].split(" '")[0] for problem in told] == [
+        "unknown column", "column job", "column tf_port",
+    ]  # fmt: skip
+
+
+def test_a_missing_learner_is_told_with_what_else_is_wrong():
+    told = problems("actor,localhost,x,,,,")
+    assert len(told) == 2 and "there is no learner" in told[0] and "tf_port" in told[1]
+    # Not where a row may have been meant for one.
+    assert len(problems("lerner,localhost,1,,,,")) == 1
+
+
+def test_a_file_without_a_header_is_told_in_one_line():
+    assert problems(LEARNER, header=LEARNER) == [
+        f"hosts.csv:1: is no header; the first line must be {HEADER}."
+    ]
 
 
 def test_a_file_without_a_learner_is_refused():

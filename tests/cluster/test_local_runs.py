@@ -5,12 +5,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from cluster.on_host.processes import is_alive, send, start_time
-from tests.cluster.conftest import Frontend
+from tests.cluster.conftest import Frontend, wait_for
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
@@ -28,23 +27,11 @@ def state(frontend: Frontend, name: str) -> dict:
     return json.loads((frontend.logdir / "cluster" / f"{name}.json").read_text())
 
 
-def wait_for(condition, seconds: float = 15.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            found = condition()
-        except (OSError, ValueError, KeyError):
-            found = None
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError("did not happen in time")
-
-
 def test_the_example_starts_is_seen_and_stops_without_a_trace(frontend: Frontend):
     frontend.csv(*EXAMPLE)
     started = frontend.run("start")
     assert started.returncode == 0, started.stdout + started.stderr
+    assert "Started 2 learners and 3 actors." in started.stdout
     windows = frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split()
     assert windows == ["learners", "actor-0", "actor-1", "actor-2"]
 
@@ -60,7 +47,7 @@ def test_the_example_starts_is_seen_and_stops_without_a_trace(frontend: Frontend
     assert only and all(line.startswith("learner-1 ") for line in only)
 
     stopped = frontend.run("stop")
-    assert stopped.returncode == 0 and "Stopped 4 processes." in stopped.stdout
+    assert stopped.returncode == 0 and "Stopped 2 learners and 3 actors." in stopped.stdout
     assert frontend.processes() == [] and frontend.tmux("list-sessions") == ""
     again = frontend.run("stop")
     assert again.returncode == 0 and "Nothing of the run was left" in again.stdout
@@ -123,8 +110,10 @@ def test_without_tmux_processes_run_detached(frontend: Frontend):
 def test_somebody_elses_tmux_session_is_left_alone(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     frontend.tmux("new-session", "-d", "-s", "impala", "sleep 100")
-    done = frontend.run("start")
-    assert done.returncode == 1 and "there is a tmux session 'impala' already" in done.stdout
+    told = "there is a tmux session 'impala' already"
+    for flags in ([], ["--allow_partial"]):
+        done = frontend.run("start", *flags, "--stop_grace_s=1")
+        assert done.returncode == 1 and told in done.stdout
     assert frontend.tmux("list-sessions", "-F", "#S") == "impala\n"
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster import options, show
+from cluster import hosts_csv, options, show
+from cluster.columns import host_of
 from cluster.hosts_csv import Row
 from cluster.model import Here, Plan
 from cluster.plan import make_plan
@@ -90,7 +91,7 @@ def test_learners_on_several_hosts_get_a_host_file_and_an_ssh_configuration():
          row("learner", "10.0.0.1", 8002, ssh_port=2202, ssh_username="bob", env=(("A", "1"),))],
         "--mpirun_network=10.0.0.0/24", "--logdir=logs/x",
     )  # fmt: skip
-    (hosts_path, hosts), (config_path, ssh_config) = made.files
+    (hosts_path, hosts), (config_path, ssh_config) = made.spread.files
     assert hosts_path == "/home/me/run/logs/x/cluster/mpirun_hosts"
     assert hosts == "localhost slots=1\n10.0.0.1-2201 slots=1\n10.0.0.1-2202 slots=1\n"
     assert "Host 10.0.0.1-2201\n  HostName 10.0.0.1\n  Port 2201\n  User ann\n" in ssh_config
@@ -103,19 +104,31 @@ def test_learners_on_several_hosts_get_a_host_file_and_an_ssh_configuration():
     assert "impala env A=1 .venv/bin/python experiment.py " in command
 
 
-def test_learners_on_several_hosts_need_keys():
-    with pytest.raises(UserError, match="line 8002: learners on several hosts .* an ssh_key"):
-        plan([row("learner", "10.0.0.9", 8001), row("learner", "h", 8002, ssh_password="hush")])
+def test_mpirun_reaches_learners_by_password_through_connections_that_are_open_before():
+    rows = [
+        row("learner", "h", 8001, ssh_username="ann", ssh_password="hush"),
+        row("learner", "h2", 8002, ssh_username="bob", ssh_key="/k/100%id"),
+        row("learner", "h3", 8003, ssh_username="cid"),
+    ]
+    spread = plan(rows).spread
+    assert [name for name, _ in spread.by_password] == ["h"]
+    first, second, third = spread.files[1][1].split("\n\n")
+    assert "ControlPath /tmp/impala-${IMPALA_RUN}-h" in first
+    assert 'IdentityFile "/k/100%%id"' in second and "ControlPath" not in second + third
+    assert [name for name, _ in plan(rows, "--ask_ssh_password").spread.by_password] == ["h", "h3"]
+    assert "hush" not in repr(spread)
 
 
 def test_learners_on_one_remote_host_run_under_its_own_mpirun():
     made = plan([row("learner", "h", port, ssh_username="root") for port in (8001, 8002)])
-    assert str(made.processes[0].host) == "root@h" and not made.files
+    assert str(made.processes[0].host) == "root@h" and not made.spread.files
     assert dict(made.processes[0].env)["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
 
 
 def test_an_actor_elsewhere_cannot_be_linked_to_localhost():
-    with pytest.raises(UserError, match="line 8001: learner-0 is at localhost, where actor-0 on"):
+    with pytest.raises(
+        UserError, match="x:8001: column ip: learner-0 is at localhost, where actor-0"
+    ):
         plan([row("learner", "localhost", 8001), row("actor", "10.0.0.1", 9001)])
 
 
@@ -181,6 +194,38 @@ def test_each_actor_is_linked_once_loads_are_even_and_ports_never_clash(
     assert sorted(linked) == sorted(actor.address for actor in made.actors)
 
 
+any_rows = st.lists(
+    st.tuples(
+        st.sampled_from(["learner", "actor", "actor"]),
+        st.sampled_from(["localhost", "127.0.0.1", "10.0.0.9", "h1"]),
+        st.integers(1, 60),
+        st.integers(1, 4),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@given(any_rows)
+def test_ports_never_clash_in_what_the_reader_lets_through(given_rows: list):
+    lines = ["job,ip,tf_port,count"]
+    ports: list[tuple[str, int]] = []
+    for job, ip, port, count in given_rows:
+        many = count if job == "actor" else 1
+        lines.append(f"{job},{ip},{port},{many}")
+        host = "localhost" if ip == "127.0.0.1" else ip
+        ports += [(host, one) for one in range(port, port + many)]
+    sound = len(set(ports)) == len(ports) and any(job == "learner" for job, *_ in given_rows)
+    try:
+        read = hosts_csv.parse("\n".join(lines).encode(), "f")
+    except UserError:
+        assert not sound
+        return
+    assert sound
+    members = [(host_of(one.ip), port) for one in read for port in one.ports]
+    assert members == ports
+
+
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "run_experiment_mm_raw.py", *flags]
     return subprocess.run(
@@ -199,7 +244,8 @@ def test_a_dry_run_shows_all_of_256_actors(tmp_path: Path):
 
 def test_help_answers_and_nothing_imports_tensorflow():
     assert "--workers_csv_path" in run("--help").stdout
-    modules = [f"cluster.{path.stem}" for path in (ROOT / "cluster").glob("*.py")]
+    files = (ROOT / "cluster").rglob("[a-z]*.py")
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files]
     check = f"import {', '.join(modules)}, sys; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.call([sys.executable, "-c", check], cwd=ROOT) == 0
 

@@ -1,45 +1,24 @@
 """Runs on several hosts: real sshd, mpirun and tmux in network namespaces."""
 
+import contextlib
+import json
+import os
 import re
 import socket
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import networks
-from tests.cluster.conftest import Frontend
-from tests.cluster.networks import HEADER, NETWORK, OWN_ADDRESS, PASSWORD, FakeHost, Network
+from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.networks import HEADER, OWN_ADDRESS, PASSWORD, FakeHost, Network
+from tests.cluster.terminal import Terminal
 
 pytestmark = [
     pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
 ]
-
-
-@pytest.fixture(scope="module")
-def network() -> Iterator[Network]:
-    made = Network()
-    try:
-        for number in range(1, 5):
-            made.add_host(number)
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def remote(frontend: Frontend, network: Network) -> Iterator[Frontend]:
-    network.known_hosts.unlink(missing_ok=True)
-    for host in network.hosts:
-        network.remember(host)
-    frontend.env["HOME"] = str(network.home)
-    frontend.flags = [f"--mpirun_network={NETWORK}", "--connect_timeout_s=3"]
-    yield frontend
-    for host in network.hosts:
-        subprocess.run(["ip", "link", "set", host.link, "up"], check=True)
 
 
 def four_hosts(network: Network) -> list[str]:
@@ -47,17 +26,11 @@ def four_hosts(network: Network) -> list[str]:
     return [
         HEADER,
         network.row("learner", first, 8001),
-        network.row("learner", second, 8002),
+        network.row("learner", second, 8002, password=PASSWORD, key=False),
         network.row("actor", third, 9001, password=PASSWORD, key=False),
         network.row("actor", fourth, 9002),
         network.row("actor", fourth, 9003),
     ]
-
-
-def everything_in(folder: Path) -> Iterator[tuple[Path, str]]:
-    for path in folder.rglob("*"):
-        if path.is_file() and path.name != "hosts.csv":
-            yield path, path.read_text(errors="replace")
 
 
 def test_two_learners_under_mpirun_and_three_actors_on_four_hosts(
@@ -70,34 +43,94 @@ def test_two_learners_under_mpirun_and_three_actors_on_four_hosts(
 
     started = remote.run("start")
     assert started.returncode == 0, started.stdout + started.stderr
+    assert " --workers_csv_path=hosts.csv --action=stop" in started.stdout
     told = remote.run("status")
     assert told.returncode == 0, told.stdout
     assert f"{network.hosts[1].ip}:8002 is rank 1 of 2" in told.stdout
     assert all(host.processes() for host in network.hosts)
-    time.sleep(1)
-    said = remote.run("logs")
-    assert re.search(r"actor-1 +actor 1 reached 10\.77\.9\.2:8002", said.stdout)
-
-    output = "".join(run.stdout + run.stderr for run in (checked, started, told, said))
-    output += remote.run("start", "--dry_run").stdout
-    assert PASSWORD not in output
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            assert PASSWORD not in process.read_text(errors="replace")
-        except OSError:
-            continue
-    for folder in (remote.folder, *(host.home for host in network.hosts)):
-        for path, text in everything_in(folder):
-            if path.name != "networks.py":
-                assert PASSWORD not in text, path
-    for window in remote.tmux("list-windows", "-a", "-F", "#S:#W").split():
-        assert PASSWORD not in remote.tmux("capture-pane", "-p", "-S", "-", "-t", window)
-    assert PASSWORD not in remote.tmux("show-environment", "-g")
+    reached = re.compile(r"actor-1 +actor 1 reached 10\.77\.9\.2:8002")
+    wait_for(lambda: reached.search(remote.run("logs").stdout))
 
     stopped = remote.run("stop")
     assert stopped.returncode == 0, stopped.stdout
+    assert stopped.stdout == "Stopped 2 learners and 3 actors.\n"
     assert [host.processes() for host in network.hosts] == [[], [], [], []]
-    assert remote.processes() == []
+    assert remote.processes() == [] and sockets() == []
+
+
+def sockets() -> list[Path]:
+    """Of connections that were logged in by password."""
+    return list(Path("/tmp").glob("impala-*"))
+
+
+def test_the_password_is_nowhere_while_a_run_that_needs_it_goes_on(
+    remote: Frontend, network: Network
+):
+    remote.csv(*four_hosts(network))
+    remote.env["SECRET"] = PASSWORD
+    outputs = [
+        remote.run(action, "--ssh_password_env=SECRET", *flags)
+        for action, *flags in (["check"], ["start", "--dry_run"], ["start"], ["status"], ["logs"])
+    ]
+    assert [done.returncode for done in outputs] == [0] * 5
+    wrong = remote.run("check", "--ssh_username")  # an error while passwords are read
+    outputs.append(wrong)
+    assert not [done for done in outputs if PASSWORD in done.stdout + done.stderr]
+    assert "can be read by other users" in outputs[0].stderr
+
+    for name in ("cmdline", "environ"):
+        for path in Path("/proc").glob(f"[0-9]*/{name}"):
+            with contextlib.suppress(OSError):
+                assert PASSWORD not in path.read_text(errors="replace"), path
+    folders = [remote.folder, *(host.home for host in network.hosts), *Path("/tmp").glob("impala*")]
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_file() and path.name not in ("hosts.csv", "networks.py"):
+                assert PASSWORD not in path.read_text(errors="replace"), path
+    windows = tmux_windows(remote, network)
+    assert len(windows) == 4 and not [text for text in windows if PASSWORD in text]
+    assert remote.run("stop", "--ssh_password_env=SECRET").returncode == 0
+
+
+def tmux_windows(remote: Frontend, network: Network) -> list[str]:
+    """All that tmux keeps, here and on each host: a text for each window."""
+    texts = []
+    mine = ["env", f"TMUX_TMPDIR={remote.env['TMUX_TMPDIR']}", "tmux"]
+    theirs = [["runuser", "-u", host.user, "--", "tmux"] for host in network.hosts]
+    for tmux in (mine, *theirs):
+
+        def ask(*words: str, tmux: list[str] = tmux) -> str:
+            env = {name: value for name, value in os.environ.items() if name != "TMUX"}
+            return subprocess.run(
+                [*tmux, *words], env=env, capture_output=True, text=True, check=False
+            ).stdout
+
+        kept = ask("show-environment", "-g") + ask("show-buffer") + ask("show-messages")
+        for window in ask("list-windows", "-a", "-F", "#S:#W").split():
+            kept += ask("show-environment", "-t", window.split(":")[0])
+            texts.append(kept + ask("capture-pane", "-p", "-S", "-", "-t", window))
+    return texts
+
+
+def test_a_password_is_asked_for_at_the_terminal_and_not_shown(remote: Frontend, network: Network):
+    first, second = network.hosts[:2]
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001, key=False),
+        network.row("actor", second, 9001, key=False),
+    )
+    command = remote.command("check", "--ask_ssh_password")
+    with Terminal(command, remote.folder, remote.env) as terminal:
+        terminal.wait_for("SSH password for hosts without one in the CSV: ")
+        terminal.type(PASSWORD)
+        assert terminal.wait() == 0
+        assert "Nothing is wrong." in terminal.shown and PASSWORD not in terminal.shown
+        assert terminal.shown.count("SSH password") == 1
+    nobody = subprocess.run(
+        command, cwd=remote.folder, env=remote.env, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, start_new_session=True, check=False,
+    )  # fmt: skip
+    assert nobody.returncode == 2 and "there is no terminal to ask at" in nobody.stderr
 
 
 def test_each_host_that_cannot_be_used_is_named_within_bounded_time(
@@ -152,7 +185,7 @@ def test_new_host_keys_are_refused_until_they_are_accepted(remote: Frontend, net
     assert remote.run("check").returncode == 0
 
 
-def test_a_host_that_dies_is_named_and_the_rest_goes_on_and_stops(
+def test_an_actors_host_that_dies_is_named_and_the_rest_goes_on_and_stops(
     remote: Frontend, network: Network
 ):
     first, _, third, _ = network.hosts
@@ -163,17 +196,43 @@ def test_a_host_that_dies_is_named_and_the_rest_goes_on_and_stops(
         network.row("actor", third, 9002),
     )
     assert remote.run("start").returncode == 0
-    subprocess.run(["ip", "link", "set", third.link, "down"], check=True)
+    network.cut(third)
     told = remote.run("status")
     assert told.returncode == 1 and "unknown: does not answer" in told.stdout
     assert told.stdout.count("running") == 2
+    assert f"{third.user}@{third.ip}:{third.port}: does not answer" in remote.run("logs").stdout
     stopped = remote.run("stop")
     assert stopped.returncode == 1
-    assert f"Not stopped:\n  {third.user}@{third.ip}:{third.port}: " in stopped.stdout
+    assert stopped.stdout.startswith("Stopped 1 learner and 1 actor.\nNot stopped:\n")
+    assert f"\n  {third.user}@{third.ip}:{third.port}: " in stopped.stdout
     assert first.processes() == []
-    subprocess.run(["ip", "link", "set", third.link, "up"], check=True)
-    time.sleep(1)
-    assert remote.run("stop").returncode == 0 and third.processes() == []
+    network.mend(third)
+    wait_for(lambda: remote.run("stop").returncode == 0)
+    assert third.processes() == []
+
+
+def test_a_learners_host_that_dies_is_named_and_its_mpirun_ends(remote: Frontend, network: Network):
+    first, second, third, _ = network.hosts
+    remote.csv(*four_hosts(network)[:4])
+    assert remote.run("start").returncode == 0
+    network.cut(second)
+    told = remote.run("status")
+    assert told.returncode == 1
+    (line,) = [line for line in told.stdout.splitlines() if " learner-1 " in line]
+    assert f"{second.user}@{second.ip}:{second.port}" in line
+    assert "unknown: does not answer" in line
+    learners = remote.logdir / "cluster" / "learners.json"
+    wait_for(lambda: json.loads(learners.read_text())["state"] == "ended", 120)
+    wait_for(lambda: first.processes() == [])
+    (line,) = [line for line in remote.run("status").stdout.splitlines() if " actor-0 " in line]
+    assert "running" in line
+    stopped = remote.run("stop")
+    assert stopped.returncode == 1
+    assert f"Not stopped:\n  {second.user}@{second.ip}:{second.port}: " in stopped.stdout
+    assert third.processes() == [] and remote.processes() == [] and sockets() == []
+    network.mend(second)
+    wait_for(lambda: remote.run("stop").returncode == 0)
+    wait_for(lambda: second.processes() == [])
 
 
 def test_a_password_may_come_from_the_environment(remote: Frontend, network: Network):

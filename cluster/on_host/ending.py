@@ -1,0 +1,63 @@
+"""Ending a run on one host: what it started there, and nothing else."""
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from cluster.on_host import states, windows
+from cluster.on_host.keeper import write_whole
+from cluster.on_host.processes import boot_id, is_alive, marked, send, topmost, wait_until
+
+Process = tuple[int, int]  # its id and its start time
+
+
+def stop(request: dict[str, Any]) -> dict[str, Any]:
+    """TERM, after the grace period KILL, to what the records and the run's mark name."""
+    records, run_id = Path(request["records"]), request["run_id"]
+    recorded = {name: _recorded(states.read(records, name, run_id)) for name in request["names"]}
+    told = {one for those in recorded.values() for one in those}
+    ours = marked(run_id)
+    # Those without a keeper, as of learners under another host's mpirun. Who is below another is
+    # told by that one: a second TERM would end a learner before it has saved.
+    tops = topmost({pid for pid, _ in ours})
+    strays = [one for one in ours if one[0] in tops and one not in told]
+    asked = {one for one in [*told, *strays] if send(*one, signal.SIGTERM)}
+    stopped = [name for name, those in recorded.items() if asked.intersection(those)]
+
+    def left() -> list[Process]:
+        alive = [one for one in told if is_alive(*one)]
+        return list(dict.fromkeys([*alive, *marked(run_id)]))
+
+    wait_until(lambda: not left(), request["grace_s"], every=0.2)
+    killed = 0
+    for _ in range(5):  # a keeper may have been about to start its process again
+        killed += sum(send(pid, started, signal.SIGKILL) for pid, started in left())
+        if wait_until(lambda: not left(), 2.0):
+            break
+    windows.close(request["tmux"], run_id)
+    for name in request["names"]:
+        _write_stopped(records / f"{name}.json", states.read(records, name, run_id))
+    return {
+        "stopped": stopped,
+        "strays": len(asked.intersection(strays)),
+        "killed": killed,
+        "left": [pid for pid, _ in left()],
+    }
+
+
+def _recorded(state: dict[str, Any]) -> list[Process]:
+    """A keeper, which ends its process first; also the process where its keeper is gone."""
+    if state.get("boot_id") != boot_id():
+        return []  # after a restart of the machine these ids are others'
+    keeper, child = state["keeper"], state.get("child")
+    if is_alive(*keeper) or not child:
+        return [tuple(keeper)]
+    return [tuple(keeper), tuple(child)]
+
+
+def _write_stopped(path: Path, state: dict[str, Any]) -> None:
+    """For a keeper that was killed and could not write it itself."""
+    if state.get("state") not in (None, "ended", "stopped") and not is_alive(*state["keeper"]):
+        write_whole(path, json.dumps({**state, "state": "stopped", "since": time.time()}))

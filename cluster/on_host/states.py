@@ -1,0 +1,50 @@
+"""The state of a process: what its keeper wrote last, and what is true now."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+from cluster.on_host.processes import is_alive
+
+
+def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
+    """What the keeper wrote, if it was this run's."""
+    try:
+        state = json.loads((records / f"{name}.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return state if state.get("run_id") == run_id else {}
+
+
+def judged(state: dict[str, Any], boot: str) -> str:
+    """What is true now, which after a crash is not what was written last."""
+    if not state:
+        return "not started"
+    if state["state"] == "stopped":
+        return "stopped"
+    if state["state"] == "ended":
+        code = state["exit_code"]
+        return "done" if code == 0 else _failure(code)
+    if state["boot_id"] != boot:
+        return "lost: the host was started again"
+    if is_alive(*state["keeper"]):
+        return state["state"]
+    child = state.get("child")
+    if child and is_alive(*child):
+        return "running, unwatched"
+    return "died unseen"
+
+
+def is_living(state: str) -> bool:
+    """Whether a process in this state runs, or will again."""
+    return state.split(",")[0] in ("starting", "running", "pausing", "stopping")
+
+
+def _failure(code: int) -> str:
+    if code >= 0:
+        return f"failed: {code}"
+    try:
+        return f"killed: {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed: {-code}"

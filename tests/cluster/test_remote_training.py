@@ -1,0 +1,133 @@
+"""The real experiment.py on several hosts: two learners train together, and end together."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from tests.cluster import networks
+from tests.cluster.conftest import ROOT, Frontend, wait_for
+from tests.cluster.networks import HEADER, PASSWORD, Network
+from tests.cluster.test_watching import rows_of
+
+pytestmark = [
+    pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
+    pytest.mark.timeout(900),
+]
+
+QUICK = (
+    "--level_name=CartPole-v1",
+    "--env_threads=1",
+    "--unroll_length=10",
+    "--batch_size=4",
+    "--total_environment_frames=100000000",
+    "--report_every_s=1",
+    "--checkpoint_every_s=2",
+    "--peer_timeout_s=5",
+    "--start_timeout_s=300",
+)
+WHOLE = (
+    *("*.py", "agents", "vtrace", "environments", "transport", "impala", "cluster"),
+    *("bin", "requirements", "pyproject.toml"),
+)
+
+
+@pytest.fixture
+def whole(remote: Frontend, network: Network) -> Frontend:
+    """The whole project here, and a plan of two learners and two actors on four hosts."""
+    for path in (path for name in WHOLE for path in ROOT.glob(name)):
+        target = remote.folder / path.name
+        if path.is_dir():
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(path, target, dirs_exist_ok=True, ignore=ignore)
+        else:
+            shutil.copy(path, target)
+    first, second, third, fourth = network.hosts
+    remote.csv(
+        HEADER + ",remote_dir,envs",  # a folder beside that of other tests, with the stand-in
+        network.row("learner", first, 8001) + ",whole,",
+        network.row("learner", second, 8002, password=PASSWORD, key=False) + ",whole,",
+        network.row("actor", third, 9001) + ",whole,4",
+        network.row("actor", fourth, 9002) + ",whole,4",
+    )
+    remote.flags += QUICK
+    return remote
+
+
+def trains(frontend: Frontend) -> dict[str, list[str]]:
+    """The rows of a status in which every process tells its speed."""
+    rows = rows_of(frontend.run("status").stdout)
+    speeds = [row[4] for name, row in rows.items() if name.startswith(("learner-", "actor-"))]
+    return rows if len(speeds) == 4 and all(speeds) else {}
+
+
+def test_two_learners_train_together_across_hosts_and_save_when_stopped(
+    whole: Frontend, network: Network
+):
+    synced = whole.run("sync")
+    assert synced.returncode == 0, synced.stdout + synced.stderr
+    checked = whole.run("check")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    started = whole.run("start")
+    assert started.returncode == 0, started.stdout + started.stderr
+
+    rows = wait_for(lambda: trains(whole), 300)
+    assert [rows[f"learner-{index}"][0] for index in (0, 1)] == [
+        f"{host.user}@{host.ip}:{host.port}" for host in network.hosts[:2]
+    ]
+    said = whole.run("logs").stdout
+    for line in (
+        "learner-0    learner 0: waiting for actors at 10.77.9.1:8001.",
+        "learner-1    learner 1: waiting for actors at 10.77.9.2:8002.",
+        "actor-0      actor 0: Connected to the learner at 10.77.9.1:8001.",
+        "actor-1      actor 1: Connected to the learner at 10.77.9.2:8002.",
+    ):
+        assert line in whole.run("logs", f"--name={line.split()[0]}").stdout
+    assert said.count("frames/s") > 4 and "differs" not in said
+
+    stopped = whole.run("stop", "--stop_grace_s=60")
+    assert stopped.stdout == "Stopped 2 learners and 2 actors.\n"
+    assert [host.processes() for host in network.hosts] == [[], [], [], []]
+    assert whole.processes() == []
+    ends = whole.run("logs", "--name=learner-0").stdout
+    assert "Ended: SIGTERM." in ends
+    run = network.hosts[0].home / "whole" / "logs" / "run"
+    frames = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["environment_frames"]
+    assert list((run / "checkpoints").glob(f"*{frames}*")), frames
+    assert not (network.hosts[1].home / "whole" / "logs" / "run" / "checkpoints").exists()
+
+
+def test_a_learners_host_that_dies_ends_the_learners_and_they_go_on_when_it_is_back(
+    whole: Frontend, network: Network
+):
+    assert whole.run("sync").returncode == 0
+    started = whole.run("start", "--restart_learners=20", "--restart_actors=3")
+    assert started.returncode == 0, started.stdout + started.stderr
+    wait_for(lambda: trains(whole), 300)
+
+    second = network.hosts[1]
+    network.cut(second)
+    told = rows_of(whole.run("status").stdout)
+    assert told["learner-1"][1].startswith("unknown: does not answer")
+    assert told["actor-0"][1] == told["actor-1"][1] == "running"
+    state = whole.logdir / "cluster" / "learners.json"
+    wait_for(lambda: json.loads(state.read_text())["restarts"] > 0, 180)
+    assert not trains(whole)
+    network.mend(second)
+    rows = wait_for(lambda: trains(whole), 400)
+    assert int(rows["learner-0"][3]) > 0
+    assert "Going on from" in whole.run("logs", "--name=learner-0").stdout
+    assert whole.run("stop", "--stop_grace_s=60").returncode == 0
+    wait_for(lambda: not any(host.processes() for host in network.hosts))
+
+
+def test_the_python_of_a_host_must_have_what_the_lock_files_name(whole: Frontend, network: Network):
+    lock = whole.folder / "requirements" / "actor.txt"
+    lock.write_text(lock.read_text().replace("gymnasium==", "gymnasium==9."))
+    whole.csv("job,ip,tf_port", "learner,localhost,18001")
+    told = whole.run("check")
+    assert told.returncode == 1
+    assert f"{sys.executable}: it has gymnasium " in told.stdout and " where 9." in told.stdout
+    whole.csv("job,ip,tf_port,python", f"learner,localhost,18001,{sys._base_executable}")  # type: ignore[attr-defined]
+    assert "it lacks tensorflow, it lacks dm-sonnet" in whole.run("check").stdout

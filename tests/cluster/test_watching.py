@@ -1,0 +1,172 @@
+"""Watching a run on this machine, and what its keepers do for it: real tmux and mpirun."""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cluster.on_host.processes import descendants, send, start_time
+from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.terminal import Terminal
+from tests.cluster.test_local_runs import EXAMPLE, ONE_EACH, state
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
+)
+
+
+def rows_of(picture: str) -> dict[str, list[str]]:
+    """The fields of each process's row in a table of status, by its name."""
+    header, *lines = [line for line in picture.splitlines() if line.strip()]
+    begins = [header.index(name) for name in header.replace("last line", "last").split()]
+    rows = [
+        [line[at:to].strip() for at, to in zip(begins, [*begins[1:], None], strict=True)]
+        for line in lines
+    ]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_status_tells_how_fast_each_process_is_where_it_says_so(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    picture = wait_for(
+        lambda: (told := frontend.run("status").stdout).count("localhost:18001") > 1 and told
+    )
+    rows = rows_of(picture)
+    host, now, _, restarts, rate, last = rows["learner-0"]
+    assert (host, now, restarts, rate) == ("localhost", "running", "", "678")
+    assert last == "learner at localhost:18001 is rank - of -"
+    assert rows["actor-0"][4].startswith("1,0")
+    # A process that stands still says nothing of its speed after a while.
+    actor = state(frontend, "actor-0")["child"]
+    assert send(actor[0], actor[1], signal.SIGSTOP)
+    log = frontend.logdir / "cluster" / "actor-0.log"
+    os.utime(log, (0, log.stat().st_mtime - 1000))
+    assert rows_of(frontend.run("status").stdout)["actor-0"][4] == ""
+
+
+def test_follow_goes_on_until_the_run_has_ended(frontend: Frontend, tmp_path: Path):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    said = {action: tmp_path / action for action in ("status", "logs")}
+    following = [
+        subprocess.Popen(
+            frontend.command(action, "--follow"),
+            cwd=frontend.folder,
+            env=frontend.env,
+            stdout=path.open("w"),
+        )
+        for action, path in said.items()
+    ]
+    try:
+        wait_for(lambda: said["status"].read_text().count("last line") >= 3)
+        first = said["logs"].read_text()
+        wait_for(lambda: len(said["logs"].read_text()) > len(first) > 0)
+        assert frontend.run("stop").returncode == 0
+        assert [process.wait(60) for process in following] == [0, 0]
+    finally:
+        for process in following:
+            process.kill()
+            process.wait()
+    reached = [line for line in said["logs"].read_text().splitlines() if "reached" in line]
+    assert all(line.startswith("actor-0 ") for line in reached)
+    assert len(reached) == len(set(reached))  # each line once
+    assert said["status"].read_text().count("stopped") >= 2
+
+
+def test_in_a_terminal_status_is_refreshed_in_place(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    command = frontend.command("status", "--follow")
+    with Terminal(command, frontend.folder, frontend.env) as terminal:
+        terminal.wait_for("last line", times=3)
+        assert "\x1b[" in terminal.shown
+        assert frontend.run("stop").returncode == 0
+        assert terminal.wait() == 0
+    with Terminal(command, frontend.folder, frontend.env) as terminal:
+        assert terminal.wait() == 0 and "stopped" in terminal.shown
+
+
+def test_ctrl_c_ends_following_and_not_the_run(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    command = frontend.command("logs", "--follow")
+    with Terminal(command, frontend.folder, frontend.env) as terminal:
+        terminal.wait_for("actor-0")
+        terminal.type("\x03")
+        assert terminal.wait() == 130 and "Traceback" not in terminal.shown
+    assert frontend.run("status").returncode == 0
+
+
+def test_learners_that_fail_are_started_again_together_but_not_for_ever(frontend: Frontend):
+    frontend.csv(*EXAMPLE)
+    assert frontend.run("start", "--restart_learners=1").returncode == 0
+
+    def kill_one() -> list[int]:
+        before = state(frontend, "learners")["child"]
+        learner = wait_for(
+            lambda: [
+                pid
+                for pid in descendants(before[0])
+                if b"--job_name=learner" in Path(f"/proc/{pid}/cmdline").read_bytes()
+                and b"mpirun" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+            ]
+        )[0]
+        assert send(learner, start_time(learner) or 0, signal.SIGKILL)
+        return before
+
+    before = kill_one()
+    wait_for(
+        lambda: (
+            (now := state(frontend, "learners"))["restarts"] == 1
+            and now["state"] == "running"
+            and now["child"] != before
+        )
+    )
+    wait_for(lambda: frontend.run("logs", "--name=learner-1").stdout.count("is rank 1 of 2") == 2)
+    told = frontend.run("status")
+    assert told.returncode == 0 and rows_of(told.stdout)["learner-1"][3] == "1"
+    assert "starts again in 1 s" in frontend.run("logs", "--name=learners").stdout
+
+    kill_one()
+    wait_for(lambda: state(frontend, "learners")["state"] == "ended")
+    told = frontend.run("status")
+    assert told.returncode == 1 and rows_of(told.stdout)["learner-0"][1].startswith("failed")
+    assert rows_of(told.stdout)["actor-0"][1] == "running"
+
+
+def test_what_does_not_fit_the_run_is_told(frontend: Frontend):
+    frontend.csv(*EXAMPLE)
+    assert frontend.run("start").returncode == 0
+    told = frontend.run("logs", "--name=actor-9")
+    assert told.returncode == 2
+    assert "--name=actor-9: the run has no such process. It has learner-0, " in told.stderr
+    reader = subprocess.Popen(
+        frontend.command("logs"), cwd=frontend.folder, env=frontend.env,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert reader.stdout and reader.stderr
+    reader.stdout.close()  # as head does when it has seen enough
+    assert reader.wait(60) == 1 and reader.stderr.read() == b""
+    reader.stderr.close()
+
+
+def test_a_run_is_found_by_another_name_of_its_folder(frontend: Frontend, tmp_path: Path):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start", "--restart_actors=5").returncode == 0
+    elsewhere = Frontend(frontend.folder, frontend.env, [f"--logdir={frontend.logdir}"])
+    assert rows_of(elsewhere.run("status").stdout)["actor-0"][1] == "running"
+    stopped = elsewhere.run("stop")
+    assert "Stopped 1 learner and 1 actor." in stopped.stdout
+    assert frontend.processes() == []
+
+
+def test_a_session_in_the_way_is_told_before_anything_is_started(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    frontend.tmux("new-session", "-d", "-s", "impala", "sleep 100")
+    told = frontend.run("check")
+    assert told.returncode == 1 and "there is a tmux session 'impala' already" in told.stdout
+    assert frontend.run("check", "--tmux_sess=other").returncode == 0
