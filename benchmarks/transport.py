@@ -1,19 +1,18 @@
 """How fast blocks of unrolls come from actors in other processes, beside bare loopback TCP.
 
-    python -m benchmarks.transport [--unrolls=1,8,32] [--actors=1,2,3] [--seconds=3]
+  python -m benchmarks.transport
+  python -m benchmarks.transport --unrolls=8 --actors=1 --seconds=5
 
-Unrolls are 21×84×84 bytes. Actors send what they have ready, over and over; the learner takes
-it and looks at nothing. Both share the machine, as does the bare copy: a socket in another
-process that sends as many bytes at a time. Wanted: 600 MB/s with 8 unrolls and one actor.
+Actors send what they have ready, over and over; the learner takes it and looks at nothing. Both
+share the machine, as does the bare copy: a socket in another process that sends as many bytes
+at a time. Wanted: 600 MB/s with 8 unrolls of 21×84×84 bytes and one actor.
 """
 
-import argparse
 import contextlib
-import signal
+import dataclasses
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -22,54 +21,42 @@ from impala.quiet import import_tensorflow
 
 import_tensorflow()
 
-from benchmarks.machine import processor  # noqa: E402 (TensorFlow comes first)
+from benchmarks import common  # noqa: E402 (TensorFlow comes first)
+from benchmarks.common import Options, Spread, numbers, spread  # noqa: E402
+from benchmarks.report import Column, Report  # noqa: E402
+from benchmarks.sending import TIMEOUT_S  # noqa: E402
+from impala.config import setting  # noqa: E402
 from transport import (  # noqa: E402
     ArraySpec,
-    Closed,
     Layout,
-    Link,
     Receiver,
     distributed,
     make_identity,
 )
 
-FRAMES = (21, 84, 84)
-BLOCKS = Layout(ArraySpec(np.dtype(np.uint8), (FRAMES[0], None, *FRAMES[1:])))
 WEIGHTS = Layout([ArraySpec(np.dtype(np.uint8), (1,))])
-IDENTITY = make_identity({}, BLOCKS.digest())
-TIMEOUT_S = 10.0
 WARM_UP_S = 1.0
+WANTED_MB = 600
+COLUMNS = (
+    Column("unrolls a message", 18),
+    Column("actors", 8),
+    Column("unrolls/s", 24, ",.0f"),
+    Column("MB/s", 20, ",.0f"),
+    Column("bare TCP MB/s", 24, ",.0f"),
+)
 
 
-def say_nothing(text: str) -> None:
-    """Instead of telling who comes and goes."""
+@dataclasses.dataclass(frozen=True)
+class Own(Options):
+    unrolls: str = setting("1,8,32", "Measuring", "unrolls in a message, with commas between")
+    actors: str = setting("1,2,3", "Measuring", "actors at the same time, with commas between")
+    unroll_bytes: int = setting(21 * 84 * 84, "Measuring", "bytes of an unroll", least=1)
+    seconds: float = setting(1.0, "Measuring", "for each measurement", above=0)
 
 
-def play(port: int, unrolls: int) -> None:
-    """An actor: sends until the learner has finished."""
-    block = np.zeros([FRAMES[0], unrolls, *FRAMES[1:]], np.uint8)
-    link = Link(
-        lambda: distributed.Connection("localhost", port, TIMEOUT_S),
-        f"localhost:{port}",
-        "actor",
-        IDENTITY,
-        BLOCKS,
-        timeout_s=TIMEOUT_S,
-        load=lambda *_: None,
-        say=say_nothing,
-    )
-    with link, contextlib.suppress(Closed):
-        while True:
-            if link.announce(1.0):
-                link.put(block, unrolls)
-
-
-def send(port: int, size: int) -> None:
-    """The bare copy's sender."""
-    with socket.create_connection(("localhost", port)) as out, contextlib.suppress(OSError):
-        piece = bytes(size)
-        while True:
-            out.sendall(piece)
+def layout(size: int) -> Layout:
+    """Blocks of unrolls of so many bytes."""
+    return Layout(ArraySpec(np.dtype(np.uint8), (None, size)))
 
 
 def free_port() -> int:
@@ -80,97 +67,83 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def others(count: int, *arguments: object) -> Iterator[None]:
-    """Processes of this module, ended with the ``with`` block."""
-    command = [sys.executable, "-m", "benchmarks.transport", *map(str, arguments)]
+def senders(count: int, *arguments: object) -> Iterator[None]:
+    """Processes that send, ended with the ``with`` block."""
+    command = [sys.executable, "-m", "benchmarks.sending", *map(str, arguments)]
     started = [subprocess.Popen(command) for _ in range(count)]
     try:
         yield
     finally:
         for process in started:
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             process.wait()
 
 
-def unrolls_a_second(unrolls: int, actors: int, seconds: float) -> float:
+def unrolls_a_second(own: Own, unrolls: int, actors: int) -> Spread:
     """What a learner takes from its actors."""
-    port = free_port()
+    port, blocks = free_port(), layout(own.unroll_bytes)
     receiver = Receiver(
         distributed.Server("localhost", port),
-        IDENTITY,
-        BLOCKS,
+        make_identity({}, blocks.digest()),
+        blocks,
         WEIGHTS,
         capacity=unrolls,
         timeout_s=TIMEOUT_S,
-        say=say_nothing,
+        say=lambda _: None,
     )
-    with receiver, others(actors, "--play", port, "--unrolls", unrolls):
+    with receiver, senders(actors, "blocks", port, unrolls, own.unroll_bytes):
         receiver.publish([np.zeros(1, np.uint8)], 0)
-        return counted(lambda: receiver.take(60.0) is not None, actors, seconds) * unrolls
+
+        def take() -> int:
+            return unrolls * (receiver.take(60.0) is not None)
+
+        return measured(own, take, actors)
 
 
-def bare_bytes_a_second(size: int, seconds: float) -> float:
+def bare_bytes_a_second(own: Own, size: int) -> Spread:
     """What a socket takes from another process."""
     with (
         socket.create_server(("localhost", 0)) as listening,
-        others(1, "--send", listening.getsockname()[1], "--size", size),
+        senders(1, "bare", listening.getsockname()[1], size),
         listening.accept()[0] as taken,
     ):
         room = memoryview(bytearray(size))
 
-        def take() -> bool:
+        def take() -> int:
             missing = size
             while missing:
                 missing -= taken.recv_into(room[size - missing :])
-            return True
+            return size
 
-        return counted(take, 1, seconds) * size
+        return measured(own, take, 1)
 
 
-def counted(take: Callable[[], bool], processes: int, seconds: float) -> float:
-    """How often a second ``take`` succeeds, once all processes had time to start."""
+def measured(own: Own, take: Callable[[], int], processes: int) -> Spread:
+    """What ``take`` gets a second, once all processes had time to start."""
     for _ in range(5 * processes):
         take()
-    until = time.perf_counter() + WARM_UP_S * processes
-    while time.perf_counter() < until:
-        take()
-    count, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        count += take()
-    return count / (time.perf_counter() - start)
+    common.rate([take], WARM_UP_S * processes)
+    return spread([common.rate([take], own.seconds) for _ in range(own.repeats)])
 
 
-def numbers(text: str) -> list[int]:
-    """Numbers with commas between."""
-    return [int(part) for part in text.split(",")]
-
-
-def main() -> None:
+def measure(arguments: list[str]) -> None:
     """Prints the table."""
-    flags = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    flags.add_argument("--unrolls", type=numbers, default=[1, 8, 32], help="in a message")
-    flags.add_argument("--actors", type=numbers, default=[1, 2, 3])
-    flags.add_argument("--seconds", type=float, default=3.0, help="to measure each")
-    for name in ("--play", "--send", "--size"):
-        flags.add_argument(name, type=int, help=argparse.SUPPRESS)
-    given = flags.parse_args()
-    if given.play:
-        return play(given.play, given.unrolls[0])
-    if given.send:
-        return send(given.send, given.size)
+    own, _ = common.parse(Own, "transport", __doc__, arguments)
+    unrolls, actors = numbers("unrolls", own.unrolls), numbers("actors", own.actors)
+    what = f"unrolls of {own.unroll_bytes:,} bytes from actors in other processes"
+    report = Report("transport", COLUMNS, own, "uint8", what)
+    for count in unrolls:
+        bare = in_megabytes(bare_bytes_a_second(own, count * own.unroll_bytes), 1)
+        for many in actors:
+            found = unrolls_a_second(own, count, many)
+            report.row(str(count), str(many), found, in_megabytes(found, own.unroll_bytes), bare)
+    report.finish("MB/s", WANTED_MB)
 
-    print(processor())
-    print(
-        f"{'unrolls a message':>18}{'actors':>8}{'unrolls/s':>11}{'MB/s':>8}{'bare TCP MB/s':>15}"
-    )
-    for unrolls in given.unrolls:
-        bare = bare_bytes_a_second(BLOCKS.size(unrolls), given.seconds)
-        for actors in given.actors:
-            rate = unrolls_a_second(unrolls, actors, given.seconds)
-            speed = rate * int(np.prod(FRAMES)) / 1e6
-            print(f"{unrolls:>18}{actors:>8}{rate:>11,.0f}{speed:>8,.0f}{bare / 1e6:>15,.0f}")
-    return None
+
+def in_megabytes(found: Spread, size: int) -> Spread:
+    """Pieces of so many bytes as MB."""
+    return spread([value * size / 1e6 for value in found.values])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(common.run("transport", measure))

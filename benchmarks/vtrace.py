@@ -1,6 +1,7 @@
 """What V-trace costs, and its backward recursion, beside the training step that they are part of.
 
-    python -m benchmarks.vtrace
+  python -m benchmarks.vtrace
+  python -m benchmarks.vtrace --lengths=20 --repeats=50
 
 The doubling recursion of the package stands against `tf.scan` over the rows, each alone, as a
 graph and under XLA. A time is the median of many calls, the overhead of a call included; a
@@ -8,32 +9,52 @@ share is that of a training step of 640 frames, whatever the T of the row: a lon
 as many environments makes a longer step, so its true share is smaller still.
 """
 
+import dataclasses
 import functools
-import os
-import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from impala.quiet import import_tensorflow
 
-import sonnet as snt
-import tensorflow as tf
+import_tensorflow()
 
-import vtrace
-from vtrace.recursion import decayed_sums
+import sonnet as snt  # noqa: E402 (quietly, and before what uses it)
+import tensorflow as tf  # noqa: E402
+
+import vtrace  # noqa: E402
+from benchmarks import common  # noqa: E402
+from benchmarks.common import Options, Spread, spread  # noqa: E402
+from benchmarks.report import Column, Report  # noqa: E402
+from impala.config import setting  # noqa: E402
+from vtrace.recursion import decayed_sums  # noqa: E402
 
 BATCH = 32
-LENGTHS = (20, 100, 200)
+COLUMNS = (
+    Column("T", 4),
+    Column("what", 20),
+    Column("mode", 6),
+    Column("first call, s", 14, ".2f"),
+    Column("later, µs", 22, ".0f"),
+    Column("share", 8, ".2%"),
+)
 
 
-def median_seconds(call: Callable[[], object], repeats: int) -> tuple[float, float]:
+@dataclasses.dataclass(frozen=True)
+class Own(Options):
+    repeats: int = setting(200, "Measuring", "later calls of each", least=1)
+    lengths: str = setting("20,100,200", "Measuring", "lengths of an unroll, with commas between")
+    frames: int = setting(640, "Measuring", "frames of the training step", least=1)
+
+
+def timed(call: Callable[[], object], repeats: int) -> tuple[float, Spread]:
     """How long the first call takes, tracing and compiling included, and how long later ones."""
     seconds = []
     for _ in range(1 + repeats):
         start = time.perf_counter()
         tf.nest.map_structure(lambda result: result.numpy(), call())
         seconds.append(time.perf_counter() - start)
-    return seconds[0], statistics.median(seconds[1:])
+    return seconds[0], spread(seconds[1:])
 
 
 def training_step(frames: int) -> Callable[[], tf.Tensor]:
@@ -87,22 +108,24 @@ def contenders(length: int) -> Iterator[tuple[str, Callable, list[tf.Tensor]]]:
     yield "V-trace, all of it", vtrace.from_importance_weights, arguments
 
 
-def main(lengths: tuple[int, ...] = LENGTHS, frames: int = 640, repeats: int = 200) -> None:
+def measure(arguments: list[str]) -> None:
     """Prints the table."""
-    _, step = median_seconds(training_step(frames), max(3, repeats // 20))
-    print(f"training step of {frames} frames, float32, no XLA: {1e3 * step:.0f} ms")
-    print(f"batch {BATCH}, {len(os.sched_getaffinity(0))} cores\n")
-    print(f"{'T':>4}  {'what':<20}{'mode':<6}{'first call, s':>14}{'later, µs':>11}{'share':>9}")
+    own, _ = common.parse(Own, "vtrace", __doc__, arguments)
+    lengths = common.numbers("lengths", own.lengths)
+    tf.random.set_seed(own.seed)
+    _, step = timed(training_step(own.frames), max(3, own.repeats // 20))
+    what = f"batch {BATCH}; a training step of {own.frames} frames takes {1e3 * step.median:.0f} ms"
+    report = Report("vtrace", COLUMNS, own, "float32", what)
     for length in lengths:
-        for what, function, arguments in contenders(length):
+        for name, function, given in contenders(length):
             for mode in ("graph", "XLA"):
                 compiled = tf.function(function, jit_compile=mode == "XLA", autograph=False)
-                first, later = median_seconds(functools.partial(compiled, *arguments), repeats)
-                print(
-                    f"{length:>4}  {what:<20}{mode:<6}{first:>14.2f}{1e6 * later:>11.0f}"
-                    f"{later / step:>9.2%}"
-                )
+                first, later = timed(functools.partial(compiled, *given), own.repeats)
+                microseconds = spread([1e6 * one for one in later.values])
+                share = later.median / step.median
+                report.row(str(length), name, mode, first, microseconds, share)
+    report.finish("later, µs")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(common.run("vtrace", measure))

@@ -9,6 +9,7 @@ import environments
 from environments import EnvironmentSpec, VectorEnvironment
 from impala import precision
 from impala.config import Settings
+from impala.threads import threads_named
 
 
 def level_spec(settings: Settings) -> EnvironmentSpec:
@@ -21,17 +22,18 @@ def level_spec(settings: Settings) -> EnvironmentSpec:
 def actor_environment(settings: Settings, actor: int) -> VectorEnvironment:
     """The environments of an actor; levels are dealt out to actors in turn."""
     level = actor % len(settings.levels)
-    return environments.make(
-        settings.levels[level],
-        settings.envs_per_actor,
-        # Far apart, so that no two actors share a seed.
-        settings.seed + actor * 1_000_003,
-        level_index=level,
-        sticky_actions=settings.sticky_actions,
-        episodic_life=settings.episodic_life,
-        num_threads=settings.env_threads,
-        **_looks(settings),
-    )
+    with threads_named("emulator"):
+        return environments.make(
+            settings.levels[level],
+            settings.envs_per_actor,
+            # Far apart, so that no two actors share a seed.
+            settings.seed + actor * 1_000_003,
+            level_index=level,
+            sticky_actions=settings.sticky_actions,
+            episodic_life=settings.episodic_life,
+            num_threads=settings.env_threads,
+            **_looks(settings),
+        )
 
 
 def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:

@@ -37,6 +37,7 @@ class HorovodTeam:
         self._hvd = hvd
         self._timeout_s = timeout_s
         self._waiting_since: float | None = None
+        self._waited_s = 0.0
         self._told = False
         # Compiled, so that each reduction has one name for the whole run.
         self._sums = tf.function(
@@ -67,12 +68,17 @@ class HorovodTeam:
         # Gathered and not broadcast, as those who listen do not know its length.
         return json.loads(self.gather(np.frombuffer(text, np.uint8)).tobytes())
 
+    def waited_s(self) -> float:
+        """Seconds spent on the others until now: waiting for them, and adding up with them."""
+        return self._waited_s
+
     def _wait(self, call: Callable[[], Any]) -> Any:
-        self._waiting_since = time.monotonic()
+        self._waiting_since = started = time.monotonic()
         try:
             return call()
         finally:
             self._waiting_since = None
+            self._waited_s += time.monotonic() - started
             if self._told:
                 self._told = False
                 print(f"learner {self.rank}: the other learners are back.", flush=True)

@@ -22,6 +22,7 @@ from impala.learner import Learner
 from impala.metrics import ended_episodes
 from impala.run import Run
 from impala.stopping import StopSignal
+from impala.threads import name_thread
 from impala.training import Training
 from impala.trajectory import Unroll
 from transport import Closed, UnrollQueue
@@ -97,6 +98,10 @@ class ActorThreads:
         """Lets the actors play with the learner's weights."""
         self._acting.load(learner.weights, learner.updates)
 
+    def count(self) -> float:
+        """How many they are."""
+        return len(self._threads)
+
     def waits(self) -> dict[str, float]:
         """Seconds waited since the start: the learner for unrolls, an actor for the queue."""
         return {
@@ -115,6 +120,7 @@ class ActorThreads:
 
     def _play(self, environment: VectorEnvironment, index: int) -> None:
         settings = self._settings
+        name_thread(f"actor {index}")
         try:
             actor = Actor(
                 environment,

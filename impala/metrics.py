@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from impala.cores import busy_share, cores_time
 from impala.learner import HISTOGRAMS, SCALARS, Statistics
 from impala.trajectory import Episodes, Unroll
 
@@ -79,7 +80,7 @@ class Meter:
         self.skipped_updates += skipped
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
 
-    def whole_run(self, waits: dict[str, float]) -> dict[str, float]:
+    def whole_run(self, waits: dict[str, float]) -> dict[str, float | None]:
         """Rates and shares since this process began to train."""
         return self._whole.rates(waits)
 
@@ -114,6 +115,7 @@ class _Window:
 
     def __init__(self, meter: Meter, waits: dict[str, float]):
         self._started = time.monotonic()
+        self._cores = cores_time()
         self._frames = meter.environment_frames
         self._steps = meter.agent_steps
         self._meter = meter
@@ -125,8 +127,8 @@ class _Window:
         self._statistics.append(statistics)
         self._lags.append(lag)
 
-    def rates(self, waits: dict[str, float]) -> dict[str, float]:
-        """What was done a second, and which share of the time was waited."""
+    def rates(self, waits: dict[str, float]) -> dict[str, float | None]:
+        """What was done a second, and which share of the time was waited, or kept cores busy."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         return {
             "frames_per_second": (self._meter.environment_frames - self._frames) / seconds,
@@ -135,6 +137,7 @@ class _Window:
                 name: min(1.0, (total - self._waits.get(name, 0.0)) / seconds)
                 for name, total in waits.items()
             },
+            "cores_busy_share": busy_share(self._cores),
         }
 
     def means(self) -> dict[str, float | None]:

@@ -95,6 +95,8 @@ class Panel:
             "waiting": [
                 _part("learner waits", share(figures.get("learner_wait_share"))),
                 _part("actors wait", share(figures.get("actor_wait_share"))),
+                *self._others(),
+                _part("cores busy", share(figures.get("cores_busy_share"))),
             ],
             "limited by": [_part("", wording.limited_by(figures))],
             "losses": [
@@ -105,6 +107,10 @@ class Panel:
             "learning": self._learning(),
         }
         return {name: parts for name, parts in rows.items() if parts}
+
+    def _others(self) -> list[Text]:
+        waits = self._figures.get("team_wait_share")
+        return [] if waits is None else [_part("waits for other learners", share(waits))]
 
     def _learning(self) -> list[Text]:
         figures = self._figures

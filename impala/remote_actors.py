@@ -11,6 +11,7 @@ from impala.batches import Batch
 from impala.config import Settings
 from impala.learner import Learner
 from impala.metrics import ended_episodes
+from impala.threads import name_thread
 from impala.training import LOOK_EVERY_S
 from impala.trajectory import Unroll
 from transport import Closed, Receiver, UnrollQueue
@@ -70,7 +71,12 @@ class RemoteActors:
             "actor_wait_share": self._receiver.waited_s(),
         }
 
+    def count(self) -> float:
+        """How many they were, on average since the first one came."""
+        return self._receiver.mean_actors()
+
     def _prepare(self) -> None:
+        name_thread("batches")
         try:
             while True:
                 self._ready.announce(1)

@@ -81,7 +81,8 @@ class Reporter:
     def finish(self, figures: dict[str, Any], reason: str) -> None:
         """The run's end: closes the panel, draws the curve and says the summary.
 
-        ``figures`` are the last report's, with rates and shares of waiting of the whole run.
+        ``figures`` are the last report's, with rates and shares of waiting of the whole run,
+        and ``num_actors``.
         """
         self.close()
         try:
@@ -91,9 +92,7 @@ class Reporter:
         self.say(summary(self._described(figures), reason, self.folder))
 
     def _described(self, figures: dict[str, Any]) -> dict[str, Any]:
-        names = ["level_name", "agent_name"]
-        if self._settings.job_name == "local":
-            names.append("num_actors")  # of others, none is in the settings
+        names = ("level_name", "agent_name", "job_name")
         returns = [row.get("mean_episode_return") for row in self._reported()]
         return {
             **figures,

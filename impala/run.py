@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from environments import EnvironmentSpec
 from impala.checkpoints import Checkpoint, Store
 from impala.config import Settings
@@ -13,6 +15,7 @@ from impala.folder import FolderLock, make_writable
 from impala.learner import Learner, Statistics
 from impala.metrics import Meter, samples
 from impala.reporting import Reporter
+from impala.wording import FIRST_UPDATE
 from user_error import UserError
 
 # A return over fewer episodes says too little to call its checkpoint the best.
@@ -49,6 +52,7 @@ class Run:
             self.reporter.say(f"warning: {warning}")
         self._best_return = -math.inf
         self._reported = self._saved = time.monotonic()
+        self._updated = False
 
     def __enter__(self) -> "Run":
         return self
@@ -83,6 +87,10 @@ class Run:
         self, learner: Learner, meter: Meter, statistics: Statistics, waits: dict[str, float]
     ) -> None:
         """Reports and saves when it is time."""
+        if not self._updated:
+            self._updated = True
+            seconds = time.time() - psutil.Process().create_time()
+            self.reporter.say(f"{FIRST_UPDATE} {seconds:.1f} s after launch.")
         now = time.monotonic()
         if now - self._reported >= self._settings.report_every_s:
             self._reported = now
@@ -120,13 +128,21 @@ class Run:
         self.reporter.say(f"Ended by an error: {error}")
         self.save(learner, meter)
 
-    def finish(self, learner: Learner, meter: Meter, waits: dict[str, float], reason: str) -> None:
+    def finish(
+        self,
+        learner: Learner,
+        meter: Meter,
+        waits: dict[str, float],
+        reason: str,
+        num_actors: float,
+    ) -> None:
         """The last report, checkpoint and picture, and the summary."""
         figures = self._figures(learner, meter, waits)
         if figures["updates_in_report"]:
             self.reporter.report(figures, {})
         saved = self.save(learner, meter)
-        self.reporter.finish(figures | meter.whole_run(waits), reason)
+        whole = meter.whole_run(waits) | {"num_actors": num_actors}
+        self.reporter.finish(figures | whole, reason)
         if not saved:
             raise UserError(
                 f"the last checkpoint could not be written to {self.store.folder}. Make room and "

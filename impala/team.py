@@ -40,6 +40,9 @@ class Team(Protocol):
     def tell(self, value: Any) -> Any:
         """What the first learner gave, as JSON can tell it."""
 
+    def waited_s(self) -> float:
+        """Seconds spent on the others until now: waiting for them, and adding up with them."""
+
 
 class Alone:
     """The team of a learner that trains by itself."""
@@ -61,6 +64,9 @@ class Alone:
 
     def tell(self, value: Any) -> Any:
         return value
+
+    def waited_s(self) -> float:
+        return 0.0
 
 
 ALONE = Alone()

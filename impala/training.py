@@ -40,6 +40,9 @@ class Actors(Protocol):
     def waits(self) -> dict[str, float]:
         """Seconds waited since the start: the learner for unrolls, an actor for the learner."""
 
+    def count(self) -> float:
+        """How many they were, on average since the first one came."""
+
 
 class Training:
     """Updates until the frames are spent or a learner of the team was told to stop."""
@@ -88,7 +91,9 @@ class Training:
         self._equality.finish()
         if self._run:
             reason = "all frames are played" if not self._stopped else self._stop.name or "stopped"
-            self._run.finish(self._learner, self._meter, self._actors.waits(), reason)
+            self._run.finish(
+                self._learner, self._meter, self._waits(), reason, self._actors.count()
+            )
 
     def _done(self) -> bool:
         spent = self._meter.environment_frames >= self._settings.total_environment_frames
@@ -114,7 +119,13 @@ class Training:
         meter.add_update(statistics, lag, int(round.steps))
         self._check_skipped()
         if self._run and round.gather:
-            self._run.after_update(learner, meter, statistics, self._actors.waits())
+            self._run.after_update(learner, meter, statistics, self._waits())
+
+    def _waits(self) -> dict[str, float]:
+        """Seconds waited since the start, by the name of the share that they become."""
+        return self._actors.waits() | (
+            {"team_wait_share": self._team.waited_s()} if self._team.size > 1 else {}
+        )
 
     def _says(self, batch: Batch | None) -> Round:
         """What this learner brings into the round."""

@@ -4,6 +4,13 @@ from typing import Any
 
 NONE = "–"
 
+# Said once there was an update; benchmarks wait for these words.
+FIRST_UPDATE = "First update"
+ACTORS = "actors (emulation + inference)"
+LEARNER = "learner"
+TEAM = "other learners"
+BALANCED = "balanced"
+
 # Closer than this, neither the learner nor the actors hold up the other.
 BALANCED_WITHIN = 0.15
 
@@ -56,9 +63,11 @@ def limited_by(figures: Figures) -> str:
     learner, actors = figures.get("learner_wait_share"), figures.get("actor_wait_share")
     if learner is None or actors is None:
         return NONE
+    if figures.get("team_wait_share", 0.0) > learner + BALANCED_WITHIN:
+        return TEAM
     if abs(learner - actors) <= BALANCED_WITHIN:
-        return "balanced"
-    return "actors (emulation + inference)" if learner > actors else "learner"
+        return BALANCED
+    return ACTORS if learner > actors else LEARNER
 
 
 def by_level(figures: Figures) -> dict[str, float | None]:

@@ -99,6 +99,10 @@ class Receiver:
         """Seconds that an actor has waited for the learner, on average."""
         return self._roster.waited_s()
 
+    def mean_actors(self) -> float:
+        """How many actors were there, on average since the first one came."""
+        return self._roster.mean_present()
+
     def _stop_publishing(self) -> None:
         with self._changed:
             self._closing = True

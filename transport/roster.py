@@ -30,6 +30,8 @@ class Roster:
         self._actors: dict[bytes, _Actor] = {}
         self._refused: set[bytes] = set()
         self._waited_s = 0.0
+        self._passed_s = 0.0  # since the first actor came
+        self._actors_s = 0.0  # the same, times the actors that were there
         self._lock = threading.Lock()
 
     @property
@@ -73,6 +75,9 @@ class Roster:
         """Lets time pass; tells who has not been heard of for too long."""
         with self._lock:
             there = self._there()
+            if there or self._passed_s:
+                self._passed_s += seconds
+                self._actors_s += seconds * len(there)
             if there:
                 self._waited_s += seconds * sum(actor.waited for actor in there) / len(there)
             for actor in there:
@@ -87,6 +92,10 @@ class Roster:
     def waited_s(self) -> float:
         """Seconds that an actor has waited for the learner, on average."""
         return self._waited_s
+
+    def mean_present(self) -> float:
+        """How many actors were there, on average since the first one came."""
+        return self._actors_s / self._passed_s if self._passed_s else float(self.present)
 
     def _heard(self, key: bytes, name: str) -> None:
         actor = self._actors.setdefault(key, _Actor())

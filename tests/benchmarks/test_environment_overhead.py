@@ -9,10 +9,9 @@ from benchmarks import environment_overhead
     ("level_name", "bare"),
     [("PongNoFrameskip-v4", "AtariVectorEnv, 4 frames"), ("CartPole-v1", "gymnasium.make_vec")],
 )
-def test_ours_stands_beside_the_bare_environment(level_name, bare, capsys, monkeypatch):
-    flags = ["--level_name", level_name, "--num_envs=1", "--num_steps=2", "--repeats=1"]
-    monkeypatch.setattr("sys.argv", ["environment_overhead", *flags])
-    environment_overhead.main()
+def test_ours_stands_beside_the_bare_environment(level_name, bare, capsys, tmp_path):
+    flags = [f"--level_name={level_name}", "--num_envs=1", "--num_steps=2", "--repeats=1"]
+    environment_overhead.measure([*flags, f"--results={tmp_path}"])
     table = capsys.readouterr().out
     assert bare in table
     assert "environments.make" in table

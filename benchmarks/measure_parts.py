@@ -1,0 +1,81 @@
+"""Measures parts of a training in one way of using the cores; prints one line of JSON.
+
+    python -m benchmarks.measure_parts --parts=emulation,inference,learning --threads=2
+
+TensorFlow takes its number of threads once a process, so the other benchmarks start this one
+anew for each way (`benchmarks.ways`).
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from impala.quiet import import_tensorflow
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402 (quietly, and before what uses it)
+
+from benchmarks import common, parts  # noqa: E402
+from benchmarks.common import Options  # noqa: E402
+from benchmarks.parts import Call  # noqa: E402
+from impala import build, config, precision  # noqa: E402
+from impala.config import Settings, setting  # noqa: E402
+from user_error import UserError  # noqa: E402
+
+PARTS = ("emulation", "inference", "acting", "learning", "transport")
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(Options):
+    parts: str = setting(",".join(PARTS), "Measuring", "what to measure, with commas between")
+    threads: int = setting(1, "Measuring", "threads of one call", least=1)
+    callers: int = setting(1, "Measuring", "calls at the same time", least=1)
+    seconds: float = setting(2.0, "Measuring", "for each measurement", above=0)
+
+
+def calls(part: str, settings: Settings, own: Own) -> list[Call]:
+    """What is called again and again to measure a part."""
+    kinds: dict[str, Callable[[], list[Call]]] = {
+        "emulation": lambda: parts.emulation(settings, own.threads, own.callers),
+        "inference": lambda: parts.inference(settings, own.callers),
+        "acting": lambda: parts.acting(settings, own.threads, own.callers),
+        "learning": lambda: parts.learning(settings, own.callers),
+        "transport": lambda: parts.transport(settings),
+    }
+    if part not in kinds:
+        raise UserError(f"--parts={part}: there is no such part. Known are {', '.join(PARTS)}.")
+    return kinds[part]()
+
+
+def measure(arguments: list[str]) -> None:
+    """Prints the agent steps a second of each part."""
+    own, settings = common.parse(Own, "measure_parts", __doc__, arguments, trainer=True)
+    config.check(settings)
+    tf.config.threading.set_intra_op_parallelism_threads(own.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(max(own.callers, own.threads))
+    each = {part: calls(part, settings, own) for part in own.parts.split(",")}
+    rates = common.in_turns(
+        {part: functools.partial(common.rate, of, own.seconds) for part, of in each.items()},
+        own.repeats,
+    )
+    spec = build.level_spec(settings)
+    told: dict[str, Any] = {
+        "agent": build.agent_name(settings, spec),
+        "precision": precision.compute_dtype(settings.precision).name,
+        "gpus": len(tf.config.list_physical_devices("GPU")),
+        "block_bytes": parts.block_bytes(settings),
+        "rates": rates,
+    }
+    print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    status = common.run("measure_parts", measure)
+    sys.stdout.flush()
+    # Emulators and threads of TensorFlow are left as they are: nobody waits for their end.
+    os._exit(status)

@@ -1,0 +1,42 @@
+"""The peers: what each needs, and what is known of it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from user_error import UserError, closest
+
+HERE = Path(__file__).parent
+
+
+class Peer(NamedTuple):
+    """Another trainer."""
+
+    key: str  # how --peers calls it
+    name: str
+
+    @property
+    def driver(self) -> Path:
+        """A program for the peer's own Python."""
+        return HERE / f"drive_{self.key}.py"
+
+    @property
+    def packages(self) -> Path:
+        """All that this Python has installed, each with its version."""
+        return HERE / f"{self.key}.txt"
+
+
+PEERS = (
+    Peer("sample_factory", "Sample Factory 2.1.1 APPO"),
+    Peer("rllib", "RLlib 2.60 IMPALA"),
+)
+
+
+def chosen(text: str) -> list[Peer]:
+    """Those that ``--peers`` names."""
+    if text == "none":
+        return []
+    known = {peer.key: peer for peer in PEERS}
+    for key in text.split(","):
+        if key not in known:
+            raise UserError(f"--peers={key} is not known. {closest(key, [*known, 'none'])}")
+    return [known[key] for key in text.split(",")]

@@ -1,0 +1,54 @@
+"""What the benchmark of transport starts in processes of their own: it sends until it is killed.
+
+python -m benchmarks.sending blocks PORT UNROLLS BYTES    an actor's blocks, to a learner
+python -m benchmarks.sending bare PORT BYTES              bytes, to a socket
+"""
+
+import contextlib
+import socket
+import sys
+
+import numpy as np
+
+TIMEOUT_S = 10.0
+
+
+def send_blocks(port: int, unrolls: int, size: int) -> None:
+    """Blocks of so many unrolls of so many bytes, as an actor sends them."""
+    from impala.quiet import import_tensorflow
+
+    import_tensorflow()
+    from benchmarks.transport import layout
+    from transport import Closed, Link, distributed, make_identity
+
+    block, blocks = np.zeros([unrolls, size], np.uint8), layout(size)
+    link = Link(
+        lambda: distributed.Connection("localhost", port, TIMEOUT_S),
+        f"localhost:{port}",
+        "actor",
+        make_identity({}, blocks.digest()),
+        blocks,
+        timeout_s=TIMEOUT_S,
+        load=lambda *_: None,
+        say=lambda _: None,
+    )
+    with link, contextlib.suppress(Closed):
+        while True:
+            if link.announce(1.0):
+                link.put(block, unrolls)
+
+
+def send_bare(port: int, size: int) -> None:
+    """So many bytes at a time."""
+    with socket.create_connection(("localhost", port)) as out, contextlib.suppress(OSError):
+        piece = bytes(size)
+        while True:
+            out.sendall(piece)
+
+
+if __name__ == "__main__":
+    kind, port, *sizes = sys.argv[1:]
+    if kind == "blocks":
+        send_blocks(int(port), *map(int, sizes))
+    else:
+        send_bare(int(port), *map(int, sizes))
