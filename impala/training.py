@@ -103,7 +103,8 @@ class Training:
         statistics = learner.update(batch and batch.unrolls, left)
         if learner.updates % SHARE_EVERY_UPDATES == 0:
             self._team.share(learner.variables)
-        self._actors.publish(learner)
+        if learner.updates % self._settings.publish_every_updates == 0:
+            self._actors.publish(learner)
         meter.add_update(statistics, lag, int(round.steps))
         self._check_skipped()
         if self._run:
