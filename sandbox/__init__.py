@@ -1,0 +1,1 @@
+"""Example CSVs of hosts, and the scripts behind docs/studies: `python -m sandbox.NAME`."""
