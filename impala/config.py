@@ -21,6 +21,7 @@ OPTIMIZERS = ("rmsprop", "adam")
 REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
 POLICIES = ("sampled", "greedy")
 COMPRESSIONS = ("none", "fp16", "bf16")
+CORRECTIONS = ("vtrace", "none")
 
 
 def setting(
@@ -191,6 +192,13 @@ class Settings:
     )
     entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
     baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)
+    correction: str = setting(
+        "vtrace",
+        "Learning",
+        "vtrace: weigh unrolls by how likely the newest policy is to act alike; none: take them "
+        "as they are, to see what V-trace is worth",
+        choices=CORRECTIONS,
+    )
     vtrace_lambda: float = setting(
         0.95, "Learning", "V-trace's lambda: below 1, less of the far future", least=0, most=1
     )
@@ -217,6 +225,13 @@ class Settings:
         "Learning",
         "RMSProp: added under the root of the mean square; Adam: to that root",
         above=0,
+    )
+    publish_every_updates: int = setting(
+        1,
+        "Learning",
+        "updates after which actors get new weights; more spares the network and makes the "
+        "policies that act older",
+        least=1,
     )
     replay_share: float = setting(
         0.0,

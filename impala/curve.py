@@ -28,7 +28,7 @@ def write_curve(folder: Path, settings: Settings) -> Path:
     figure.suptitle(_title(settings), fontsize=12)
     left, right = figure.subplots(1, 2, sharey=True)
     frames = [row["environment_frames"] for row in rows]
-    scale, unit = _time_unit(rows)
+    scale, unit = time_unit(rows)
     _draw(left, frames, rows)
     _draw(right, [row["wall_time"] / scale for row in rows], rows)
     left.set_xlabel("environment frames")
@@ -36,12 +36,12 @@ def write_curve(folder: Path, settings: Settings) -> Path:
     right.set_xlabel(f"time ({unit})")
     left.xaxis.set_major_formatter(EngFormatter(sep=""))
     _name_lines(figure, left)
-    write_whole(folder / NAME, _png(figure))
+    write_whole(folder / NAME, png(figure))
     return folder / NAME
 
 
-def _png(figure: Any) -> bytes:
-    """The picture in a palette of its own, which takes a third of the room."""
+def png(figure: Any) -> bytes:
+    """A figure as a picture in a palette of its own, which takes a third of the room."""
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -126,7 +126,8 @@ def _say_empty(axes: Any) -> None:
     )
 
 
-def _time_unit(rows: list[dict[str, Any]]) -> tuple[float, str]:
+def time_unit(rows: list[dict[str, Any]]) -> tuple[float, str]:
+    """Seconds of the unit that suits the longest time in the reports, and its name."""
     longest = max((row["wall_time"] for row in rows), default=0.0)
     if longest >= 3 * 86400:
         return 86400.0, "days"

@@ -187,8 +187,9 @@ class Learner:
         discounts = settings.discounting * (1.0 - tf.cast(step.terminated[1:], tf.float32))
         rewards = vtrace.clip_rewards(step.reward[1:], settings.reward_clipping)
         rewards, discounts = vtrace.mask_resets(rewards, discounts, baseline, is_reset)
+        weighed = log_rhos if settings.correction == "vtrace" else tf.zeros_like(log_rhos)
         returns = vtrace.from_importance_weights(
-            log_rhos, discounts, rewards, baseline, values[-1], lambda_=settings.vtrace_lambda
+            weighed, discounts, rewards, baseline, values[-1], lambda_=settings.vtrace_lambda
         )
         targets, advantages = returns
         if self._popart:

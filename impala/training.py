@@ -115,7 +115,8 @@ class Training:
         left = 1.0 - meter.environment_frames / self._settings.total_environment_frames
         statistics = learner.update(batch and batch.unrolls, left)
         self._equality.after_update()
-        self._actors.publish(learner)
+        if learner.updates % self._settings.publish_every_updates == 0:
+            self._actors.publish(learner)
         meter.add_update(statistics, lag, int(round.steps))
         self._check_skipped()
         if self._run and round.gather:

@@ -1,1 +1,1 @@
-"""Example CSVs, and what makes a CSV from lists of hosts that others keep."""
+"""Example CSVs, what makes a CSV from other lists of hosts, and the scripts behind docs/studies."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[1]
-LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "learner", "test")
+LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "learner", "test", "docs")
 BASIC_COMMANDS = (
     *("bash", "cat", "cmp", "cut", "dirname", "flock", "grep", "mkdir", "readlink", "rm"),
     *("sed", "tail", "xargs"),

@@ -63,8 +63,9 @@ def gradients_on_paper(agent: Any, batch: Unroll, settings: Settings) -> list[np
         values = output.baseline.numpy()
         rewards = np.where(real, np.clip(rows.reward[1:], -1, 1), values[:-1])
         discounts = np.where(real & ~rows.terminated[1:], settings.discounting, 0.0)
+        log_rhos = np.log(chosen.numpy()) - batch.action_log_prob[1:]
         targets, advantages = vtrace_on_paper(
-            np.log(chosen.numpy()) - batch.action_log_prob[1:],
+            log_rhos if settings.correction == "vtrace" else np.zeros_like(log_rhos),
             rewards,
             discounts,
             values[:-1],
@@ -83,8 +84,11 @@ def gradients_on_paper(agent: Any, batch: Unroll, settings: Settings) -> list[np
 
 @pytest.mark.parametrize("agent_name", ["VectorAgent", "VectorLSTMAgent"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["graph", "XLA"])
-def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(agent_name, compiled):
-    made = parts(small(level(Steps), agent_name=agent_name, **PLAIN))
+@pytest.mark.parametrize("correction", ["vtrace", "none"])
+def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(
+    agent_name, compiled, correction
+):
+    made = parts(small(level(Steps), agent_name=agent_name, correction=correction, **PLAIN))
     learner, settings = made.learner, made.settings
     batch = played(made)
     assert batch.environment.first[1:].any() and batch.environment.terminated.any()

@@ -10,6 +10,7 @@ import pytest
 
 import experiment
 from impala import local
+from impala.acting import ActingAgent
 from impala.config import Settings, fresh_unrolls
 from impala.local import ActorFailed, train
 from impala.records import read_metrics
@@ -113,6 +114,20 @@ def test_more_frames_go_on_where_fewer_ended(tmp_path):
     assert second["environment_frames"] == 800 == 2 * first["environment_frames"]
     assert second["updates"] == 2 * first["updates"]
     assert second["episodes"] > first["episodes"]
+
+
+def test_actors_get_new_weights_after_as_many_updates_as_asked_for(tmp_path, monkeypatch):
+    versions = []
+    load = ActingAgent.load
+
+    def loaded(agent: ActingAgent, weights: Any, version: int) -> None:
+        versions.append(version)
+        load(agent, weights, version)
+
+    monkeypatch.setattr(ActingAgent, "load", loaded)
+    train(settings(tmp_path, publish_every_updates=6))
+    assert newest(tmp_path).counters["updates"] == 20
+    assert versions == [0, 6, 12, 18]
 
 
 def test_a_damaged_newest_checkpoint_is_told_and_the_one_before_it_used(tmp_path, capsys):

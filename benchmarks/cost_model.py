@@ -1,0 +1,154 @@
+"""What a cluster costs: from what its parts do alone to the rate of the whole.
+
+A cluster trains as fast as the slowest of these lets it, each in agent steps/s:
+
+- its actors together, each acting as fast as one alone;
+- its learners, each updating from batches that are always ready, plus the time in which they
+  add up gradients, around a ring or along a tree;
+- the way into each learner, which all unrolls of its actors take;
+- the network between all hosts, where it carries less than all their links together.
+
+On one machine acting and learning take the cores from one another, so their times add up.
+Weights go out on the other lane of the learner's link. They hold up nobody: where there is no
+room, actors play on with older ones, which shows as policy lag.
+"""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from user_error import UserError
+
+RING, TREE = "ring", "tree"
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What was measured of the parts, each alone. A JSON file with these names holds it."""
+
+    about: str  # what was measured where: level, agent, precision, machine
+    actor_steps_per_s: float  # one actor, or on one machine all of its cores acting
+    learner_steps_per_s: float  # one learner alone, or on one machine all of its cores learning
+    batch_steps: float  # new agent steps in a learner's batch
+    step_bytes: float  # that an actor sends for an agent step
+    weights_bytes: float  # that an actor fetches
+    steps_per_fetch: float  # agent steps that an actor plays between two fetches
+    gradient_bytes: float  # that a learner adds to the others'
+    receive_bytes_per_s: float = math.inf  # most that a learner takes in, whatever the network
+    reduce_latency_s: float = 0.0  # of each message of a reduction
+    shared_bytes_per_s: float = math.inf  # most that the network between all hosts carries
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """Hosts and network."""
+
+    learners: int
+    actors: int
+    network_bytes_per_s: float = math.inf  # of each host's link, each way
+    shared_bytes_per_s: float | None = None  # None: as in the measured parts
+    one_machine: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The rate, and what each part alone would allow; all in agent steps/s."""
+
+    rate: float
+    limits: dict[str, float]
+    update_s: float
+    reduce_s: float
+    reduced_by: str
+    weights_share: float  # of a learner's link that weights would take; above 1 they come late
+
+    @property
+    def limited_by(self) -> str:
+        """The part that allows least."""
+        return min(self.limits, key=self.limits.__getitem__)
+
+
+ACTORS, LEARNERS, CORES = "actors", "learners", "cores"
+UNROLLS_IN, SHARED = "unrolls into a learner", "network between the hosts"
+
+
+def predict(parts: Parts, cluster: Cluster) -> Prediction:
+    """The rate at which the cluster would train, and what holds it there."""
+    network = cluster.network_bytes_per_s
+    seconds = reductions(parts, cluster.learners, network)
+    reduced_by = min(seconds, key=seconds.__getitem__)
+    reduce_s = seconds[reduced_by]
+    shared = cluster.shared_bytes_per_s
+    shared = parts.shared_bytes_per_s if shared is None else shared
+    if cluster.one_machine:
+        # All learners together have the cores that one alone would have.
+        update_s = cluster.learners * parts.batch_steps / parts.learner_steps_per_s + reduce_s
+        learning = cluster.learners * parts.batch_steps / update_s
+        limits = {CORES: 1 / (1 / parts.actor_steps_per_s + 1 / learning)}
+        network = shared = math.inf
+    else:
+        update_s = parts.batch_steps / parts.learner_steps_per_s + reduce_s
+        limits = {
+            ACTORS: cluster.actors * parts.actor_steps_per_s,
+            LEARNERS: cluster.learners * parts.batch_steps / update_s,
+        }
+    receive = min(network, parts.receive_bytes_per_s)
+    limits[UNROLLS_IN] = cluster.learners * receive / parts.step_bytes
+    limits[SHARED] = shared / parts.step_bytes
+    rate = min(limits.values())
+    fetches_per_s = rate / cluster.learners / parts.steps_per_fetch
+    return Prediction(
+        rate=rate,
+        limits=limits,
+        update_s=update_s,
+        reduce_s=reduce_s,
+        reduced_by=reduced_by,
+        weights_share=fetches_per_s * parts.weights_bytes / network,
+    )
+
+
+def reductions(parts: Parts, learners: int, network_bytes_per_s: float) -> dict[str, float]:
+    """Seconds in which learners add up their gradients, each way of doing it.
+
+    Around a ring each sends 2(L - 1) messages of an L-th of the gradient; along a tree the
+    whole of it goes up and down its levels.
+    """
+    if learners == 1:
+        return {RING: 0.0}
+    whole = parts.gradient_bytes / network_bytes_per_s
+    messages, levels = 2 * (learners - 1), 2 * math.ceil(math.log2(learners))
+    return {
+        RING: messages * (parts.reduce_latency_s + whole / learners),
+        TREE: levels * (parts.reduce_latency_s + whole),
+    }
+
+
+def efficiency(parts: Parts, cluster: Cluster) -> float:
+    """The rate beside that of as many clusters of one learner with its share of the actors."""
+    alone = dataclasses.replace(
+        cluster, learners=1, actors=max(1, round(cluster.actors / cluster.learners))
+    )
+    return predict(parts, cluster).rate / (cluster.learners * predict(parts, alone).rate)
+
+
+def read_parts(path: Path) -> Parts:
+    """Parts from a JSON file; ``UserError`` names what is wrong with it."""
+    try:
+        given: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as JSON: {error}.") from None
+    fields = {field.name: field for field in dataclasses.fields(Parts)}
+    needed = {name for name, one in fields.items() if one.default is dataclasses.MISSING}
+    wrong = sorted(set(given) - set(fields)) + sorted(needed - set(given))
+    if wrong:
+        raise UserError(
+            f"{path}: {', '.join(wrong)}: wanted are the names {', '.join(fields)}, of which "
+            f"{', '.join(sorted(set(fields) - needed))} may be left out."
+        )
+    for name, value in given.items():
+        if name != "about" and not (isinstance(value, (int, float)) and value >= 0):
+            raise UserError(
+                f"{path}: {name} is {value!r}; a number that is not negative is wanted."
+            )
+    return Parts(**given)

@@ -1,0 +1,167 @@
+"""What all studies share: trainings run one after another, and their reports as curves and CSV."""
+
+import csv
+import dataclasses
+import importlib.metadata
+import json
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from impala import config
+from impala.records import read_metrics, write_whole
+from user_error import UserError
+
+PROJECT = Path(__file__).parents[1]
+# Reports of a training that go into the CSV, spread evenly over it; the last is always there.
+POINTS = 400
+COLUMNS = (
+    "variant",
+    "seed",
+    "environment_frames",
+    "agent_steps",
+    "wall_time",
+    "mean_episode_return",
+    "episodes",
+    "policy_lag",
+    "steps_per_second",
+    "entropy",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """One training of a study: its variant, its seed, its folder, and all of its flags."""
+
+    variant: str
+    seed: int
+    folder: Path
+    flags: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """What one training reported, in the order of training."""
+
+    variant: str
+    seed: int
+    rows: list[dict[str, Any]]
+
+    def values(self, name: str) -> list[float]:
+        """One figure of each report."""
+        return [row[name] for row in self.rows]
+
+
+def run_all(trainings: Sequence[Training]) -> None:
+    """Trains what is not finished, in turn; what a stopped study has done is not done again."""
+    for number, training in enumerate(trainings, start=1):
+        if is_finished(training):
+            print(f"{training.folder} is trained already.", flush=True)
+            continue
+        what = " · ".join(filter(None, (training.variant, f"seed {training.seed}")))
+        print(f"Training {number} of {len(trainings)}: {what}", flush=True)
+        _run(training)
+
+
+def is_finished(training: Training) -> bool:
+    """Whether the folder holds all frames that the flags ask for."""
+    rows = read_metrics(training.folder)
+    wanted = config.parse(training.flags).total_environment_frames
+    return bool(rows) and rows[-1]["environment_frames"] >= wanted
+
+
+def _run(training: Training) -> None:
+    # Ctrl-C reaches the training too, which saves and ends; this process has to wait for that.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        done = subprocess.run(
+            [sys.executable, str(PROJECT / "experiment.py"), *training.flags], check=False
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if done.returncode:
+        raise UserError(f"the training in {training.folder} ended with {done.returncode}.")
+    if not is_finished(training):
+        raise UserError(
+            f"the training in {training.folder} was stopped. The same command goes on from there."
+        )
+
+
+def curve_of(training: Training) -> Curve:
+    """The reports of a training from the first that has a mean return."""
+    rows = [row for row in read_metrics(training.folder) if _has_return(row)]
+    if not rows:
+        raise UserError(f"{training.folder} holds no report with a mean return.")
+    return Curve(training.variant, training.seed, rows)
+
+
+def _has_return(row: dict[str, Any]) -> bool:
+    return row.get("mean_episode_return") is not None
+
+
+def finished_training(folder: Path, variant: str) -> Training:
+    """A training that lies in a folder, whoever ran it."""
+    try:
+        settings = json.loads((folder / "settings.json").read_text())
+        known = {field.name for field in config.fields()}
+        kept = {name: value for name, value in settings.items() if name in known}
+        return Training(
+            variant, int(settings["seed"]), folder, tuple(config.to_flags(config.Settings(**kept)))
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{folder} is no run's folder: {error}.") from None
+
+
+def write_csv(path: Path, curves: Iterable[Curve]) -> None:
+    """The reports of all trainings, at most ``POINTS`` of each."""
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for curve in curves:
+            for row in thinned(curve.rows):
+                own = {"variant": curve.variant, "seed": curve.seed}
+                writer.writerow([_cell((row | own).get(name)) for name in COLUMNS])
+
+
+def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Some of the rows, evenly, the last among them."""
+    step = -(-len(rows) // POINTS)
+    return rows[::-1][::step][::-1]
+
+
+def _cell(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def write_record(path: Path, trainings: Sequence[Training]) -> None:
+    """Where, with what and how a study was run, so that others can run it again."""
+    from benchmarks.environment_overhead import processor
+
+    packages = ("tensorflow-cpu", "tensorflow", "dm-sonnet", "gymnasium", "ale-py")
+    record = {
+        "command": "python -m " + shlex.join([_module(), *sys.argv[1:]]),
+        "machine": processor(),
+        "python": platform.python_version(),
+        "packages": {name: version for name in packages if (version := _version(name))},
+        "trainings": [
+            {"variant": one.variant, "seed": one.seed, "flags": shlex.join(one.flags)}
+            for one in trainings
+        ],
+    }
+    write_whole(path, json.dumps(record, indent=1).encode() + b"\n")
+
+
+def _module() -> str:
+    return f"sandbox.{Path(sys.argv[0]).stem}"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

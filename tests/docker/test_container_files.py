@@ -1,0 +1,165 @@
+"""What the images are made of, looked at without building them."""
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cluster.syncing import WHAT
+from impala import config
+
+PROJECT = Path(__file__).parents[2]
+DOCKER = PROJECT / "docker"
+DOCKERFILES = sorted(DOCKER.glob("Dockerfile*"))
+
+
+def test_there_are_two_images():
+    assert [path.name for path in DOCKERFILES] == ["DockerfileActor", "DockerfileLearner"]
+
+
+def instructions(dockerfile: Path) -> list[tuple[str, str]]:
+    """Name and argument of each instruction."""
+    text = re.sub(r"^#.*\n", "", dockerfile.read_text(), flags=re.MULTILINE)
+    lines = text.replace("\\\n", " ").splitlines()
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines if line.strip()]
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.name)
+def test_an_image_copies_what_is_there_and_does_not_run_as_root(dockerfile):
+    found = instructions(dockerfile)
+    for name, argument in found:
+        words = shlex.split(argument)
+        if name == "COPY" and not words[0].startswith("--from"):
+            for source in [word for word in words[:-1] if not word.startswith("--")]:
+                assert source == "." or list(PROJECT.glob(source)), source
+    users = [argument for name, argument in found if name == "USER"]
+    assert users == ["impala"]
+    names = [name for name, _ in found]
+    assert "HEALTHCHECK" in names and "ENTRYPOINT" in names
+    # Requirements come before the code, so that a change of code installs nothing anew.
+    copies = [argument for name, argument in found if name == "COPY"]
+    assert "requirements/actor.txt" in copies[1] and copies[-1].endswith(". .")
+
+
+def test_the_builder_gets_all_of_the_code_and_nothing_else():
+    lines = (PROJECT / ".dockerignore").read_text().splitlines()
+    allowed = {line[1:] for line in lines if line.startswith("!")}
+    assert allowed == {*WHAT, "docker"}
+    assert lines[1] == "*"
+
+
+def compose() -> dict:
+    text = re.sub(r"\$\{(\w+):-(.*?)\}", r"\2", (DOCKER / "compose.yaml").read_text())
+    return yaml.safe_load(text)["services"]
+
+
+def test_the_services_of_compose_belong_together():
+    services = compose()
+    for service in services.values():
+        if "build" in service:
+            assert (PROJECT / service["build"]["dockerfile"]).exists()
+            assert (DOCKER / service["build"]["context"]).resolve() == PROJECT
+    learner = config.parse(shlex.split(services["learner"]["command"]))
+    actor = config.parse(shlex.split(services["actor"]["command"]))
+    assert (learner.job_name, actor.job_name) == ("learner", "actor")
+    assert learner.learner_host == actor.learner_host
+    assert config.address(learner)[0] in services
+    assert learner.level_name == actor.level_name
+    mounted = services["learner"]["volumes"][0].split(":")[1]
+    assert mounted == "/home/impala/impala/logs" and learner.logdir.startswith("logs/")
+
+
+def enter(*arguments: str, folder: Path, host: str = "box") -> tuple[list[str], str]:
+    """What the entry point would run; its project has a Python that only tells its arguments."""
+    for name in ("docker", ".venv/bin"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    script = (DOCKER / "entrypoint").read_text()
+    script = script.replace("/tmp/impala-promise", str(folder / "promise"))
+    (folder / "docker" / "entrypoint").write_text(script)
+    python = folder / ".venv" / "bin" / "python"
+    python.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(folder / "docker" / "entrypoint"), *arguments],
+        env={**os.environ, "HOSTNAME": host},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    promise = folder / "promise"
+    return json.loads(done.stdout), promise.read_text() if promise.exists() else ""
+
+
+def test_flags_go_to_the_training_and_are_what_the_container_is_held_to(tmp_path):
+    flags = ["--job_name=learner", "--logdir=a b"]
+    assert enter(*flags, folder=tmp_path) == (["experiment.py", *flags], "\n".join(flags) + "\n")
+
+
+def test_actors_with_the_same_flags_get_numbers_of_their_own(tmp_path):
+    flags = ["--job_name=actor", "--seed=3"]
+    tasks = set()
+    for host in ("a", "b", "c"):
+        told, promise = enter(*flags, folder=tmp_path / host, host=host)
+        assert told[:-1] == ["experiment.py", *flags]
+        tasks.add(config.parse(told[1:]).task)
+        assert told[-1] in promise
+    assert len(tasks) == 3
+    told, _ = enter(*flags, "--task=5", folder=tmp_path / "given")
+    assert told == ["experiment.py", *flags, "--task=5"]
+
+
+def test_another_command_is_run_as_it_is(tmp_path):
+    told, promise = enter(".venv/bin/python", "one", "two words", folder=tmp_path)
+    assert (told, promise) == (["one", "two words"], "")
+
+
+def health(tmp_path: Path, *flags: str) -> tuple[int, str]:
+    promise = tmp_path / "promise"
+    promise.write_text("".join(f"{flag}\n" for flag in flags))
+    done = subprocess.run(
+        [sys.executable, str(DOCKER / "health"), str(promise)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def listening():
+    with socket.create_server(("localhost", 0)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("promised", ["--job_name=learner", "sshd"])
+def test_who_is_to_listen_is_well_while_it_does(promised, listening, tmp_path):
+    port = listening.getsockname()[1]
+    flags = [promised, f"--learner_host=learner:{port}"]
+    if promised == "sshd":
+        flags = [f"--sshd_port={port}"]
+    assert health(tmp_path, *flags) == (0, "")
+    listening.close()
+    code, told = health(tmp_path, *flags)
+    assert code == 1 and f"port {port}" in told
+
+
+def test_an_actor_is_well_while_it_is_connected_to_its_learner(listening, tmp_path):
+    port = listening.getsockname()[1]
+    flags = ["--job_name=actor", f"--learner_host=learner:{port}"]
+    assert health(tmp_path, *flags) == (1, f"not connected to the learner at learner:{port}\n")
+    with socket.create_connection(("localhost", port)):
+        assert health(tmp_path, *flags) == (0, "")
+
+
+def test_who_has_promised_nothing_is_well(tmp_path):
+    assert health(tmp_path, "--mode=test") == (0, "")
+    done = subprocess.run([sys.executable, str(DOCKER / "health"), "/no/such/file"], check=False)
+    assert done.returncode == 0
