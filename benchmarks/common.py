@@ -1,7 +1,6 @@
 """What all benchmarks share: their flags, the machine, taking turns, medians and spreads."""
 
 import dataclasses
-import os
 import statistics
 import sys
 import threading
@@ -85,19 +84,6 @@ def run(name: str, measure: Callable[[list[str]], None]) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-def cores() -> int:
-    """How many cores this process may use: what ``taskset`` leaves of the machine's."""
-    return len(os.sched_getaffinity(0))
-
-
-def processor() -> str:
-    """The processor's name and how many of its cores this process may use."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    many = "1 core" if cores() == 1 else f"{cores()} cores"
-    return f"{names[0] if names else 'unknown processor'}, {many}"
 
 
 class Spread(NamedTuple):

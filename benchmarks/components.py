@@ -27,6 +27,7 @@ from pathlib import Path
 
 from benchmarks import common, ways
 from benchmarks.common import Options, Spread, spread
+from benchmarks.machine import cores
 from benchmarks.report import Column, Report
 from benchmarks.ways import BOUND_OF, ROOT, Measured
 from impala import config
@@ -58,7 +59,7 @@ def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, settings = common.parse(Own, "components", __doc__, arguments, trainer=True)
     config.check(settings)
-    threads = [n or common.cores() for n in common.numbers("threads", own.threads, least=0)]
+    threads = [n or cores() for n in common.numbers("threads", own.threads, least=0)]
     actors = common.numbers("actors", own.actors, least=0)
     measured = [
         ways.measure(settings, way, parts_for(way), own.seconds, own.repeats, own.results)
@@ -74,7 +75,7 @@ def measure(arguments: list[str]) -> None:
     for count in filter(None, actors):
         rate = between_processes(own, settings, measured[0].block_bytes, count)
         row(report, REMOTE, f"all cores, {count} actor{'s' * (count > 1)}", rate)
-    full = [one for one in measured if one.way.cores == common.cores()]
+    full = [one for one in measured if one.way.cores == cores()]
     bound = ways.bound(full)
     row(report, "bound", "all cores", bound)
     report.finish("agent steps/s", bound=bound)

@@ -21,6 +21,7 @@ import numpy as np
 import environments
 from benchmarks import common
 from benchmarks.common import Options, numbers, spread
+from benchmarks.machine import cores
 from benchmarks.report import Column, Report
 from environments.names import AtariLevel, find
 from impala.config import setting
@@ -60,7 +61,7 @@ def measure(arguments: list[str]) -> None:
     counts = numbers("num_envs", own.num_envs)
     threads = numbers("threads", own.threads, least=0)
     if 0 in threads:
-        threads = sorted({1, common.cores(), *threads} - {0})
+        threads = sorted({1, cores(), *threads} - {0})
     names = own.level_names.split(",")
     for name in names:
         if name not in OPTIONAL:

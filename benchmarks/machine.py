@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use: what ``taskset`` leaves of the machine's."""
     return len(os.sched_getaffinity(0))
 
 
@@ -13,7 +13,8 @@ def processor() -> str:
     """The processor's name and how many of its cores this process may use."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {cores()} cores"
+    many = "1 core" if cores() == 1 else f"{cores()} cores"
+    return f"{names[0] if names else 'unknown processor'}, {many}"
 
 
 def siblings() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from benchmarks.common import cores
+from benchmarks.machine import cores
 from environments import EnvironmentStep, VectorEnvironment
 from impala import batches, build, config, wire
 from impala.acting import ActingAgent

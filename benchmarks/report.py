@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common import Options, Spread, processor, spread
+from benchmarks.common import Options, Spread, spread
+from benchmarks.machine import processor
 from impala.config import Settings
 from user_error import UserError
 

@@ -22,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from benchmarks import common, ways
+from benchmarks import common, machine, ways
 from benchmarks.common import Options, spread
 from benchmarks.components import what
 from benchmarks.cpu_time import cpu_seconds
@@ -161,7 +161,7 @@ def add(
 
 def profile_of(runs: Sequence[Reached], measured: Sequence[Measured]) -> dict[str, Any]:
     """Microseconds of a core for an agent step: where they went, and what the parts alone need."""
-    cores = common.cores()
+    cores = machine.cores()
     kinds = {kind for run in runs for kind in run.cpu_us}
     used = {kind: statistics.median(run.cpu_us.get(kind, 0.0) for run in runs) for kind in kinds}
     passed = statistics.median(1e6 * cores / run.steps_per_second for run in runs)

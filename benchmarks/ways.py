@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.common import Spread, cores, progress, spread
+from benchmarks.common import Spread, progress, spread
+from benchmarks.machine import cores
 from impala import config
 from impala.config import Settings
 from user_error import UserError

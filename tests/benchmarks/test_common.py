@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import common
 from benchmarks.common import Options, numbers, parse, rate, spread
+from benchmarks.machine import processor
 from benchmarks.report import Column, Report
 from user_error import UserError
 
@@ -101,7 +102,7 @@ def test_a_report_is_a_table_a_file_of_json_and_a_picture(tmp_path, capsys):
     report.row("two", None, None)
     report.finish("rate", wanted=2500, bound=spread([1.0]))
     machine, what, _, head, *rows = capsys.readouterr().out.splitlines()
-    assert machine.endswith("float32") and common.processor() in machine
+    assert machine.endswith("float32") and processor() in machine
     assert what == "some work"
     assert head.split() == ["what", "rate", "share"]
     assert rows[0].split() == ["one", "2,000", "(1,000–3,000)", "50.0%"]

@@ -6,7 +6,8 @@ import os
 import pytest
 
 from benchmarks import components, ways
-from benchmarks.common import cores, spread
+from benchmarks.common import spread
+from benchmarks.machine import cores
 from benchmarks.ways import Measured, Way, all_ways, best, bound
 from user_error import UserError
 
