@@ -1,4 +1,4 @@
-"""The benchmark of transport runs and shows its figures beside the bare copy."""
+"""The benchmark of transport runs and shows both transports' figures beside the bare copy."""
 
 from benchmarks import transport
 
@@ -7,6 +7,8 @@ def test_blocks_stand_beside_the_bare_copy(capsys, monkeypatch):
     flags = ["--unrolls=2", "--actors=1", "--seconds=0.2"]
     monkeypatch.setattr("sys.argv", ["transport", *flags])
     transport.main()
-    *_, last = capsys.readouterr().out.splitlines()
-    assert last.split()[:2] == ["2", "1"]
-    assert all(float(figure.replace(",", "")) > 0 for figure in last.split())
+    *_, plain, secure = capsys.readouterr().out.splitlines()
+    assert plain.split()[:3] == ["2", "tensorflow", "1"]
+    assert secure.split()[:3] == ["2", "secure", "1"]
+    for line in (plain, secure):
+        assert all(float(figure.replace(",", "")) > 0 for figure in line.split()[2:])
