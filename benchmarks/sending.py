@@ -1,7 +1,7 @@
 """What the benchmark of transport starts in processes of their own: it sends until it is killed.
 
-python -m benchmarks.sending blocks PORT UNROLLS BYTES    an actor's blocks, to a learner
-python -m benchmarks.sending bare PORT BYTES              bytes, to a socket
+python -m benchmarks.sending TRANSPORT PORT UNROLLS BYTES [CREDENTIALS]    an actor's blocks
+python -m benchmarks.sending bare PORT BYTES                               bytes, to a socket
 """
 
 import contextlib
@@ -10,20 +10,29 @@ import sys
 
 import numpy as np
 
+import credentials
+
 TIMEOUT_S = 10.0
 
 
-def send_blocks(port: int, unrolls: int, size: int) -> None:
+def send_blocks(transport: str, port: int, unrolls: int, size: int, file: str) -> None:
     """Blocks of so many unrolls of so many bytes, as an actor sends them."""
     from impala.quiet import import_tensorflow
 
     import_tensorflow()
     from benchmarks.transport import layout
-    from transport import Closed, Link, distributed, make_identity
+    from transport import Closed, Link, distributed, make_identity, secure
+    from transport.link import Connection
+
+    def connect() -> Connection:
+        if transport == "tensorflow":
+            return distributed.Connection("localhost", port, TIMEOUT_S)
+        mine = credentials.read(file, of_learner=False)
+        return secure.Connection("localhost", port, mine, TIMEOUT_S)
 
     block, blocks = np.zeros([unrolls, size], np.uint8), layout(size)
     link = Link(
-        lambda: distributed.Connection("localhost", port, TIMEOUT_S),
+        connect,
         f"localhost:{port}",
         "actor",
         make_identity({}, blocks.digest()),
@@ -48,7 +57,7 @@ def send_bare(port: int, size: int) -> None:
 
 if __name__ == "__main__":
     kind, port, *sizes = sys.argv[1:]
-    if kind == "blocks":
-        send_blocks(int(port), *map(int, sizes))
+    if kind == "bare":
+        send_bare(int(port), int(sizes[0]))
     else:
-        send_bare(int(port), *map(int, sizes))
+        send_blocks(kind, int(port), int(sizes[0]), int(sizes[1]), *sizes[2:])

@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
         return _with_run(chosen, settings, rows)
     plan = make_plan(rows, settings, chosen, here())
     # Imported late, so that --help answers at once.
-    from cluster import checking, record, show, starting, stopping, syncing
+    from cluster import checking, entrusting, record, show, starting, stopping, syncing
     from cluster.hosts import Hosts
 
     if chosen.dry_run:
@@ -56,6 +56,10 @@ def run(arguments: Sequence[str]) -> int:
     if wrong and not chosen.allow_partial:
         print("Nothing was started. Mend that, or give --allow_partial.")
         return 1
+    if settings.transport == "secure":
+        entrusted = entrusting.entrust(plan, hosts)
+        if not entrusted and not chosen.allow_partial:
+            return 1
     return starting.start(plan, chosen, hosts, connections.passwords, PROJECT)
 
 

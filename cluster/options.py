@@ -12,7 +12,7 @@ from user_error import UserError
 ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")
 
 # What the plan decides for each process, so that it is no flag of the whole cluster.
-DECIDED = ("mode", "job_name", "task", "learner_host", "actor_hosts", "num_actors")
+DECIDED = ("mode", "job_name", "task", "learner_host", "actor_hosts", "num_actors", "credentials")
 
 
 @dataclasses.dataclass(frozen=True)

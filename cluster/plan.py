@@ -7,6 +7,7 @@ import dataclasses
 import os.path
 from collections.abc import Sequence
 
+import credentials
 from cluster import mpi
 from cluster.columns import host_of
 from cluster.hosts_csv import Row
@@ -150,6 +151,7 @@ def _rank(learner: Member, actors: list[Member], settings: Settings, here: Here)
         learner_host=learner.address,
         actor_hosts=",".join(own),
         logdir=settings.run_folder,
+        **_credentials(settings, credentials.LEARNER),
     )
     devices = learner.row.cuda_visible_devices
     return _process(learner, flags, here, (("CUDA_VISIBLE_DEVICES", devices),) if devices else ())
@@ -165,12 +167,20 @@ def _actor_process(
         task=index,
         learner_host=learner.address,
         logdir=settings.run_folder,
+        **_credentials(settings, credentials.ACTOR),
         **changed,
     )
     # An actor that sees a GPU would take memory that its learner needs.
     devices = actor.row.cuda_visible_devices or "-1"
     process = _process(actor, flags, here, (("CUDA_VISIBLE_DEVICES", devices),))
     return dataclasses.replace(process, restarts=options.restart_actors)
+
+
+def _credentials(settings: Settings, name: str) -> dict[str, str]:
+    """The file that ``entrusting`` puts there."""
+    if settings.transport != "secure":
+        return {}
+    return {"credentials": f"{settings.credentials_folder}/{name}"}
 
 
 def _process(

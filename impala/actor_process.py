@@ -5,14 +5,14 @@ import socket
 
 import tensorflow as tf
 
-from impala import build, config, wire
+from impala import build, carriers, wire
 from impala.acting import ActingAgent
 from impala.actor import Actor
 from impala.config import Settings
 from impala.pace import Pace
 from impala.stopping import StopSignal
 from impala.training import LOOK_EVERY_S
-from transport import Closed, Link, Refused, distributed
+from transport import Closed, Link, Refused
 from user_error import UserError
 
 
@@ -22,15 +22,15 @@ class _Leave(Exception):
 
 def act(settings: Settings) -> None:
     """Plays until the learner has done all that it was asked for, or until a signal."""
+    connect = carriers.connector(settings)
     tf.config.set_visible_devices([], "GPU")
     spec = build.level_spec(settings)
     agent = build.acting_agent(settings, spec)
     acting = ActingAgent(agent)
     blocks = wire.block_layout(settings, spec, agent)
-    host, port = config.address(settings)
     with StopSignal() as stop:
         link = Link(
-            lambda: distributed.Connection(host, port, settings.peer_timeout_s),
+            connect,
             settings.learner_host,
             f"actor {settings.task} ({socket.gethostname()}, process {os.getpid()})",
             wire.identity(settings, spec, agent, blocks),

@@ -12,10 +12,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import credentials
 from user_error import UserError
 
 MODES = ("train", "test", "export")
 JOBS = ("local", "learner", "actor")
+TRANSPORTS = ("tensorflow", "secure")
 PRECISIONS = ("auto", "float32", "bfloat16")
 OPTIMIZERS = ("rmsprop", "adam")
 REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
@@ -131,6 +133,19 @@ class Settings:
         "",
         "Cluster",
         "host:port of a learner's actors, with commas between; any others may join as well",
+    )
+    transport: str = setting(
+        "tensorflow",
+        "Cluster",
+        "how learners and actors talk. tensorflow: its own server, which obeys whoever reaches its "
+        "port; secure: gRPC over TLS with a token, see docs/trust.md",
+        choices=TRANSPORTS,
+    )
+    credentials: str = setting(
+        "",
+        "Cluster",
+        "--transport=secure: file by which learners and actors know each other. Default: "
+        "learner.pem, which a learner makes if it is missing, or actor.pem, in LOGDIR/credentials",
     )
     max_batch_wait_s: float = setting(
         5.0,
@@ -292,6 +307,17 @@ class Settings:
         safe = self.level_name.replace("/", "-").replace(",", "+").replace(":", "-")
         return self.logdir or f"logs/{safe}"
 
+    @property
+    def credentials_folder(self) -> str:
+        """Where a learner makes credentials, and where they are looked for unless named."""
+        return f"{self.run_folder}/{credentials.FOLDER}"
+
+    @property
+    def credentials_file(self) -> str:
+        """``--credentials``, or its default by ``--job_name``."""
+        name = credentials.LEARNER if self.job_name == "learner" else credentials.ACTOR
+        return self.credentials or f"{self.credentials_folder}/{name}"
+
 
 def fields(kind: type = Settings) -> list[dataclasses.Field]:
     """The settings' definitions, in the order in which they are listed."""
@@ -371,6 +397,11 @@ def check_ranges(settings: Any) -> None:
 def capacity(settings: Settings) -> int:
     """Unrolls that actors may be ahead of the learner."""
     return settings.queue_capacity or settings.num_actors * settings.envs_per_actor
+
+
+def waiting_unrolls(settings: Settings) -> int:
+    """Unrolls that may wait at a learner whose actors are in other processes."""
+    return settings.queue_capacity or fresh_unrolls(settings)
 
 
 def fresh_unrolls(settings: Settings) -> int:

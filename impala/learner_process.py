@@ -11,8 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from credentials import Credentials
 from environments import EnvironmentSpec
-from impala import build, config, wire
+from impala import build, carriers, config, wire
 from impala.config import Settings
 from impala.horovod_team import HorovodTeam, horovod
 from impala.launching import launched_together
@@ -24,10 +25,8 @@ from impala.stopping import StopSignal
 from impala.synthetic import SyntheticActors
 from impala.team import ALONE, Team
 from impala.training import Training
-from transport import Receiver, distributed
+from transport import Receiver
 from user_error import UserError
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def learn(settings: Settings) -> None:
@@ -51,7 +50,8 @@ def learn(settings: Settings) -> None:
                     print(text, flush=True)
 
             agent = build.acting_agent(settings, spec)
-            receiver = stack.enter_context(_receiver(settings, spec, agent, team, say))
+            mine = carriers.of_team(settings, team)
+            receiver = stack.enter_context(_receiver(settings, spec, agent, team, mine, say))
             actors = stack.enter_context(
                 SyntheticActors(settings, spec, receiver, agent)
                 if settings.synthetic_unrolls
@@ -107,7 +107,7 @@ def _start(
 
 def _common(settings: Settings) -> dict[str, Any]:
     """The settings in which learners of a team must not differ."""
-    own = ("task", "learner_host", "actor_hosts", "logdir")
+    own = ("task", "learner_host", "actor_hosts", "logdir", "credentials")
     return {name: value for name, value in dataclasses.asdict(settings).items() if name not in own}
 
 
@@ -121,27 +121,30 @@ def _check_common(first: dict[str, Any], mine: dict[str, Any], rank: int) -> Non
 
 
 def _receiver(
-    settings: Settings, spec: EnvironmentSpec, agent: Any, team: Team, say: Callable[[str], None]
+    settings: Settings,
+    spec: EnvironmentSpec,
+    agent: Any,
+    team: Team,
+    mine: Credentials | None,
+    say: Callable[[str], None],
 ) -> Receiver:
     """Listens for actors, which act with an agent like ``agent``."""
-    host, port = config.address(settings)
     blocks = wire.block_layout(settings, spec, agent)
     prefix = f"learner {team.rank}: " if team.size > 1 else ""
-    server = distributed.Server(host, port)
+
+    def tell(text: str) -> None:
+        say(prefix + text)
+
+    server = carriers.server(settings, mine, blocks.size(), tell)
     named = [name for name in settings.actor_hosts.split(",") if name]
     expected = f"{len(named)} actors" if len(named) > 1 else "actors"
-    say(f"{prefix}waiting for {expected} at {settings.learner_host}.")
-    if host not in LOOPBACK:
-        say(
-            f"{prefix}warning: whoever reaches port {port} of this machine can run operations of "
-            "TensorFlow in this process. Let only machines reach it that you trust."
-        )
+    tell(f"waiting for {expected} at {settings.learner_host}.")
     return Receiver(
         server,
         wire.identity(settings, spec, agent, blocks),
         blocks,
         wire.weights_layout(agent),
-        capacity=settings.queue_capacity or config.fresh_unrolls(settings),
+        capacity=config.waiting_unrolls(settings),
         timeout_s=settings.peer_timeout_s,
-        say=lambda text: say(prefix + text),
+        say=tell,
     )

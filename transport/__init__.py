@@ -2,7 +2,8 @@
 
 A block is a nest of arrays that holds several unrolls side by side. In one process an
 ``UnrollQueue`` carries blocks. Between processes a ``Receiver`` fills one from the ``Link`` of
-each actor, and weights go the other way; ``distributed`` carries what they say to each other.
+each actor, and weights go the other way; ``distributed`` or ``secure`` carries what they say to
+each other.
 """
 
 from transport.in_process import Closed, UnrollQueue

@@ -22,7 +22,7 @@ LEAVE_WITHIN_S = 2.0
 
 
 class Connection(Protocol):
-    """A way to a learner that is there; see ``transport.distributed``."""
+    """A way to a learner that is there: of ``transport.distributed`` or ``.secure``."""
 
     def about(self) -> bytes: ...
     def write(self, letter: bytes) -> int: ...

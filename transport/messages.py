@@ -82,6 +82,6 @@ def decode(packed: Any) -> dict[str, Any]:
     """A JSON object from bytes; empty where they are none."""
     try:
         value = json.loads(bytes(packed))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

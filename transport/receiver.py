@@ -18,7 +18,7 @@ HEAR_EVERY_S = 0.5
 
 
 class Server(Protocol):
-    """What carries blocks, letters and weights; see ``transport.distributed``."""
+    """What carries blocks, letters and weights: ``transport.distributed`` or ``.secure``."""
 
     def announce(self, about: bytes) -> None: ...
     def publish(self, weights: np.ndarray, version: int) -> None: ...

@@ -43,7 +43,7 @@ class Roster:
         """Takes note of what an actor says."""
         with self._lock:
             try:
-                key, name = bytes.fromhex(letter["actor"]), str(letter["name"])
+                key, name = bytes.fromhex(letter["actor"]), _plain(str(letter["name"]), 100)
                 kind, told = letter["kind"], dict(letter.get("identity", {}))
             except (KeyError, TypeError, ValueError):
                 return
@@ -67,7 +67,8 @@ class Roster:
             actor = self._actors.setdefault(header.actor, _Actor())
             if header.number <= actor.number:
                 return False
-            actor.number, actor.waited = header.number, header.waited
+            actor.number = header.number
+            actor.waited = min(1.0, max(0.0, header.waited))  # 0 where it is not a number
             actor.silent_s = 0.0
             return True
 
@@ -114,7 +115,7 @@ class Roster:
             self._say(told)
 
     def _differences(self, told: Identity) -> str:
-        return messages.differences(self._identity, told)
+        return _plain(messages.differences(self._identity, told), 2000)
 
     def _there(self) -> list[_Actor]:
         return [actor for actor in self._actors.values() if actor.name and not actor.gone]
@@ -122,3 +123,8 @@ class Roster:
 
 def _actors(count: int) -> str:
     return "1 actor is here" if count == 1 else f"{count} actors are here"
+
+
+def _plain(text: str, longest: int) -> str:
+    """What an actor says, as it can be shown: no line breaks, nothing that moves a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:longest])

@@ -55,6 +55,15 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     return status({**request, "names": names})
 
 
+def keep(request: dict[str, Any]) -> dict[str, Any]:
+    """Writes files below the run's folder that only this user reads."""
+    for name, text in request["files"].items():
+        path = Path(request["records"]).parent / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, text)
+    return {}
+
+
 def status(request: dict[str, Any]) -> dict[str, Any]:
     """The state of each process, its last lines, and which of the addresses listen."""
     records = Path(request["records"])
@@ -127,6 +136,7 @@ ANSWERS = {
     "status": status,
     "tail": tail,
     "stop": stop,
+    "keep": keep,
     "check": check,
     "listen": listen,
     "reach": reach,

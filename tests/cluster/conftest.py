@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 ROOT = Path(__file__).parents[2]
-PROJECT = ("run_experiment_mm_raw.py", "user_error.py", "cluster", "impala/config.py")
+PROJECT = (
+    "run_experiment_mm_raw.py",
+    "user_error.py",
+    "credentials.py",
+    "cluster",
+    "impala/config.py",
+)
 
 
 def copy_project(folder: Path) -> None:

@@ -53,6 +53,25 @@ def test_the_example_starts_is_seen_and_stops_without_a_trace(frontend: Frontend
     assert again.returncode == 0 and "Nothing of the run was left" in again.stdout
 
 
+def test_a_secure_run_has_credentials_of_its_own_that_stay_when_it_starts_again(
+    frontend: Frontend,
+):
+    frontend.csv(*ONE_EACH)
+    made = []
+    for _ in range(2):
+        assert frontend.run("start", "--transport=secure").returncode == 0
+        files = sorted((frontend.logdir / "credentials").iterdir())
+        assert [path.name for path in files] == ["actor.pem", "learner.pem"]
+        assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+        made.append([path.read_text() for path in files])
+        assert frontend.run("stop").returncode == 0
+    assert made[0] == made[1]
+    files[0].chmod(0o644)
+    refused = frontend.run("start", "--transport=secure")
+    assert refused.returncode == 2 and "others may read or change it" in refused.stderr
+    assert frontend.processes() == []
+
+
 def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     assert frontend.run("start").returncode == 0

@@ -165,6 +165,18 @@ def test_a_wrong_flag_is_told(flags: list[str], told: str):
     assert told in str(error.value)
 
 
+def test_secure_processes_are_given_the_file_of_their_job_and_others_none():
+    rows = [row("learner", "localhost", 8001), row("actor", "localhost", 9001)]
+    made = plan(rows, "--transport=secure", "--logdir=logs/x")
+    learner, actor = (flags_of(process.argv) for process in made.processes[:2])
+    assert learner["credentials"] == "logs/x/credentials/learner.pem"
+    assert actor["credentials"] == "logs/x/credentials/actor.pem"
+    assert learner["transport"] == actor["transport"] == "secure"
+    assert "credentials" not in str([process.argv for process in plan(rows).processes])
+    with pytest.raises(UserError, match="there is no flag --credentials"):
+        plan(rows, "--credentials=x")
+
+
 members = st.lists(
     st.tuples(st.sampled_from(["h1", "h2", "h3"]), st.integers(1, 4)), min_size=1, max_size=12
 )

@@ -133,6 +133,34 @@ def test_a_password_is_asked_for_at_the_terminal_and_not_shown(remote: Frontend,
     assert nobody.returncode == 2 and "there is no terminal to ask at" in nobody.stderr
 
 
+def test_the_hosts_of_a_secure_run_get_the_files_that_they_need_and_nobody_else_sees_them(
+    remote: Frontend, network: Network
+):
+    remote.csv(*four_hosts(network))
+    started = remote.run("start", "--transport=secure")
+    assert started.returncode == 0, started.stdout + started.stderr
+    told = [started.stdout + started.stderr, remote.run("status").stdout, remote.run("logs").stdout]
+    told.append(remote.run("start", "--transport=secure", "--dry_run").stdout)
+    told += [path.read_text(errors="replace") for path in Path("/proc").glob("[1-9]*/cmdline")]
+    own = {path.name: path.read_text() for path in (remote.logdir / "credentials").iterdir()}
+    for host, names in zip(
+        network.hosts, (["learner.pem"], ["learner.pem"], ["actor.pem"], ["actor.pem"]), strict=True
+    ):
+        folder = host.home / "impala" / "logs" / "run" / "credentials"
+        files = sorted(folder.iterdir())
+        assert [path.name for path in files] == names and folder.stat().st_mode & 0o777 == 0o700
+        for path in files:
+            assert path.read_text() == own[path.name]
+            assert path.stat().st_mode & 0o777 == 0o600 and path.owner() == host.user
+    hidden = [line for text in own.values() for line in text.splitlines() if "-----" not in line]
+    texts = [text for path, text in everything_in(remote.folder) if path.suffix != ".pem"]
+    for host in network.hosts:
+        texts += [text for path, text in everything_in(host.home) if path.suffix != ".pem"]
+    for line in hidden:
+        assert not any(line in text for text in (*told, *texts))
+    assert remote.run("stop").returncode == 0
+
+
 def test_each_host_that_cannot_be_used_is_named_within_bounded_time(
     remote: Frontend, network: Network
 ):

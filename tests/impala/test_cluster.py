@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import credentials
 from impala.checkpoints import Store
 from impala.records import read_metrics
 from tests.impala.cluster import Process, alone, experiment, free_address, mpirun
@@ -20,6 +21,15 @@ COMMON = [
     "--batch_size=4",
     "--peer_timeout_s=2",
 ]
+
+
+@pytest.fixture(autouse=True, params=["tensorflow", "secure"])
+def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> None:
+    """Each way to talk; actors that come before their learner find credentials in its folder."""
+    if request.param == "secure":
+        credentials.make(tmp_path / credentials.FOLDER)
+        secure = ["--transport=secure", f"--logdir={tmp_path}"]
+        monkeypatch.setitem(globals(), "COMMON", [*COMMON, *secure])
 
 
 def flags(logdir: Path, **more: Any) -> list[str]:

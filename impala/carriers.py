@@ -1,0 +1,85 @@
+"""What carries unrolls between processes, by ``--transport``; and who is thereby trusted."""
+
+import ipaddress
+from collections.abc import Callable
+from pathlib import Path
+
+import credentials
+from credentials import Credentials
+from impala import config
+from impala.config import Settings
+from impala.team import Team
+from transport import distributed
+from transport.link import Connection
+from transport.receiver import Server
+from user_error import UserError
+
+# Unrolls in a block that a learner takes whatever its own settings; those of larger blocks, too.
+ORDINARY_UNROLLS = 256
+
+
+def connector(settings: Settings) -> Callable[[], Connection]:
+    """How an actor connects to its learner."""
+    host, port = config.address(settings)
+    if settings.transport == "tensorflow":
+        return lambda: distributed.Connection(host, port, settings.peer_timeout_s)
+    from transport import secure
+
+    mine = credentials.read(settings.credentials_file, of_learner=False)
+    return lambda: secure.Connection(host, port, mine, settings.peer_timeout_s)
+
+
+def of_team(settings: Settings, team: Team) -> Credentials | None:
+    """A learner's credentials, which all learners of a team share; None where there are none."""
+    if settings.transport == "tensorflow":
+        return None
+    if not settings.credentials:
+        credentials.make(Path(settings.credentials_folder))
+    mine = credentials.read(settings.credentials_file, of_learner=True)
+    if team.tell(mine.fingerprint) != mine.fingerprint:
+        raise UserError(
+            f"--credentials={mine.path} of learner {team.rank} differs from that of learner 0. "
+            "Learners that train together share one: copy it from there."
+        )
+    return mine
+
+
+def server(
+    settings: Settings, mine: Credentials | None, unroll_bytes: int, say: Callable[[str], None]
+) -> Server:
+    """Listens for a learner's actors, and says what that means where others may come."""
+    host, port = config.address(settings)
+    if mine is None:
+        plain = distributed.Server(host, port)
+        if not is_loopback(host):
+            say(
+                f"warning: whoever reaches port {port} of this machine can run operations of "
+                "TensorFlow in this process, and read and change what passes. Let only machines "
+                "reach it that you trust, or give --transport=secure: see docs/trust.md."
+            )
+        return plain
+    from transport import secure
+
+    most = max(ORDINARY_UNROLLS, settings.envs_per_actor, config.waiting_unrolls(settings))
+    secured = secure.Server(
+        host,
+        port,
+        mine,
+        most_bytes=most * unroll_bytes,
+        timeout_s=settings.peer_timeout_s,
+        say=say,
+    )
+    if not is_loopback(host):
+        say(
+            f"actors on other hosts need a copy of {Path(mine.path).with_name(credentials.ACTOR)} "
+            "for --credentials: see docs/trust.md."
+        )
+    return secured
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine knows a host by that name."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,132 @@
+"""A learner's and an actor's end of a transport, on loopback, whatever carries what they say."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+import credentials
+from tests.impala.cluster import free_address
+from transport import ArraySpec, Layout, Link, Receiver, distributed, make_identity, secure
+
+BLOCKS = Layout(ArraySpec(np.dtype(np.int64), (2, None)))
+WEIGHTS = Layout([ArraySpec(np.dtype(np.float32), (3,))])
+TIMEOUT_S = 1.0
+MOST_BYTES = BLOCKS.size(1000)
+
+
+class Plain:
+    """Distributed TensorFlow."""
+
+    # Blocks under way while nobody takes any: one in the learner's queue, which is full, one at
+    # its door, one in TensorFlow's queue, one sent off.
+    held = 4
+
+    def server(self, host: str, port: int, say: Any) -> distributed.Server:
+        return distributed.Server(host, port)
+
+    def connection(self, host: str, port: int) -> distributed.Connection:
+        return distributed.Connection(host, port, TIMEOUT_S)
+
+
+class Secure:
+    """gRPC over TLS, with credentials of its own."""
+
+    held = 3  # alike, without a queue of its own
+
+    def __init__(self, folder: Path):
+        credentials.make(folder)
+        self.learner = credentials.read(str(folder / credentials.LEARNER), of_learner=True)
+        self.actor = credentials.read(str(folder / credentials.ACTOR), of_learner=False)
+
+    def server(self, host: str, port: int, say: Any) -> secure.Server:
+        return secure.Server(
+            host, port, self.learner, most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S, say=say
+        )
+
+    def connection(self, host: str, port: int) -> secure.Connection:
+        return secure.Connection(host, port, self.actor, TIMEOUT_S)
+
+
+class Learner:
+    """A receiver, and what it said."""
+
+    carrier: ClassVar[Any] = Plain()
+
+    def __init__(self, capacity: int = 4, **told: str):
+        self.address = free_address()
+        self.host, port = self.address.split(":")
+        self.port = int(port)
+        self.said: list[str] = []
+        self.told = {"level": "A"} | told
+        self.receiver = Receiver(
+            self.carrier.server(self.host, self.port, self.said.append),
+            make_identity(self.told, BLOCKS.digest()),
+            BLOCKS,
+            WEIGHTS,
+            capacity=capacity,
+            timeout_s=TIMEOUT_S,
+            say=self.said.append,
+        )
+
+    def connection(self) -> Any:
+        """An actor's connection, without a link."""
+        return self.carrier.connection(self.host, self.port)
+
+    def take(self, count: int) -> list[int]:
+        """The first number of each of the next unrolls."""
+        found: list[int] = []
+        until = time.monotonic() + 20
+        while len(found) < count:
+            assert time.monotonic() < until, found
+            block = self.receiver.take(0.2)
+            if block is not None:
+                found += block[0].tolist()
+        return found
+
+
+class Actor:
+    """A link, what it said and the weights that came."""
+
+    def __init__(self, learner: Learner, name: str, **told: str):
+        self.said: list[str] = []
+        self.weights: list[tuple[int, list[float]]] = []
+        self.link = Link(
+            learner.connection,
+            learner.address,
+            name,
+            make_identity(learner.told | told, BLOCKS.digest()),
+            BLOCKS,
+            timeout_s=TIMEOUT_S,
+            load=lambda arrays, version: self.weights.append((version, arrays[0].tolist())),
+            say=self.said.append,
+        )
+
+    def put(self, numbers: list[int], seconds: float = 20) -> bool:
+        """Sends a block; whether it was wanted in time."""
+        until = time.monotonic() + seconds
+        while not self.link.announce(0.1):
+            if time.monotonic() > until:
+                return False
+        self.link.put(np.array([numbers, numbers]), len(numbers))
+        return True
+
+
+@contextlib.contextmanager
+def running(*ends: Any) -> Iterator[None]:
+    """Starts receivers and links, and ends them."""
+    with contextlib.ExitStack() as stack:
+        for end in ends:
+            stack.enter_context(end.receiver if isinstance(end, Learner) else end.link)
+        yield
+
+
+def eventually(check: Any, seconds: float = 15) -> None:
+    """Returns once it is so."""
+    until = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < until
+        time.sleep(0.02)

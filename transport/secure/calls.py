@@ -1,0 +1,73 @@
+"""How calls look on the wire: names, limits, and arrays in pieces that are small in themselves."""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+# All that can be called. Beats and farewells of actors are letters, as are their introductions.
+HELLO = "/impala.Learner/Hello"  # nothing → what the learner says about itself
+TELL = "/impala.Learner/Tell"  # a letter → the version of the weights
+PUT = "/impala.Learner/Put"  # an opening, then pieces of a block → the version of the weights
+WEIGHTS = "/impala.Learner/Weights"  # nothing → an opening, then pieces of the weights
+
+TOKEN = "token-bin"  # goes with every call
+
+PIECE = 1 << 20
+LONGEST_LETTER = 1 << 16
+LONGEST_HEADER = 1 << 10
+LARGEST_MESSAGE = PIECE + LONGEST_HEADER
+
+VERSION = struct.Struct("<q")
+SIZE = struct.Struct("<Q")
+
+LIMITS = [
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    # What is small packed may be huge unpacked; nothing of ours is packed.
+    ("grpc.per_message_decompression", 0),
+    ("grpc.max_metadata_size", 1 << 12),
+    ("grpc.absolute_max_metadata_size", 1 << 13),
+]
+
+
+class Malformed(Exception):
+    """A message is not what it should be; the text says how."""
+
+
+class Opening(NamedTuple):
+    """Comes before the pieces of an array: its size, and what goes with it."""
+
+    size: int
+    more: bytes
+
+    def pack(self) -> bytes:
+        """As bytes."""
+        return SIZE.pack(self.size) + self.more
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Opening":
+        """From bytes."""
+        if not SIZE.size <= len(packed) <= SIZE.size + LONGEST_HEADER:
+            raise Malformed("it has no proper beginning")
+        return cls(SIZE.unpack_from(packed)[0], packed[SIZE.size :])
+
+
+def cut(array: np.ndarray) -> Iterator[bytes]:
+    """The bytes of a uint8 array in pieces; each is copied only when it is its turn."""
+    for start in range(0, array.nbytes, PIECE):
+        yield array[start : start + PIECE].tobytes()
+
+
+def join(pieces: Iterator[bytes], size: int) -> np.ndarray:
+    """The array of so many bytes that was cut."""
+    whole = np.empty(size, np.uint8)
+    filled = 0
+    while filled < size:
+        piece = next(pieces, b"")
+        end = filled + len(piece)
+        if not piece or end > size:
+            raise Malformed(f"its pieces are not of {size:,} bytes in all")
+        whole[filled:end] = np.frombuffer(piece, np.uint8)
+        filled = end
+    return whole

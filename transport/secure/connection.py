@@ -1,0 +1,130 @@
+"""An actor's end: calls to a learner that proves itself by the certificate that the actor has."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import grpc
+import numpy as np
+
+from credentials import NAME, Credentials
+from transport.messages import Lost, Refused, Silent
+from transport.secure import calls
+from transport.secure.calls import Malformed, Opening
+
+Answer = TypeVar("Answer")
+
+OPTIONS = [
+    *calls.LIMITS,
+    ("grpc.ssl_target_name_override", NAME),
+    # An actor finds its learner by itself: not through proxies of its environment, nor on a
+    # connection that another attempt has left, nor by calls that are sent again unseen.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_retries", 0),
+]
+# What people know by these words is somewhere in what gRPC says.
+REASONS = (
+    "Connection refused",
+    "Connection reset",
+    "Connection timed out",
+    "No route to host",
+    "Network is unreachable",
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "Socket closed",
+)
+
+
+class Connection:
+    """See ``transport.link.Connection``; ``Lost`` once the learner is gone, and then for good."""
+
+    def __init__(self, host: str, port: int, credentials: Credentials, timeout_s: float):
+        self._learner = f"{host}:{port}"
+        self._file = credentials.path
+        self._channel = grpc.secure_channel(
+            self._learner, grpc.ssl_channel_credentials(credentials.certificate), OPTIONS
+        )
+        self._more: dict[str, Any] = {
+            "timeout": timeout_s,
+            "metadata": ((calls.TOKEN, credentials.token),),
+        }
+        self._hello = self._channel.unary_unary(calls.HELLO)
+        self._tell = self._channel.unary_unary(calls.TELL)
+        self._put = self._channel.stream_unary(calls.PUT)
+        self._weights = self._channel.unary_stream(calls.WEIGHTS)
+
+    def about(self) -> bytes:
+        """What the learner says about itself."""
+        return self._run(lambda: self._hello(b"", **self._more))
+
+    def write(self, letter: bytes) -> int:
+        """Tells the learner something; the version of its weights."""
+        return _version(self._run(lambda: self._tell(letter, **self._more)))
+
+    def put(self, header: np.ndarray, block: np.ndarray) -> int:
+        """Adds a block; ``Silent`` when there was no room in time. The version of the weights."""
+
+        def messages() -> Iterator[bytes]:
+            yield Opening(block.nbytes, header.tobytes()).pack()
+            yield from calls.cut(block)
+
+        return _version(self._run(lambda: self._put(messages(), **self._more), keep=True))
+
+    def weights(self) -> tuple[np.ndarray, int]:
+        """The newest weights and their version."""
+
+        def fetch() -> tuple[np.ndarray, int]:
+            messages = self._weights(b"", **self._more)
+            opening = Opening.unpack(next(messages))
+            return calls.join(messages, opening.size), _version(opening.more)
+
+        return self._run(fetch)
+
+    def close(self) -> None:
+        """Ends the connection and all calls."""
+        self._channel.close()
+
+    def _run(self, call: Callable[[], Answer], keep: bool = False) -> Answer:
+        """The answer to a call; without one the connection is over, unless it is to be kept."""
+        try:
+            return call()
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+                if not keep:
+                    self.close()
+                raise Silent from None
+            self.close()
+            raise self._meaning(error) from None
+        except (Malformed, StopIteration) as error:
+            self.close()
+            raise Lost(f"it cannot be understood: {error}") from None
+        except ValueError:  # the connection was closed meanwhile
+            raise Lost("the connection is closed") from None
+
+    def _meaning(self, error: Any) -> Exception:
+        """What a call that failed means to the actor."""
+        code, details = error.code(), str(error.details())
+        if code == grpc.StatusCode.UNAUTHENTICATED:
+            return Refused(
+                f"the learner at {self._learner} does not know the token in {self._file}: that is "
+                "another run's."
+            )
+        if "CERTIFICATE_VERIFY_FAILED" in details:
+            return Refused(
+                f"refused the learner at {self._learner}: its certificate is not the one in "
+                f"{self._file}. That is another run's, or somebody else answers in its place."
+            )
+        if code == grpc.StatusCode.INVALID_ARGUMENT:
+            return Refused(f"the learner at {self._learner} refuses this actor: {details}.")
+        if "WRONG_VERSION_NUMBER" in details:
+            return Lost("it does not speak TLS: is it one with --transport=secure?")
+        for reason in REASONS:
+            if reason in details:
+                return Lost(reason)
+        return Lost(details.split("\n")[0][-200:])
+
+
+def _version(packed: bytes) -> int:
+    if len(packed) != calls.VERSION.size:
+        raise Lost("it cannot be understood")
+    return calls.VERSION.unpack(packed)[0]

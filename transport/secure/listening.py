@@ -1,0 +1,88 @@
+"""How a learner listens: at which addresses, with which certificate, within which limits."""
+
+import errno
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from credentials import Credentials
+from transport.secure import calls
+from user_error import UserError
+
+MOST_CONNECTIONS = 1024
+
+
+def options(timeout_s: float) -> list[tuple[str, int]]:
+    """What keeps strangers and vanished actors from taking more than their share."""
+    timeout_ms = int(timeout_s * 1000)
+    return [
+        *calls.LIMITS,
+        ("grpc.so_reuseport", 0),  # else two learners could share a port
+        ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+        ("grpc.max_concurrent_streams", 8),
+        ("grpc.server_handshake_timeout_ms", timeout_ms),
+        # Connections whose other end is gone or stands still are ended, with their calls.
+        ("grpc.keepalive_time_ms", timeout_ms),
+        ("grpc.keepalive_timeout_ms", timeout_ms),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+
+
+def listen(
+    server: Any, host: str, port: int, credentials: Credentials, connected: Callable[[], None]
+) -> None:
+    """Opens the port at the address that was given, and at no other.
+
+    ``connected`` is called for each new connection, before anything was heard from it.
+    """
+    tls = _tls(credentials, connected)
+    try:
+        for target in _targets(host, port):
+            server.add_secure_port(target, tls)
+    except RuntimeError as error:  # somebody was quicker
+        raise UserError(f"--learner_host={host}:{port}: cannot listen there ({error}).") from None
+
+
+def _tls(credentials: Credentials, connected: Callable[[], None]) -> Any:
+    mine = [(credentials.key, credentials.certificate)]
+    # The certificate never changes; but for each connection it is asked whether it has.
+    return grpc.dynamic_ssl_server_credentials(
+        grpc.ssl_server_certificate_configuration(mine), connected
+    )
+
+
+def _targets(host: str, port: int) -> list[str]:
+    """The addresses of a host that can be listened at, as gRPC wants them.
+
+    A name may have some that this machine does not use, as localhost where there is no IPv6.
+    """
+    targets, failed = [], OSError(0, "it has no address")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        found, failed = [], error
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
+            with socket.socket(family) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+        except OSError as error:
+            failed = error
+            if error.errno == errno.EADDRINUSE:
+                raise _cannot_listen(host, port, error) from None
+        else:
+            ip = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
+            targets.append(f"{ip}:{port}")
+    if not targets:
+        raise _cannot_listen(host, port, failed)
+    return targets
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> UserError:
+    hint = ""
+    if error.errno == errno.EADDRNOTAVAIL:
+        hint = " A secure learner listens only there: name an address of this machine."
+    return UserError(f"--learner_host={host}:{port}: cannot listen there ({error.strerror}).{hint}")

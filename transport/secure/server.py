@@ -1,0 +1,178 @@
+"""The learner's end: a gRPC server with four methods, for those who know the token."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import numpy as np
+
+from credentials import Credentials
+from transport.in_process import Closed
+from transport.messages import FINISHED
+from transport.secure import calls
+from transport.secure.calls import Malformed, Opening
+from transport.secure.desk import Desk
+from transport.secure.guard import Guard
+from transport.secure.listening import MOST_CONNECTIONS, listen, options
+
+MOST_CALLS = 2 * MOST_CONNECTIONS  # an actor has a block and a letter under way
+# Blocks that are on their way or wait to be taken; others wait at their actors.
+MOST_BLOCKS = 8
+LONGEST_WAIT_S = 3600.0
+ENDS_WITHIN_S = 5.0
+
+
+class Server:
+    """See ``transport.receiver.Server``."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        credentials: Credentials,
+        *,
+        most_bytes: int,
+        timeout_s: float,
+        say: Callable[[str], None],
+    ):
+        """``most_bytes`` is the size of the largest block that is taken."""
+        self._desk = Desk()
+        self._guard = Guard(credentials.token, f"{host}:{port}", timeout_s, say)
+        self._most_bytes = most_bytes
+        self._room = threading.Semaphore(MOST_BLOCKS)
+        self._server = grpc.server(
+            ThreadPoolExecutor(MOST_CALLS, "call"),
+            options=options(timeout_s),
+            maximum_concurrent_rpcs=MOST_CALLS,
+        )
+        self._server.add_generic_rpc_handlers([_Reception(self._guard, self._methods())])
+        listen(self._server, host, port, credentials, self._connected)
+        self._started = False
+        self._server.start()
+        self._started = True
+
+    def announce(self, about: bytes) -> None:
+        """Says about the learner what actors ask first."""
+        self._desk.about = about
+
+    def publish(self, weights: np.ndarray, version: int) -> None:
+        """Lays out packed weights; ``FINISHED`` as their version tells actors to leave."""
+        self._desk.publish(weights, version)
+
+    def receive(self) -> tuple[np.ndarray, np.ndarray]:
+        """The next block with its header; waits for it."""
+        return self._desk.receive()
+
+    def hear(self, timeout_s: float) -> bytes | None:
+        """The next letter; None when none came in time."""
+        self._guard.look()
+        return self._desk.hear(timeout_s)
+
+    def close(self) -> None:
+        """Ends all calls: whoever waits is told ``Closed``."""
+        self._desk.close()
+        self._server.stop(0.1).wait(ENDS_WITHIN_S)
+
+    def _connected(self) -> None:
+        if self._started:  # it is asked for the certificate as it opens ports, too
+            self._guard.connected()
+
+    # Calls. All read their messages themselves, so that they see which could not be read.
+
+    def _methods(self) -> dict[str, Any]:
+        one, many = grpc.stream_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
+        return {
+            calls.HELLO: one(self._answering(self._hello)),
+            calls.TELL: one(self._answering(self._tell)),
+            calls.PUT: one(self._answering(self._put)),
+            # Nothing is asked that could be asked in a wrong way.
+            calls.WEIGHTS: many(lambda messages, context: iter(self._desk.weights)),
+        }
+
+    def _answering(self, call: Callable[[Iterator[bytes], Any], bytes]) -> Callable:
+        def answer(messages: Iterator[bytes], context: Any) -> bytes | None:
+            peer = context.peer()
+            self._guard.called(peer)
+            try:
+                return call(messages, context)
+            except Malformed as error:
+                self._guard.refuse("malformed", peer, str(error))
+                code, told = grpc.StatusCode.INVALID_ARGUMENT, str(error)
+            except Closed:
+                code, told = grpc.StatusCode.UNAVAILABLE, "the learner ends"
+            except TimeoutError:
+                code, told = grpc.StatusCode.DEADLINE_EXCEEDED, "no room"
+            return context.abort(code, told)
+
+        return answer
+
+    def _hello(self, messages: Iterator[bytes], context: Any) -> bytes:
+        _first(messages, context)
+        return self._desk.about
+
+    def _tell(self, messages: Iterator[bytes], context: Any) -> bytes:
+        letter = _first(messages, context)
+        if not 0 < len(letter) <= calls.LONGEST_LETTER:
+            raise Malformed(f"a letter of {len(letter):,} bytes")
+        if not self._desk.tell(letter, _wait_s(context)):
+            raise TimeoutError
+        return calls.VERSION.pack(self._desk.version)
+
+    def _put(self, messages: Iterator[bytes], context: Any) -> bytes:
+        opening = Opening.unpack(_first(messages, context))
+        if opening.size > self._most_bytes:
+            raise Malformed(
+                f"a block of {opening.size:,} bytes, where {self._most_bytes:,} are the most. Give "
+                "the actor a lower --envs_per_actor, or its learner a higher one"
+            )
+        if not self._room.acquire(timeout=_wait_s(context)):
+            raise TimeoutError
+        try:
+            if self._desk.version != FINISHED:
+                block = calls.join(messages, opening.size)
+                header = np.frombuffer(opening.more, np.uint8)
+                if not self._desk.put(header, block, _wait_s(context)):
+                    raise TimeoutError
+        finally:
+            self._room.release()
+        return calls.VERSION.pack(self._desk.version)
+
+
+class _Reception(grpc.GenericRpcHandler):
+    """Finds the method of a call; who does not know the token finds none."""
+
+    def __init__(self, guard: Guard, methods: dict[str, Any]):
+        self._guard = guard
+        self._methods = methods
+        # It reads nothing of what the caller sends.
+        self._refusal = grpc.stream_unary_rpc_method_handler(self._refuse)
+
+    def service(self, handler_call_details: Any) -> Any:
+        """A handler; None where there is no such method."""
+        if not self._guard.knows(handler_call_details.invocation_metadata):
+            return self._refusal
+        return self._methods.get(handler_call_details.method)
+
+    def _refuse(self, _: Iterator[bytes], context: Any) -> None:
+        self._guard.called(context.peer())
+        self._guard.refuse("token", context.peer(), "it came without the token of this run")
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "")
+
+
+def _first(messages: Iterator[bytes], context: Any) -> bytes:
+    """The first message of a call, which gRPC ends by itself where it is too large."""
+    first = None
+    try:
+        first = next(messages, None)
+    except grpc.RpcError:
+        if not context.time_remaining():
+            raise
+    if first is None:
+        raise Malformed(f"a message of more than {calls.LARGEST_MESSAGE:,} bytes, or none")
+    return first
+
+
+def _wait_s(context: Any) -> float:
+    return min(context.time_remaining(), LONGEST_WAIT_S)
