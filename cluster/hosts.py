@@ -76,8 +76,14 @@ class Hosts:
         _, found, reply = output.rpartition(REPLY)
         if not found:
             last = (errors.strip().splitlines() or ["no output"])[-1]
-            raise HostFailed(f"Python cannot be run there (exit code {code}: {last[:200]})")
-        return json.loads(reply)
+            raise HostFailed(
+                f"Python cannot be run there (exit code {code}: {last[:200]})",
+                "--action=sync installs it, as root or with sudo",
+            )
+        try:
+            return json.loads(reply)
+        except ValueError:
+            raise HostFailed(f"its answer is broken: {reply[:200]!r}") from None
 
 
 def _here(request: dict[str, Any]) -> dict[str, Any]:

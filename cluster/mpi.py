@@ -53,7 +53,12 @@ def spread(
     hosts = "".join(f"{name} slots={count}\n" for name, count in slots.items())
     others = {name: host for name, host in ranks if not host.is_local}
     logins = [(name, host) for name, host in others.items() if host in by_password]
-    entries = [_entry(name, host, (name, host) in logins, here) for name, host in others.items()]
+    # Not in the logdir, whose path may be too long for a socket. Nothing watches over these
+    # connections: silent while a host is out of reach, they serve again afterwards.
+    sockets = {
+        name: f"/tmp/impala-ssh-${{{MARK}}}-{index}" for index, (name, _) in enumerate(logins)
+    }
+    entries = [_entry(name, host, sockets.get(name), here) for name, host in others.items()]
     by_agent = [host for host in others.values() if not host.key and host not in by_password]
     return Mpirun(
         files=(
@@ -66,7 +71,7 @@ def spread(
     )
 
 
-def _entry(name: str, host: Host, by_password: bool, here: Here) -> str:
+def _entry(name: str, host: Host, socket: str | None, here: Here) -> str:
     lines = [
         f"Host {name}",
         f"  HostName {host.ip}",
@@ -79,10 +84,8 @@ def _entry(name: str, host: Host, by_password: bool, here: Here) -> str:
     ]
     if host.key:
         lines += [f"  IdentityFile {_path(host.key)}", "  IdentitiesOnly yes"]
-    if by_password:
-        # Not in the logdir, whose path may be too long for a socket. Nothing watches over that
-        # connection: silent while the host is out of reach, it serves again afterwards.
-        lines.append(f"  ControlPath /tmp/impala-${{{MARK}}}-{name}")
+    if socket:
+        lines.append(f"  ControlPath {socket}")
     return "\n".join(lines) + "\n"
 
 

@@ -184,7 +184,8 @@ def _run(
             output += data
         while data := channel.recv_stderr(65536):
             errors += data
-        return channel.recv_exit_status(), output.decode(), errors.decode("utf-8", "replace")
+        texts = [bytes(one).decode("utf-8", "replace") for one in (output, errors)]
+        return channel.recv_exit_status(), texts[0], texts[1]
 
 
 def _known_name(host: Host) -> str:

@@ -31,6 +31,9 @@ def sync(plan: Plan, connections: Connections, project: Path) -> int:
     """Copies the project to every host but this; returns 1 if some did not get it."""
     members = (*plan.learners, *plan.actors)
     places = list(dict.fromkeys(one.place for one in members if not one.host.is_local))
+    if not places:
+        print("All processes run here, in the project's own folder: there is nothing to copy.")
+        return 0
     learning = {one.place for one in plan.learners if len(plan.learners) > 1}
     packed = base64.b64encode(pack(project)).decode()
     shown = show.console()

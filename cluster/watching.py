@@ -145,8 +145,10 @@ def status(record: Record, hosts: Hosts, follow: bool) -> int:
 
 def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
     """A row for each process; the run's figures below, or above where the end may be cut off."""
-    names = ("process", "host", "state", "since", "restarts", "frames/s", "last line")
-    table = Table(*names, box=box.SIMPLE, title_justify="left", caption_justify="left")
+    table = Table(box=box.SIMPLE, title_justify="left", caption_justify="left")
+    for column in ("process", "host", "state", "since", "restarts", "frames/s", "last line"):
+        # Where it is narrow, the others give way.
+        table.add_column(column, no_wrap=column in ("process", "since", "restarts", "frames/s"))
     where = {one.name: str(one.host) for one in record.listeners}
     for one in seen.parts:
         for name, line, rate in _lines_of(one, seen.figures):

@@ -127,10 +127,15 @@ class Keeper:
             **changed,
             "since": time.time(),
         }
-        write_whole(self._state_path, json.dumps(self._state))
+        try:
+            write_whole(self._state_path, json.dumps(self._state))
+        except OSError:
+            # Later on the disk may be full: the process matters more than what is known of it.
+            if self._state["state"] == "starting":
+                raise
 
     def _say(self, text: str) -> None:
-        with open(self._log_path, "a") as log:
+        with contextlib.suppress(OSError), open(self._log_path, "a") as log:
             log.write(f"{SAYS}{text}\n")
 
     def _show(self) -> None:

@@ -113,7 +113,7 @@ def test_mpirun_reaches_learners_by_password_through_connections_that_are_open_b
     spread = plan(rows).spread
     assert [name for name, _ in spread.by_password] == ["h"]
     first, second, third = spread.files[1][1].split("\n\n")
-    assert "ControlPath /tmp/impala-${IMPALA_RUN}-h" in first
+    assert "ControlPath /tmp/impala-ssh-${IMPALA_RUN}-0" in first
     assert 'IdentityFile "/k/100%%id"' in second and "ControlPath" not in second + third
     assert [name for name, _ in plan(rows, "--ask_ssh_password").spread.by_password] == ["h", "h3"]
     assert "hush" not in repr(spread)

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,13 @@ def test_two_learners_under_mpirun_and_three_actors_on_four_hosts(
     assert stopped.returncode == 0, stopped.stdout
     assert stopped.stdout == "Stopped 2 learners and 3 actors.\n"
     assert [host.processes() for host in network.hosts] == [[], [], [], []]
-    assert remote.processes() == [] and sockets() == []
+    assert remote.processes() == [] and sockets(remote) == []
 
 
-def sockets() -> list[Path]:
-    """Of connections that were logged in by password."""
-    return list(Path("/tmp").glob("impala-*"))
+def sockets(frontend: Frontend) -> list[Path]:
+    """Of the run's connections that were logged in by password."""
+    run_id = json.loads((frontend.logdir / "cluster" / "run.json").read_text())["run_id"]
+    return list(Path("/tmp").glob(f"impala-ssh-{run_id}-*"))
 
 
 def test_the_password_is_nowhere_while_a_run_that_needs_it_goes_on(
@@ -82,8 +84,8 @@ def test_the_password_is_nowhere_while_a_run_that_needs_it_goes_on(
         for path in Path("/proc").glob(f"[0-9]*/{name}"):
             with contextlib.suppress(OSError):
                 assert PASSWORD not in path.read_text(errors="replace"), path
-    folders = [remote.folder, *(host.home for host in network.hosts), *Path("/tmp").glob("impala*")]
-    for folder in folders:
+    assert len(sockets(remote)) == 1
+    for folder in (remote.folder, *(host.home for host in network.hosts)):
         for path in folder.rglob("*"):
             if path.is_file() and path.name not in ("hosts.csv", "networks.py"):
                 assert PASSWORD not in path.read_text(errors="replace"), path
@@ -257,7 +259,7 @@ def test_a_learners_host_that_dies_is_named_and_its_mpirun_ends(remote: Frontend
     stopped = remote.run("stop")
     assert stopped.returncode == 1
     assert f"Not stopped:\n  {second.user}@{second.ip}:{second.port}: " in stopped.stdout
-    assert third.processes() == [] and remote.processes() == [] and sockets() == []
+    assert third.processes() == [] and remote.processes() == [] and sockets(remote) == []
     network.mend(second)
     wait_for(lambda: remote.run("stop").returncode == 0)
     wait_for(lambda: second.processes() == [])
@@ -296,6 +298,46 @@ def test_256_rows_are_checked_in_parallel(remote: Frontend, network: Network):
     lines += [network.row("actor", network.hosts[n % 4], 9000 + n) for n in range(256)]
     remote.csv(*lines)
     assert remote.run("check").returncode == 0
+
+
+# Stands in for the real one, which needs the network that these hosts do not have.
+SETUP = """#!/bin/sh
+echo "$@" >set_up_as
+test "$(pwd -P)" != "$HOME/broken" || { echo "no room here" >&2; exit 1; }
+mkdir -p .venv/bin
+printf '#!/bin/sh\\nexec %s "$@"\\n' PYTHON >.venv/bin/python
+chmod +x .venv/bin/python
+"""
+
+
+def test_sync_sets_hosts_up_for_what_they_do(remote: Frontend, network: Network):
+    setup = remote.folder / "bin" / "setup"
+    setup.parent.mkdir()
+    setup.write_text(SETUP.replace("PYTHON", sys.executable))
+    setup.chmod(0o755)
+    header = "job,ip,tf_port,ssh_port,ssh_username,ssh_key,remote_dir"
+    members = list(zip(("learner", "learner", "actor"), network.hosts, strict=False))
+
+    def lines(folder: str) -> list[str]:
+        return [
+            f"{job},{host.ip},8001,{host.port},{host.user},{network.key},{folder}"
+            for job, host in members
+        ]
+
+    remote.csv(header, *lines("set up"))
+    assert remote.run("check").stdout.count("the project is not in") == 3
+    synced = remote.run("sync")
+    assert synced.returncode == 0, synced.stdout + synced.stderr
+    kinds = [(host.home / "set up" / "set_up_as").read_text() for _, host in members]
+    assert kinds == ["--learner\n", "--learner\n", "--actor\n"]
+    started = remote.run("start")
+    assert started.returncode == 0, started.stdout
+    assert remote.run("stop").stdout == "Stopped 2 learners and 1 actor.\n"
+
+    remote.csv(header, *lines("broken"))
+    failed = remote.run("sync")
+    assert failed.returncode == 1
+    assert failed.stdout.count("bin/setup --learner failed with exit code 1: no room here") == 2
 
 
 def test_another_version_and_a_missing_project_are_told_and_mended_by_sync(

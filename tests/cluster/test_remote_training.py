@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 
 import pytest
 
@@ -120,14 +119,3 @@ def test_a_learners_host_that_dies_ends_the_learners_and_they_go_on_when_it_is_b
     assert "Going on from" in whole.run("logs", "--name=learner-0").stdout
     assert whole.run("stop", "--stop_grace_s=60").returncode == 0
     wait_for(lambda: not any(host.processes() for host in network.hosts))
-
-
-def test_the_python_of_a_host_must_have_what_the_lock_files_name(whole: Frontend, network: Network):
-    lock = whole.folder / "requirements" / "actor.txt"
-    lock.write_text(lock.read_text().replace("gymnasium==", "gymnasium==9."))
-    whole.csv("job,ip,tf_port", "learner,localhost,18001")
-    told = whole.run("check")
-    assert told.returncode == 1
-    assert f"{sys.executable}: it has gymnasium " in told.stdout and " where 9." in told.stdout
-    whole.csv("job,ip,tf_port,python", f"learner,localhost,18001,{sys._base_executable}")  # type: ignore[attr-defined]
-    assert "it lacks tensorflow, it lacks dm-sonnet" in whole.run("check").stdout

@@ -1,0 +1,84 @@
+"""What a check tells of this machine before anything is started."""
+
+import dataclasses
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster import checking
+from tests.cluster.conftest import ROOT, Frontend
+from tests.cluster.test_local_runs import HEADER, ONE_EACH
+
+
+def test_a_port_that_is_used_is_told(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    with socket.create_server(("", 18001)):
+        told = frontend.run("check")
+    assert told.returncode == 1
+    assert "port 18001 cannot be used: Address already in use" in told.stdout
+    assert frontend.run("check").stdout == "Nothing is wrong.\n"
+
+
+def test_a_gpu_that_is_not_there_is_told(frontend: Frontend, tmp_path: Path):
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H200 (UUID: GPU-6f2b)'\n")
+    smi.chmod(0o755)
+    header = f"{HEADER},cuda_visible_devices"
+    frontend.env["PATH"] = f"{smi.parent}:{frontend.env['PATH']}"
+    frontend.csv(header, "learner,localhost,18001,0", "actor,localhost,19001,GPU-6f2b")
+    assert frontend.run("check").returncode == 0
+    frontend.csv(header, 'learner,localhost,18001,"0,1"', "actor,localhost,19001,GPU-77")
+    told = frontend.run("check")
+    assert told.returncode == 1
+    for gpu in ("1", "GPU-77"):
+        assert f"GPU {gpu} is asked for, but nvidia-smi shows 1" in told.stdout
+
+
+def test_packages_must_be_those_of_the_lock_files(frontend: Frontend):
+    shutil.copytree(ROOT / "requirements", frontend.folder / "requirements")
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("check").returncode == 0
+    lock = frontend.folder / "requirements" / "actor.txt"
+    lock.write_text(lock.read_text().replace("gymnasium==", "gymnasium==9."))
+    told = frontend.run("check")
+    assert told.returncode == 1
+    assert f"{sys.executable}: it has gymnasium " in told.stdout and " where 9." in told.stdout
+
+    bare = sys._base_executable  # type: ignore[attr-defined]
+    frontend.csv(f"{HEADER},python", f"learner,localhost,18001,{bare}")
+    assert "it lacks tensorflow, it lacks dm-sonnet" in frontend.run("check").stdout
+    frontend.csv(f"{HEADER},python", "learner,localhost,18001,nowhere/python")
+    assert "nowhere/python cannot be run: No such file" in frontend.run("check").stdout
+
+
+def test_mpirun_and_its_ssh_must_be_here_where_learners_are_on_several_hosts(
+    frontend: Frontend, tmp_path: Path
+):
+    (tmp_path / "empty").mkdir()
+    bare = dataclasses.replace(frontend, env={**frontend.env, "PATH": str(tmp_path / "empty")})
+    frontend.csv(
+        f"{HEADER},ssh_port", "learner,localhost,18001,", "learner,127.0.0.1,18002,1",
+    )  # fmt: skip
+    told = bare.run("check")
+    assert told.returncode == 1
+    for text in ("there is no mpirun", "there is no ssh", "port 1: Connection refused"):
+        assert text in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("now", "told"), [(0, "-95 s"), (35, ""), (100, ""), (170, ""), (200, "+90 s")]
+)
+def test_a_clock_is_wrong_if_it_was_at_no_time_within_a_minute(now: float, told: str):
+    # Asked at 95, answered at 110: a slow answer says nothing about the clock.
+    found = list(checking._clock({"asked": 95.0, "answered": 110.0, "now": now}))
+    assert [what for what, _ in found] == ([f"its clock is {told} off"] if told else [])
+
+
+def test_where_all_run_here_there_is_nothing_to_copy(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    done = frontend.run("sync")
+    assert done.returncode == 0 and "nothing to copy" in done.stdout
