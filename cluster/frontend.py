@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         entrusted = entrusting.entrust(plan, hosts)
         if not entrusted and not chosen.allow_partial:
             return 1
-    return starting.start(plan, chosen, hosts, connections.passwords, PROJECT)
+    return starting.start(plan, chosen, hosts, way.passwords, PROJECT)
 
 
 def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:

@@ -140,7 +140,7 @@ def _cell(value: Any) -> Any:
 
 def write_record(path: Path, trainings: Sequence[Training]) -> None:
     """Where, with what and how a study was run, so that others can run it again."""
-    from benchmarks.environment_overhead import processor
+    from benchmarks.machine import processor
 
     packages = ("tensorflow-cpu", "tensorflow", "dm-sonnet", "gymnasium", "ale-py")
     record = {

@@ -25,7 +25,8 @@ class OnHosts:
     def __init__(self, case: Case, chosen: Chosen, rows: Sequence[Row], logdir: str):
         settings = dataclasses.replace(chosen.settings, **training_flags(chosen, case.actors))
         self._options = dataclasses.replace(chosen.hosts, tmux_sess="", tensorboard=False)
-        self._hosts = Hosts(frontend.connections(self._options, list(rows)))
+        self._connections = frontend.connections(self._options, list(rows))
+        self._hosts = Hosts(self._connections)
         self._plans = [
             make_plan(
                 picked(case, team, rows),
@@ -41,7 +42,13 @@ class OnHosts:
     def __enter__(self) -> "OnHosts":
         for plan in self._plans:
             with contextlib.redirect_stdout(io.StringIO()) as said:
-                failed = starting.start(plan, self._options, self._hosts, frontend.PROJECT)
+                failed = starting.start(
+                    plan,
+                    self._options,
+                    self._hosts,
+                    self._connections.passwords,
+                    frontend.PROJECT,
+                )
             if failed:
                 self.__exit__()
                 raise Failed(said.getvalue())

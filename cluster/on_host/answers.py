@@ -10,6 +10,7 @@ from typing import Any
 from cluster.on_host import states, windows
 from cluster.on_host.checks import check
 from cluster.on_host.ending import stop
+from cluster.on_host.keeper import write_whole
 from cluster.on_host.processes import boot_id, wait_until
 from cluster.on_host.reaching import listen, reach
 

@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,12 @@ def four_hosts(network: Network) -> list[str]:
         network.row("actor", fourth, 9002),
         network.row("actor", fourth, 9003),
     ]
+
+
+def everything_in(folder: Path) -> Iterator[tuple[Path, str]]:
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != "hosts.csv":
+            yield path, path.read_text(errors="replace")
 
 
 def test_two_learners_under_mpirun_and_three_actors_on_four_hosts(
