@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ def horovod() -> Any:
             f"learners that train together need Horovod, which cannot be imported ({error}). "
             "bin/setup --learner installs it."
         ) from None
+    # Open MPI would keep a core busy while it waits, though it has little to do and the core much.
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     hvd.init()
     return hvd
 
@@ -39,20 +42,19 @@ class HorovodTeam:
         self._waiting_since: float | None = None
         self._waited_s = 0.0
         self._told = False
-        # Compiled, so that each reduction has one name for the whole run.
+        # Compiled, so that each reduction has one name for the whole run, and all begin at once.
         self._sums = tf.function(
             functools.partial(_sums, hvd, compression.TYPES.get(gradient_compression))
         )
-        self._round = tf.function(lambda told: hvd.allreduce(told, op=hvd.Sum, name="round"))
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
-    def agree(self, mine: Round) -> Round:
-        """The sum of what all learners say."""
-        return Round(*self._wait(lambda: self._round(np.array(mine, np.float64))).numpy())
-
-    def add_up(self, exact: Tensors, gradients: Tensors) -> tuple[Tensors, Tensors]:
+    def add_up(
+        self, mine: Round, exact: Tensors, gradients: Tensors
+    ) -> tuple[Round, Tensors, Tensors]:
         """The sums over all learners, of gradients as exact as ``--gradient_compression``."""
-        return self._wait(lambda: self._sums(exact, gradients))
+        told = np.array(mine, np.float64)
+        told, exact, gradients = self._wait(lambda: self._sums(told, exact, gradients))
+        return Round(*told.numpy()), exact, gradients
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
         """All learners' rows [N, ...], one learner's below another's."""
@@ -97,10 +99,11 @@ class HorovodTeam:
 
 
 def _sums(
-    hvd: Any, compressed: tf.DType | None, exact: Tensors, gradients: Tensors
-) -> tuple[Tensors, Tensors]:
+    hvd: Any, compressed: tf.DType | None, told: tf.Tensor, exact: Tensors, gradients: Tensors
+) -> tuple[tf.Tensor, Tensors, Tensors]:
+    told = hvd.allreduce(told, op=hvd.Sum, name="round")
     if compressed is None:
         both = hvd.grouped_allreduce([*exact, *gradients], op=hvd.Sum, name="shares")
-        return both[: len(exact)], both[len(exact) :]
+        return told, both[: len(exact)], both[len(exact) :]
     sums = hvd.grouped_allreduce(exact, op=hvd.Sum, name="shares")
-    return sums, compression.sums(hvd, gradients, compressed)
+    return told, sums, compression.sums(hvd, gradients, compressed)

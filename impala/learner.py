@@ -16,7 +16,7 @@ from impala import optimizers
 from impala.checkpoints import Checkpoint
 from impala.config import Settings
 from impala.popart import PopArt
-from impala.team import ALONE, Team
+from impala.team import ALONE, Round, Team
 from impala.trajectory import AgentOutput, Unroll
 
 
@@ -103,13 +103,24 @@ class Learner:
 
         ``share_left`` of the run is still to come (learning rate).
         """
-        self.learning_rate = self._settings.learning_rate * max(0.0, share_left)
+        share, samples = self.share(batch)
+        _, share = self.add_up(Round(), share)
+        return self.move(share, samples, share_left)
+
+    def share(self, batch: Unroll | None) -> tuple[Share, list[tf.Tensor]]:
+        """What a batch adds to an update, and samples for histograms; nothing without a batch."""
         if batch is None:
-            share, samples = self._nothing(), [tf.zeros([0])] * len(HISTOGRAMS)
-        else:
-            share, samples = self._differentiate(batch)
-        exact, gradients = self._team.add_up(list(share[1:]), share.gradients)
-        share = Share(gradients, *exact)
+            return self._nothing(), [tf.zeros([0])] * len(HISTOGRAMS)
+        return self._differentiate(batch)
+
+    def add_up(self, mine: Round, share: Share) -> tuple[Round, Share]:
+        """The sums of what all learners say and of their shares."""
+        said, exact, gradients = self._team.add_up(mine, list(share[1:]), share.gradients)
+        return said, Share(gradients, *exact)
+
+    def move(self, share: Share, samples: list[tf.Tensor], share_left: float) -> Statistics:
+        """Moves the weights by the sum of all shares."""
+        self.learning_rate = self._settings.learning_rate * max(0.0, share_left)
         figures, norm, skipped = self._move(share, np.float32(self.learning_rate))
         self.updates += 1
         return Statistics(

@@ -1,4 +1,4 @@
-"""Learners that train together: what they tell one another before and during each update."""
+"""Learners that train together: what they tell one another with each update."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -10,7 +10,7 @@ Tensors = list[tf.Tensor]
 
 
 class Round(NamedTuple):
-    """What every learner says before an update; the team adds it up."""
+    """What every learner says besides its share of an update; the team adds it up."""
 
     batches: float = 0.0  # 1 where it has a batch
     steps: float = 0.0  # new agent steps in that batch
@@ -25,10 +25,9 @@ class Team(Protocol):
     rank: int
     size: int
 
-    def agree(self, mine: Round) -> Round:
-        """The sum of what all learners say."""
-
-    def add_up(self, exact: Tensors, gradients: Tensors) -> tuple[Tensors, Tensors]:
+    def add_up(
+        self, mine: Round, exact: Tensors, gradients: Tensors
+    ) -> tuple[Round, Tensors, Tensors]:
         """The sums over all learners, of gradients as exact as ``--gradient_compression``."""
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
@@ -50,11 +49,10 @@ class Alone:
     rank = 0
     size = 1
 
-    def agree(self, mine: Round) -> Round:
-        return mine
-
-    def add_up(self, exact: Tensors, gradients: Tensors) -> tuple[Tensors, Tensors]:
-        return exact, gradients
+    def add_up(
+        self, mine: Round, exact: Tensors, gradients: Tensors
+    ) -> tuple[Round, Tensors, Tensors]:
+        return mine, exact, gradients
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
         return rows

@@ -102,18 +102,21 @@ class Training:
     def _round(self) -> None:
         """One update, if any learner has a batch for it."""
         batch = self._await_batch()
-        round = self._team.agree(self._says(batch))
+        learner, meter = self._learner, self._meter
+        # What learners say travels with their gradients: a learner that has a batch differentiates
+        # while it would wait for the others.
+        share, samples = learner.share(batch and batch.unrolls)
+        round, share = learner.add_up(self._says(batch), share)
         if round.gather:
-            self._meter.add_episodes(self._team.gather(self._actors.episodes()))
+            meter.add_episodes(self._team.gather(self._actors.episodes()))
         if self._team.size > 1:
-            self._pace.add(int(batch.steps) * self._meter.frames_per_step if batch else 0)
+            self._pace.add(int(batch.steps) * meter.frames_per_step if batch else 0)
         self._stopped, self._idle = bool(round.stop), not round.batches
         if self._stopped or self._idle:
             return
-        learner, meter = self._learner, self._meter
         lag = learner.updates - round.weights_version / round.batches
         left = 1.0 - meter.environment_frames / self._settings.total_environment_frames
-        statistics = learner.update(batch and batch.unrolls, left)
+        statistics = learner.move(share, samples, left)
         self._equality.after_update()
         if learner.updates % self._settings.publish_every_updates == 0:
             self._actors.publish(learner)
@@ -145,6 +148,8 @@ class Training:
 
         Who was late once is not waited for again until it has a batch.
         """
+        if self._stop.is_set():
+            return None
         patience = self._settings.max_batch_wait_s if self._team.size > 1 else math.inf
         if self._starved:
             patience = LOOK_EVERY_S if self._idle else 0.0
