@@ -45,6 +45,10 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
         print(f"{what}, so the cluster was taken down again:")
         print("\n".join(problems))
         return 1
+    if not learns:
+        stopping.stop(record, options, hosts)
+        print("The learners ended at once and without an error; --action=logs tells why.")
+        return 0
     if problems:
         print("Not all of the cluster has started; the rest goes on:")
         print("\n".join(problems))
@@ -60,9 +64,9 @@ def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
     alive = [one.name for one in watching.look(before, hosts).parts if one.is_alive]
     if alive:
         raise UserError(
-            f"{plan.logdir} has a run already, of which {len(alive)} processes are alive "
-            f"({', '.join(alive[:4])}{' …' if len(alive) > 4 else ''}). Look at it with "
-            "--action=status, or end it with --action=stop."
+            f"{plan.logdir} has a run that lives: {', '.join(alive[:4])}"
+            f"{' …' if len(alive) > 4 else ''}. Look at it with --action=status, or end it with "
+            "--action=stop."
         )
 
 

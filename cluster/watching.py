@@ -65,6 +65,11 @@ class Seen:
     unseen: dict[str, str]  # learners whose mpirun is seen but whose host is not, and why
 
     @property
+    def is_alive(self) -> bool:
+        """Whether the run goes on; TensorBoard alone is none."""
+        return any(one.is_alive for one in self.parts if one.part.job != "tensorboard")
+
+    @property
     def has_failed(self) -> bool:
         """Whether a process has failed or cannot be seen."""
         return bool(self.unseen) or any(one.has_failed for one in self.parts)
@@ -130,13 +135,13 @@ def status(record: Record, hosts: Hosts, follow: bool) -> int:
     if follow and shown.is_terminal:
         with Live(console=shown, auto_refresh=False) as live:
             live.update(_picture(seen, record, on_top=True), refresh=True)
-            while any(one.is_alive for one in seen.parts):
+            while seen.is_alive:
                 time.sleep(LOOK_EVERY_S)
                 seen = look(record, hosts)
                 live.update(_picture(seen, record, on_top=True), refresh=True)
         return int(seen.has_failed)
     shown.print(_picture(seen, record))
-    while follow and any(one.is_alive for one in seen.parts):
+    while follow and seen.is_alive:
         time.sleep(LOOK_EVERY_S)
         seen = look(record, hosts)
         shown.print(_picture(seen, record))
@@ -163,7 +168,7 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
                 rate if state == "running" else "",
                 Text(line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
             )
-    text = _figures_text(seen.figures, any(one.is_alive for one in seen.parts))
+    text = _figures_text(seen.figures, seen.is_alive)
     table.title, table.caption = (text, None) if on_top else (None, text)
     return table
 

@@ -116,7 +116,7 @@ def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
     assert frontend.run("start").returncode == 0
     refused = frontend.run("start")
     assert refused.returncode == 2
-    assert "2 processes are alive (learner-0, actor-0)" in refused.stderr
+    assert "logs/run has a run that lives: learner-0, actor-0." in refused.stderr
     assert frontend.run("status").returncode == 0
     assert frontend.run("stop").returncode == 0
     assert frontend.run("start").returncode == 0
@@ -147,6 +147,14 @@ def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
     assert done.returncode == 0 and "the rest goes on:\n  actor-0 on localhost" in done.stdout
     told = frontend.run("status")
     assert told.returncode == 1 and "failed: 3" in told.stdout and "running" in told.stdout
+
+
+def test_where_there_is_nothing_left_to_train_all_is_taken_down(frontend: Frontend):
+    frontend.csv(*EXAMPLE)
+    done = frontend.run("start", "--level_name=Trained")
+    assert done.returncode == 0 and "The learners ended at once" in done.stdout
+    assert frontend.processes() == []
+    assert "all frames are played" in frontend.run("logs", "--name=learner-1").stdout
 
 
 def test_what_ignores_being_asked_is_killed_after_the_grace_period(frontend: Frontend):
