@@ -14,7 +14,10 @@ def main(arguments: list[str]) -> int:
         settings = config.parse(arguments)
         with ended_by_signals():
             import_tensorflow()
-        _run(settings)
+        try:
+            _run(settings)
+        finally:
+            _end_output()
     except UserError as error:
         print(f"experiment.py: {error}", file=sys.stderr)
         return 2
@@ -36,6 +39,13 @@ def _run(settings: config.Settings) -> None:
     else:
         with ended_by_signals():
             _train(settings)
+
+
+def _end_output() -> None:
+    """What standard output no longer takes changes nothing about how the process ends."""
+    from impala.terminal import end_output
+
+    end_output()
 
 
 def _train(settings: config.Settings) -> None:

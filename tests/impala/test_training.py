@@ -196,6 +196,13 @@ def test_a_full_disk_costs_only_what_could_not_be_written(trained, tmp_path):
     assert not list(folder.rglob("*.tmp"))
 
 
+def test_output_to_a_full_disk_changes_nothing_about_its_end(tmp_path):
+    with open("/dev/full", "w") as full:
+        process = run(f"--logdir={tmp_path}", for_frames(1000), level=level(Steps), stdout=full)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert newest(tmp_path).counters["environment_frames"] >= 1000
+
+
 def test_a_refused_resume_is_one_line_and_leaves_the_folder_as_it_was(trained):
     folder = trained[0]
     before = contents(folder)

@@ -1,0 +1,17 @@
+"""What processes say, wherever it goes."""
+
+import contextlib
+import sys
+
+import pytest
+
+from impala import actor_process, horovod_team, training
+
+
+@pytest.mark.parametrize("module", [actor_process, horovod_team, training])
+def test_a_full_disk_below_the_output_ends_no_actor_and_no_learner(monkeypatch, module):
+    with contextlib.suppress(OSError), open("/dev/full", "w") as full:
+        with pytest.raises(OSError, match="No space left"):
+            print("as others say it", file=full, flush=True)
+        monkeypatch.setattr(sys, "stdout", full)
+        module.say("x" * 20_000)
