@@ -16,6 +16,7 @@ from impala import build, human_scores, trained
 from impala.config import Settings
 from impala.evaluation import evaluate, seed_of_level
 from impala.playing import Player, play
+from tests.impala.test_reporting import files_limited_to
 from tests.impala.untrained import Uneven, make_run
 from user_error import UserError
 
@@ -157,6 +158,14 @@ def test_each_level_has_its_row_and_its_own_games(tmp_path, capsys):
     assert "CartPole-v0" in capsys.readouterr().out
     one = results(tmp_path, test_num_episodes=4, level_name="CartPole-v0")["levels"]
     assert list(one) == ["CartPole-v0"]
+
+
+def test_on_a_full_disk_the_table_stands_and_nothing_is_left_behind(cartpole, capsys):
+    with files_limited_to(100):
+        evaluate(test_settings(cartpole))
+    told = capsys.readouterr().out
+    assert "mean" in told and "evaluation.json could not be written (File too large)" in told
+    assert [path.name for path in cartpole.iterdir()] == ["checkpoints"]
 
 
 def test_a_checkpoint_is_chosen_by_name_frames_or_file(cartpole):
