@@ -155,7 +155,11 @@ class Settings:
         above=0,
     )
     peer_timeout_s: float = setting(
-        10.0, "Cluster", "seconds of silence after which a peer counts as gone", least=0.5
+        10.0,
+        "Cluster",
+        "seconds of silence after which a peer counts as gone",
+        least=0.5,
+        most=86_400,
     )
     gradient_compression: str = setting(
         "none",
@@ -380,12 +384,20 @@ def _check_local(settings: Settings) -> None:
 def address(settings: Settings) -> tuple[str, int]:
     """Host and port of ``--learner_host``."""
     host, _, port = settings.learner_host.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not _is_name(host) or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(
             f"--learner_host={settings.learner_host}: wanted is host:port, "
             "for example localhost:8001."
         )
     return host, int(port)
+
+
+def _is_name(host: str) -> bool:
+    """Whether it can be looked up at all."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def check_ranges(settings: Any) -> None:

@@ -69,6 +69,7 @@ def test_switches_can_be_turned_on_and_off():
         (["--seed=-1"], ["--seed=-1", "0 or more"]),
         (["--learning_rate=nan"], ["--learning_rate=nan", "finite"]),
         (["--learning_rate=0"], ["--learning_rate", "above 0"]),
+        (["--peer_timeout_s=1e9"], ["--peer_timeout_s=1000000000.0", "86400 or less"]),
         (["--discounting=1.1"], ["--discounting=1.1", "1 or less"]),
         (["--precision=float16"], ["--precision", "float16", "bfloat16"]),
         (["--mode=tset"], ["--mode", "tset", "train"]),
@@ -84,6 +85,27 @@ def test_a_wrong_flag_is_refused_by_name(flags, words):
     told = refusal(*flags)
     for word in words:
         assert word in told, told
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "localhost",
+        "8001",
+        ":8001",
+        "here:",
+        "here:port",
+        "here:0",
+        "here:65536",
+        "here:-1",
+        "here:²",
+    ]
+    + ["here..there:8001", f"{64 * 'h'}:8001"],
+)
+@pytest.mark.parametrize("job", ["learner", "actor"])
+def test_an_address_that_is_none_is_refused(job, address):
+    told = refusal(f"--job_name={job}", f"--learner_host={address}")
+    assert f"--learner_host={address}: wanted is host:port" in told
 
 
 def test_a_batch_that_the_environments_cannot_fill_is_refused():
