@@ -94,9 +94,15 @@ class Trained:
 
 def find(settings: Settings, warn: Callable[[str], None] | None = None) -> Trained:
     """The checkpoint that ``--logdir`` and ``--checkpoint`` ask for."""
-    folder = _run_folder(settings)
-    store = Store(folder / "checkpoints", settings.keep_checkpoints)
-    path, checkpoint = store.find(settings.checkpoint, warn or _warn)
+    try:
+        folder = _run_folder(settings)
+        store = Store(folder / "checkpoints", settings.keep_checkpoints)
+        path, checkpoint = store.find(settings.checkpoint, warn or _warn)
+    except OSError as error:
+        raise UserError(
+            f"--logdir={settings.run_folder} --checkpoint={settings.checkpoint}: {error.filename} "
+            f"cannot be read ({error.strerror})."
+        ) from None
     changes = {
         name: checkpoint.settings[name]
         for name, default in inherited().items()

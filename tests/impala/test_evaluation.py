@@ -196,6 +196,17 @@ def test_without_a_checkpoint_it_says_where_it_looked(tmp_path, cartpole):
     assert "--checkpoint=missing" in refused(cartpole, checkpoint="missing")
 
 
+def test_a_place_that_cannot_be_looked_at_is_told(tmp_path, cartpole):
+    long, loop = "x" * 300, tmp_path / "loop"
+    assert str(tmp_path / long) in refused(tmp_path / long)
+    assert f"--checkpoint={long}: " in refused(cartpole, checkpoint=long)
+    (cartpole / "checkpoints").rename(tmp_path / "moved")
+    (cartpole / "checkpoints").write_text("a file where the folder should be")
+    assert "there is no checkpoint in" in refused(cartpole)
+    loop.symlink_to(loop)
+    assert "there is no checkpoint in" in refused(loop)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("agent_name", "VectorLSTMAgent"), ("level_name", "Acrobot-v1")]
 )
