@@ -15,7 +15,7 @@ def main(arguments: list[str]) -> int:
         with ended_by_signals():
             import_tensorflow()
         try:
-            _run(settings)
+            _run(settings, config.given(arguments))
         finally:
             _end_output()
     except UserError as error:
@@ -26,16 +26,16 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _run(settings: config.Settings) -> None:
-    """Does what ``--mode`` says; imports only what that needs."""
+def _run(settings: config.Settings, given: frozenset[str]) -> None:
+    """Does what ``--mode`` says; imports only what that needs. ``given`` are the flags' names."""
     if settings.mode == "test":
         from impala.evaluation import evaluate
 
-        evaluate(settings)
+        evaluate(settings, given)
     elif settings.mode == "export":
         from impala.export import export
 
-        export(settings)
+        export(settings, given)
     else:
         with ended_by_signals():
             _train(settings)

@@ -335,6 +335,13 @@ def parse(arguments: Sequence[str]) -> Settings:
     return settings
 
 
+def given(arguments: Iterable[str]) -> frozenset[str]:
+    """The settings that a command line names, be it with their defaults."""
+    words = {argument.partition("=")[0] for argument in arguments}
+    names = (field.name for field in fields())
+    return frozenset(name for name in names if words & {f"--{name}", f"--no{name}"})
+
+
 def parse_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
     """The value of each flag of a parser; ``UserError`` names a flag that it does not know."""
     known, unknown = parser.parse_known_args(list(arguments))

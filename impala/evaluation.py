@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ MOST_ENVIRONMENTS = 16
 FIRST_TEST_SEED = 2**40
 
 
-def evaluate(settings: Settings) -> None:
+def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
     """Plays, prints a table and writes evaluation.json into the run's folder."""
     video.prepare(settings)
-    found = trained.find(settings)
+    found = trained.find(settings, given)
     settings = found.settings
     spec = build.level_spec(settings)
     player = Player(found.agent(spec), settings.test_policy == "greedy")

@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,9 @@ class ExportedAgent(tf.Module):
         return dict(zip(self.state, tf.nest.flatten(state), strict=True))
 
 
-def export(settings: Settings) -> None:
+def export(settings: Settings, given: Collection[str] = ()) -> None:
     """Writes the SavedModel, about.json and README.md to ``--export_dir``."""
-    found = trained.find(settings)
+    found = trained.find(settings, given)
     folder = Path(settings.export_dir or found.folder / "export")
     _check_replaceable(folder)
     spec = build.level_spec(found.settings)

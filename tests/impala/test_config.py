@@ -58,6 +58,12 @@ def test_switches_can_be_turned_on_and_off():
     assert not config.parse(["--popart=false"]).popart
 
 
+def test_flags_are_known_as_given_whatever_their_value():
+    flags = [f"--level_name={Settings().level_name}", "--nopopart", "--seed", "1", "--watch"]
+    assert config.given(flags) == {"level_name", "popart", "seed", "watch"}
+    assert config.given(["--popart=true", "--video=--seed"]) == {"popart", "video"}
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
