@@ -156,7 +156,8 @@ class Run:
         return figures | {
             "updates": learner.updates,
             "learning_rate": learner.learning_rate,
-            "time_left": left / rate if rate else None,
+            # The last update may be of more frames than were left.
+            "time_left": max(0.0, left / rate) if rate else None,
         }
 
     def _checkpoint(self, learner: Learner, meter: Meter, best: float) -> Checkpoint:

@@ -88,6 +88,7 @@ def test_it_trains(tmp_path, changes):
     assert counters["skipped_updates"] == 0
     rows = read_metrics(tmp_path)
     assert rows[-1]["environment_frames"] == counters["environment_frames"]
+    assert rows[-1]["time_left"] == 0  # also where the last update was of more than was left
     for name in chosen.levels if len(chosen.levels) > 1 else []:
         assert rows[-1][f"mean_episode_return/{name}"] == RETURNS[name]
     assert all(np.isfinite(weight).all() for weight in newest(tmp_path).weights)
