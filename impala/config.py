@@ -6,8 +6,10 @@ Nothing heavy is imported, so that ``--help`` answers at once.
 import argparse
 import dataclasses
 import difflib
+import ipaddress
 import json
 import math
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -363,7 +365,7 @@ def check(settings: Settings) -> None:
     if settings.mode == "train" and settings.job_name == "local":
         _check_local(settings)
     if settings.mode == "train" and settings.job_name != "local":
-        address(settings)
+        _check_address(settings)
     if settings.video and not settings.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.video}: the name must end in .mp4 or .gif.")
 
@@ -388,10 +390,20 @@ def _check_local(settings: Settings) -> None:
         )
 
 
+def _check_address(settings: Settings) -> None:
+    """Whether ``--learner_host`` is one that ``--transport`` can use."""
+    host, _ = address(settings)
+    if settings.transport == "tensorflow" and host.startswith("["):
+        raise UserError(
+            f"--learner_host={settings.learner_host}: TensorFlow's server knows names and IPv4 "
+            "addresses only. Give one of these, or --transport=secure."
+        )
+
+
 def address(settings: Settings) -> tuple[str, int]:
     """Host and port of ``--learner_host``."""
     host, _, port = settings.learner_host.rpartition(":")
-    if not _is_name(host) or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not _is_host(host) or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(
             f"--learner_host={settings.learner_host}: wanted is host:port, "
             "for example localhost:8001."
@@ -399,11 +411,13 @@ def address(settings: Settings) -> tuple[str, int]:
     return host, int(port)
 
 
-def _is_name(host: str) -> bool:
-    """Whether it can be looked up at all."""
+def _is_host(host: str) -> bool:
+    """Whether it is a name that can be looked up, or an address."""
     try:
-        return bool(host.encode("idna"))
-    except UnicodeError:
+        if host.startswith("[") and host.endswith("]"):
+            return bool(ipaddress.IPv6Address(host[1:-1]))
+        return bool(re.fullmatch(r"[^\s/:]+", host) and host.encode("idna"))
+    except ValueError:
         return False
 
 
