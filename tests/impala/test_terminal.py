@@ -2,10 +2,12 @@
 
 import contextlib
 import sys
+import tempfile
 
 import pytest
 
 from impala import actor_process, horovod_team, training
+from impala.quiet import import_tensorflow
 
 
 @pytest.mark.parametrize("module", [actor_process, horovod_team, training])
@@ -17,3 +19,10 @@ def test_a_full_disk_below_the_output_ends_no_actor_and_no_learner(monkeypatch, 
     module.say("x" * 20_000)
     with contextlib.suppress(OSError):
         full.close()
+
+
+def test_a_full_disk_for_temporary_files_keeps_nothing_from_starting(monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/nowhere")
+    with pytest.raises(OSError):
+        tempfile.TemporaryFile().close()
+    import_tensorflow()
