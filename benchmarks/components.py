@@ -41,7 +41,7 @@ COLUMNS = (
     Column("µs a step", 10, ",.0f"),
 )
 LOCAL = "transport, in one process"
-REMOTE = "transport, between processes"
+REMOTE = "transport, {}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +73,10 @@ def measure(arguments: list[str]) -> None:
             if part in one.rates:
                 row(report, LOCAL if part == "transport" else part, one.way.name, one.rates[part])
     for count in filter(None, actors):
-        rate = between_processes(own, settings, measured[0].block_bytes, count)
-        row(report, REMOTE, f"all cores, {count} actor{'s' * (count > 1)}", rate)
+        rates = between_processes(own, settings, measured[0].block_bytes, count)
+        for transport, rate in rates.items():
+            told = f"all cores, {count} actor{'s' * (count > 1)}"
+            row(report, REMOTE.format(transport), told, rate)
     full = [one for one in measured if one.way.cores == cores()]
     bound = ways.bound(full)
     row(report, "bound", "all cores", bound)
@@ -100,8 +102,11 @@ def row(report: Report, part: str, cores: str, rate: Spread | float) -> None:
     report.row(part, cores, rate, 1e6 / median)
 
 
-def between_processes(own: Own, settings: Settings, size: int, actors: int) -> Spread:
-    """Agent steps a second that arrive at a learner from actors which do nothing but send."""
+def between_processes(own: Own, settings: Settings, size: int, actors: int) -> dict[str, Spread]:
+    """Agent steps a second that arrive at a learner from actors which do nothing but send.
+
+    By transport.
+    """
     common.progress(f"transport: {actors} actors in processes of their own")
     with tempfile.TemporaryDirectory() as folder:
         flags = [
@@ -116,8 +121,11 @@ def between_processes(own: Own, settings: Settings, size: int, actors: int) -> S
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise UserError(f"the benchmark of transport failed: {done.stderr.strip()[-500:]}")
-        [told] = json.loads((Path(folder) / "transport.json").read_text())["rows"]
-    return spread([rate * settings.unroll_length for rate in told["unrolls/s"]["values"]])
+        rows = json.loads((Path(folder) / "transport.json").read_text())["rows"]
+    return {
+        row["transport"]: spread([n * settings.unroll_length for n in row["unrolls/s"]["values"]])
+        for row in rows
+    }
 
 
 if __name__ == "__main__":

@@ -85,6 +85,10 @@ class Report:
             ) from None
         print(f"\n{path} and {path.with_suffix('.png').name} written")
 
+    def _named(self, column: int, cell: str) -> str:
+        """A row's word in the picture; a number alone would not tell what it counts."""
+        return f"{cell} {self._columns[column].title}" if cell.isdigit() else cell
+
     def _print(self, cells: Sequence[Any]) -> None:
         written = [column.written(cell) for column, cell in zip(self._columns, cells, strict=True)]
         print("  ".join(written).rstrip(), flush=True)
@@ -95,7 +99,7 @@ class Report:
 
         named = [i for i, column in enumerate(self._columns) if not column.form]
         rows = [row for row in self._rows if row[shown] is not None]
-        names = [APART.join(str(row[i]) for i in named if row[i]) for row in rows]
+        names = [APART.join(self._named(i, row[i]) for i in named if row[i]) for row in rows]
         bars = [_as_spread(row[shown]) for row in rows]
         figure = Figure(figsize=(9, 1.4 + 0.32 * len(bars)), layout="constrained")
         axes = figure.subplots()

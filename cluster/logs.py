@@ -53,7 +53,7 @@ class _Reader:
         self.silent: dict[Place, str] = {}  # hosts that cannot be read from, and why
 
     def print_new(self) -> bool:
-        """Prints what is new; returns whether more may come."""
+        """Prints what is new; returns whether more may come, not only from TensorBoard."""
         more = False
         for where, reply in self._hosts.ask_all(self._requests()).items():
             if isinstance(reply, HostFailed):
@@ -63,7 +63,8 @@ class _Reader:
                 more = True
                 continue
             self.silent.pop(where, None)
-            more = more or reply["alive"]
+            alive = {self._parts[name].job for name in reply["alive"]}
+            more = more or bool(alive - {"tensorboard"} or (alive and self._only))
             for name, log in reply["logs"].items():
                 self._offsets[name] = log["offset"]
                 self._print(self._parts[name], log["text"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import paramiko
 
+from cluster.host_keys import AppendNew, NewKey, RefuseNew
 from cluster.model import Host
 from cluster.passwords import Passwords
 
@@ -42,7 +43,7 @@ class Connections:
     ):
         self.passwords = passwords
         self._known_hosts = Path(known_hosts)
-        self._policy = _AppendNew(self._known_hosts) if accept_new_keys else _RefuseNew()
+        self._policy = AppendNew(self._known_hosts) if accept_new_keys else RefuseNew()
         self._timeout_s = timeout_s
         self._clients: dict[Host, paramiko.SSHClient] = {}
         self._failed: dict[Host, tuple[float, HostFailed]] = {}
@@ -112,7 +113,7 @@ class Connections:
     def _told(self, host: Host, error: Exception, by_password: bool) -> HostFailed:
         """What a failed connection means."""
         where = f"port {host.ssh_port}"
-        if isinstance(error, _NewKey):
+        if isinstance(error, NewKey):
             return HostFailed(
                 f"its host key is not known ({error})",
                 "Compare that with the host's own, then give --accept_new_host_keys",
@@ -191,33 +192,3 @@ def _run(
 def _known_name(host: Host) -> str:
     """What known_hosts calls a host."""
     return host.ip if host.ssh_port == 22 else f"[{host.ip}]:{host.ssh_port}"
-
-
-class _NewKey(paramiko.SSHException):
-    """A host whose key is not in known_hosts."""
-
-
-class _RefuseNew(paramiko.MissingHostKeyPolicy):
-    def missing_host_key(
-        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
-    ) -> None:
-        raise _NewKey(f"{key.get_name()} {key.fingerprint}")
-
-
-class _AppendNew(paramiko.MissingHostKeyPolicy):
-    """Adds a line; paramiko's own policy writes the whole file anew, without its comments."""
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._lock = threading.Lock()
-
-    def missing_host_key(
-        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
-    ) -> None:
-        line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
-        with self._lock:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(self._path, "a+") as file:
-                file.seek(0)
-                before = file.read()
-                file.write(line if not before or before.endswith("\n") else f"\n{line}")

@@ -8,15 +8,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cluster import logins, show, stopping, watching
+from cluster import logins, looking, show, stopping
 from cluster import record as records
 from cluster.hosts import Hosts, places, request
+from cluster.looking import Seen, SeenPart
 from cluster.model import Plan, Process
 from cluster.options import Options
 from cluster.passwords import Passwords
 from cluster.record import Record
 from cluster.ssh import HostFailed
-from cluster.watching import Seen
 from user_error import UserError
 
 LOOK_EVERY_S = 0.5
@@ -45,6 +45,10 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
         print(f"{what}, so the cluster was taken down again:")
         print("\n".join(problems))
         return 1
+    if not learns:
+        stopping.stop(record, options, hosts)
+        print("The learners ended at once and without an error; --action=logs tells why.")
+        return 0
     if problems:
         print("Not all of the cluster has started; the rest goes on:")
         print("\n".join(problems))
@@ -57,12 +61,12 @@ def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
     before = records.read(plan.logdir)
     if before is None:
         return
-    alive = [one.name for one in watching.look(before, hosts).parts if one.is_alive]
+    alive = [one.name for one in looking.look(before, hosts).parts if one.is_alive]
     if alive:
         raise UserError(
-            f"{plan.logdir} has a run already, of which {len(alive)} processes are alive "
-            f"({', '.join(alive[:4])}{' …' if len(alive) > 4 else ''}). Look at it with "
-            "--action=status, or end it with --action=stop."
+            f"{plan.logdir} has a run that lives: {', '.join(alive[:4])}"
+            f"{' …' if len(alive) > 4 else ''}. Look at it with --action=status, or end it with "
+            "--action=stop."
         )
 
 
@@ -106,7 +110,7 @@ def _wait(
     """Waits until the learners listen; what ended meanwhile, and whether any learner lives."""
     started = time.monotonic()
     while True:
-        seen = watching.look(record, hosts)
+        seen = looking.look(record, hosts)
         problems = [
             _failure(one) for one in seen.parts if one.has_failed and one.part.job != "tensorboard"
         ]
@@ -130,7 +134,7 @@ def _silent(seen: Seen, options: Options) -> list[str]:
     ]
 
 
-def _failure(one: watching.SeenPart) -> str:
+def _failure(one: SeenPart) -> str:
     last = "".join(f"\n    | {line[:300]}" for line in one.last_lines[-15:])
     return f"  {one.name} on {one.part.host}: {one.state}{last}"
 

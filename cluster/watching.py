@@ -1,8 +1,6 @@
-"""Looking at a run: the state of each process, and the run's figures."""
+"""Showing how a run is: each process in a row, and the run's figures."""
 
-import dataclasses
 import datetime
-import json
 import re
 import time
 from typing import Any
@@ -13,12 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster import show
-from cluster.hosts import Hosts, places, request
+from cluster.hosts import Hosts
 from cluster.logs import written
+from cluster.looking import Seen, SeenPart, look
 from cluster.on_host.keeper import SAYS as KEEPER
-from cluster.on_host.states import is_living
-from cluster.record import Listener, Part, Record
-from cluster.ssh import HostFailed
+from cluster.record import Record
 
 LOOK_EVERY_S = 1.0
 LONGEST_LINE = 120
@@ -28,101 +25,6 @@ RATE = re.compile(r": ([\d,]+) frames/s$")
 SILENT_S = 90.0
 
 
-@dataclasses.dataclass(frozen=True)
-class SeenPart:
-    """A process as it is now."""
-
-    part: Part
-    state: str
-    since: float | None = None
-    restarts: int = 0
-    last_lines: tuple[str, ...] = ()
-    silent_s: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """The process's name."""
-        return self.part.name
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it runs, or will again."""
-        return is_living(self.state)
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether it ended otherwise than by having done its work or being stopped."""
-        return not self.is_alive and self.state not in ("done", "stopped")
-
-
-@dataclasses.dataclass(frozen=True)
-class Seen:
-    """A run as it is now."""
-
-    parts: list[SeenPart]
-    listening: dict[Listener, bool]
-    figures: dict[str, Any]
-    unseen: dict[str, str]  # learners whose mpirun is seen but whose host is not, and why
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a process has failed or cannot be seen."""
-        return bool(self.unseen) or any(one.has_failed for one in self.parts)
-
-
-def look(record: Record, hosts: Hosts) -> Seen:
-    """Asks every host of the run how its processes are."""
-    by_place = places(record)
-    listeners = {
-        where: [one for one in record.listeners if one.place == where] for where in by_place
-    }
-    replies = hosts.ask_all(
-        {
-            where: request(
-                record,
-                "status",
-                where,
-                parts,
-                addresses=[(one.ip, one.port) for one in listeners[where]],
-            )
-            for where, parts in by_place.items()
-        }
-    )
-    seen = Seen([], {}, {}, {})
-    for where, reply in replies.items():
-        if isinstance(reply, HostFailed):
-            state = f"unknown: {reply.problem}"
-            seen.parts.extend(SeenPart(part, state) for part in by_place[where])
-            seen.listening.update(dict.fromkeys(listeners[where], False))
-            seen.unseen.update((one.name, state) for one in listeners[where])
-            continue
-        seen.parts.extend(_seen(part, reply["states"][part.name]) for part in by_place[where])
-        seen.listening.update(zip(listeners[where], reply["listening"], strict=True))
-        if where == record.listeners[0].place:  # only the first learner writes the run's folder
-            seen.figures.update(_figures(reply["metrics"]))
-    seen.parts.sort(key=lambda one: record.parts.index(one.part))
-    return seen
-
-
-def _seen(part: Part, state: dict[str, Any]) -> SeenPart:
-    return SeenPart(
-        part,
-        state["state"],
-        state["since"],
-        state["restarts"],
-        tuple(state["last_lines"]),
-        state["silent_s"],
-    )
-
-
-def _figures(lines: list[str]) -> dict[str, Any]:
-    try:
-        figures = json.loads(lines[-1])
-    except (IndexError, ValueError):
-        return {}
-    return figures if isinstance(figures, dict) else {}
-
-
 def status(record: Record, hosts: Hosts, follow: bool) -> int:
     """Shows the run; returns 1 if a process has failed or cannot be seen."""
     shown = show.console()
@@ -130,13 +32,13 @@ def status(record: Record, hosts: Hosts, follow: bool) -> int:
     if follow and shown.is_terminal:
         with Live(console=shown, auto_refresh=False) as live:
             live.update(_picture(seen, record, on_top=True), refresh=True)
-            while any(one.is_alive for one in seen.parts):
+            while seen.is_alive:
                 time.sleep(LOOK_EVERY_S)
                 seen = look(record, hosts)
                 live.update(_picture(seen, record, on_top=True), refresh=True)
         return int(seen.has_failed)
     shown.print(_picture(seen, record))
-    while follow and any(one.is_alive for one in seen.parts):
+    while follow and seen.is_alive:
         time.sleep(LOOK_EVERY_S)
         seen = look(record, hosts)
         shown.print(_picture(seen, record))
@@ -163,7 +65,7 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
                 rate if state == "running" else "",
                 Text(line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
             )
-    text = _figures_text(seen.figures, any(one.is_alive for one in seen.parts))
+    text = _figures_text(seen.figures, seen.is_alive)
     table.title, table.caption = (text, None) if on_top else (None, text)
     return table
 

@@ -107,7 +107,7 @@ class Settings:
 
     num_actors: int = setting(2, "Actors", "actor threads of this process", least=1, most=1024)
     envs_per_actor: int = setting(
-        16, "Actors", "environments that an actor plays side by side", least=1, most=4096
+        12, "Actors", "environments that an actor plays side by side", least=1, most=4096
     )
     env_threads: int = setting(
         0,
@@ -205,7 +205,7 @@ class Settings:
         "abs_one: to [-1, 1]; soft_asymmetric: smooth, losses weigh less; none",
         choices=REWARD_CLIPPINGS,
     )
-    entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
+    entropy_cost: float = setting(0.003, "Learning", "weight of the entropy bonus", least=0)
     baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)
     correction: str = setting(
         "vtrace",

@@ -16,7 +16,7 @@ from environments import EnvironmentSpec
 from impala import build, carriers, config, wire
 from impala.config import Settings
 from impala.horovod_team import HorovodTeam, horovod
-from impala.launching import launched_together
+from impala.launching import keep_to_this_host, launched_together
 from impala.learner import Learner
 from impala.metrics import Meter
 from impala.remote_actors import RemoteActors
@@ -64,6 +64,8 @@ def learn(settings: Settings) -> None:
 
 def _team(settings: Settings) -> Team:
     """The learners that were started together; also the cores and the GPU of this one."""
+    if settings.transport == "secure":
+        keep_to_this_host()
     hvd = horovod() if launched_together() else None
     gpus = tf.config.list_physical_devices("GPU")
     if hvd and gpus:

@@ -14,11 +14,11 @@ from sandbox.machines import Machine, Wanted, to_csv
 from user_error import UserError
 
 EXAMPLES = """examples:
-  python sandbox/make_csv.py ansible hosts.ini --learners=gpu > hosts.csv
-  ansible-inventory -i hosts.yml --list | python sandbox/make_csv.py ansible - --learners=gpu
-  aws ec2 describe-instances | python sandbox/make_csv.py aws - --learners=role=learner \\
+  python3 sandbox/make_csv.py ansible hosts.ini --learners=gpu > hosts.csv
+  ansible-inventory -i hosts.yml --list | python3 sandbox/make_csv.py ansible - --learners=gpu
+  aws ec2 describe-instances | python3 sandbox/make_csv.py aws - --learners=role=learner \\
     --actors=role=actor --actors_per_host=4 --ssh_username=admin
-  gcloud compute instances list --format=json | python sandbox/make_csv.py gcloud - \\
+  gcloud compute instances list --format=json | python3 sandbox/make_csv.py gcloud - \\
     --learners='learner-*' --ssh_key=~/.ssh/google_compute_engine
 """
 

@@ -152,7 +152,9 @@ def compare(
         for one in contenders:
             if one.name in failed:
                 continue
-            common.progress(f"turn {turn + 1} of {own.repeats}: {network}, {one.name}")
+            common.progress(
+                f"turn {turn + 1} of {own.repeats}: {network}, {one.name}, {one.precision}"
+            )
             try:
                 turns.setdefault((one.name, one.precision), []).append(one.run(network))
             except Failed as error:

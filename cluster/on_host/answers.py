@@ -88,11 +88,11 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
 def tail(request: dict[str, Any]) -> dict[str, Any]:
     """What the logs hold beyond the offsets; a negative offset counts from the end.
 
-    Looked at before the logs, ``alive`` is only false when nothing more will come.
+    Looked at before the logs, nothing more will come from those who are not ``alive``.
     """
     records, boot = Path(request["records"]), boot_id()
     now = {name: states.read(records, name, request["run_id"]) for name in request["offsets"]}
-    alive = any(states.is_living(states.judged(state, boot)) for state in now.values())
+    alive = [name for name in now if states.is_living(states.judged(now[name], boot))]
     texts = {}
     for name, offset in request["offsets"].items():
         try:

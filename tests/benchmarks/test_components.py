@@ -50,7 +50,7 @@ def test_every_part_has_its_rate(tmp_path, capsys):
     parts = {part for part, _ in rows}
     assert parts == {
         *("emulation", "inference", "acting", "learning", "bound"),
-        *("transport, in one process", "transport, between processes"),
+        *("transport, in one process", "transport, tensorflow", "transport, secure"),
     }
     assert len([part for part, _ in rows if part == "learning"]) == len(all_ways())
     assert found["bound"] == rows["bound", "all cores"] > 0

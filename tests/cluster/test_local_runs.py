@@ -1,10 +1,12 @@
 """Runs on this machine: real tmux, real mpirun, a quick stand-in for experiment.py."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -72,12 +74,49 @@ def test_a_secure_run_has_credentials_of_its_own_that_stay_when_it_starts_again(
     assert frontend.processes() == []
 
 
+def test_what_a_dry_run_prints_can_be_pasted_into_shells(frontend: Frontend, tmp_path: Path):
+    frontend.csv(f"{HEADER},env", f"{ONE_EACH[1]},A=b c;D=$(id)", f"{ONE_EACH[2]},")
+    shown = frontend.run("start", "--dry_run")
+    assert shown.returncode == 0 and frontend.processes() == []
+    commands = shown.stdout.split("\n# ")[1:]
+    assert [text.split(" on ")[0] for text in commands] == ["learner-0", "actor-0"]
+    said = tmp_path / "said"
+    pasted = [
+        subprocess.Popen(
+            ["sh", "-c", "exec 2>&1; " + text.partition("\n")[2]],
+            cwd="/",
+            env=frontend.env,
+            stdout=said.open("a"),
+            start_new_session=True,
+        )
+        for text in commands
+    ]
+    try:
+        wait_for(lambda: "actor 0 reached localhost:18001 2 times" in said.read_text())
+        (learner,) = [pid for pid in Path("/proc").glob("[0-9]*") if is_learner(pid, frontend)]
+        environment = (learner / "environ").read_bytes().split(b"\0")
+        assert b"A=b c" in environment and b"D=$(id)" in environment
+    finally:
+        for shell in pasted:
+            os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+
+
+def is_learner(process: Path, frontend: Frontend) -> bool:
+    try:
+        words = (process / "cmdline").read_text().split("\0")
+    except OSError:
+        return False
+    own = str(frontend.folder / "experiment.py")
+    return own in words and "--job_name=learner" in words and "-c" not in words
+
+
 def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     assert frontend.run("start").returncode == 0
     refused = frontend.run("start")
     assert refused.returncode == 2
-    assert "2 processes are alive (learner-0, actor-0)" in refused.stderr
+    assert "logs/run has a run that lives: learner-0, actor-0." in refused.stderr
     assert frontend.run("status").returncode == 0
     assert frontend.run("stop").returncode == 0
     assert frontend.run("start").returncode == 0
@@ -108,6 +147,14 @@ def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
     assert done.returncode == 0 and "the rest goes on:\n  actor-0 on localhost" in done.stdout
     told = frontend.run("status")
     assert told.returncode == 1 and "failed: 3" in told.stdout and "running" in told.stdout
+
+
+def test_where_there_is_nothing_left_to_train_all_is_taken_down(frontend: Frontend):
+    frontend.csv(*EXAMPLE)
+    done = frontend.run("start", "--level_name=Trained")
+    assert done.returncode == 0 and "The learners ended at once" in done.stdout
+    assert frontend.processes() == []
+    assert "all frames are played" in frontend.run("logs", "--name=learner-1").stdout
 
 
 def test_what_ignores_being_asked_is_killed_after_the_grace_period(frontend: Frontend):

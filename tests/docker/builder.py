@@ -36,6 +36,18 @@ def missing(folder: Path) -> str:
     return ""
 
 
+# What debian:12-slim leaves out, too, of the base and of what is installed later.
+LEFT_OUT = ("doc", "info", "locale", "man")
+
+
+def _slim(root: Path) -> None:
+    excluded = "".join(f"path-exclude /usr/share/{name}/*\n" for name in LEFT_OUT)
+    (root / "etc/dpkg/dpkg.cfg.d/slim").write_text(excluded)
+    for folder in ("var/cache/apt", "var/lib/apt/lists", *(f"usr/share/{n}" for n in LEFT_OUT)):
+        for path in (root / folder).iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 class Builder:
     """Buildah with a store of its own, all of which goes with ``close``."""
 
@@ -66,6 +78,7 @@ class Builder:
             check=False,
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+        _slim(root)
         self._copy_settings(root)
         container = self.buildah("from", "scratch").stdout.strip()
         self.buildah("add", container, str(root), "/")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster import hosts_csv
 from docs import generate_settings
 from tests.docs.checking import Wrong, check
 from tests.docs.pages import DOCS, PAGES, PROJECT, Block, blocks, commands, links, name
@@ -72,6 +73,14 @@ def test_a_mistaken_command_would_be_found(mistaken):
 
 def test_the_readme_has_commands():
     assert sum(len(commands_of(block)) for block in SHELL if block.page.parent == PROJECT) > 8
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_list_of_hosts_can_be_read(page):
+    for language in ("", "csv", "text"):
+        for block in blocks(page, language):
+            if block.code.startswith("job,ip,"):
+                assert hosts_csv.parse(block.code.encode(), name(page))
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: name(block.page))

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import credentials
-from tests.impala.cluster import Process, alone, free_address
+from tests.impala.cluster import Process, alone, experiment, free_address, mpirun
 from tests.impala.levels import Tens, level
 from transport import secure
 from transport.secure import calls
@@ -32,10 +32,14 @@ COMMON = [
 GIB = 1 << 30
 
 
-def learner(logdir: Path, address: str, *more: str) -> Process:
+def learners_flags(logdir: Path, address: str, *more: str) -> list[str]:
     quick = ["--report_every_s=0.5", "--checkpoint_every_s=1", "--total_environment_frames=1e8"]
     own = ["--job_name=learner", f"--learner_host={address}", f"--logdir={logdir}"]
-    return alone(*COMMON, *own, *quick, "--transport=secure", *more)
+    return [*COMMON, *own, *quick, "--transport=secure", *more]
+
+
+def learner(logdir: Path, address: str, *more: str) -> Process:
+    return alone(*learners_flags(logdir, address, *more))
 
 
 def actor(address: str, file: Path, *more: str) -> Process:
@@ -197,13 +201,11 @@ def own_address() -> str:
     return "127.0.0.5"
 
 
-def listening(process: Process) -> set[tuple[str, int]]:
-    """Where a process and all that it started listen."""
-    first = psutil.Process(process._process.pid)
+def listening(process: psutil.Process) -> set[tuple[str, int]]:
+    """Where a process listens; addresses of IPv4 within IPv6 are those of IPv4."""
     return {
         (found.laddr.ip.removeprefix("::ffff:"), found.laddr.port)
-        for one in [first, *first.children(recursive=True)]
-        for found in one.net_connections("tcp")
+        for found in process.net_connections("tcp")
         if found.status == psutil.CONN_LISTEN
     }
 
@@ -218,10 +220,43 @@ def test_a_secure_learner_listens_nowhere_but_at_its_address(tmp_path):
         assert "warning" not in first.output()
         with actor(f"{host}:{port}", actors_file(tmp_path)):
             first.wait_for("checkpoint frames-")
-            assert listening(first) == {(host, port)}
+            process = psutil.Process(first._process.pid)
+            assert listening(process) == {(host, port)}
+            assert not process.children(recursive=True)
             socket.create_connection((host, port)).close()
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(("127.0.0.1", port))
+
+
+def test_so_do_those_that_train_together_on_a_host_with_credentials_in_common(tmp_path):
+    host = own_address()
+    ports = [int(free_address().split(":")[1]) for _ in range(2)]
+    flags = [learners_flags(tmp_path, f"{host}:{port}") for port in ports]
+    with mpirun([experiment(*one) for one in flags]) as both:
+        both.wait_for("waiting for actors", times=2)
+        file = actors_file(tmp_path)
+        with actor(f"{host}:{ports[0]}", file), actor(f"{host}:{ports[1]}", file):
+            both.wait_for("has joined", times=2)
+            both.wait_for("checkpoint frames-")
+            learners = psutil.Process(both._process.pid).children()
+            found = [listening(one) for one in learners]
+            assert all(len(one) == 1 for one in found)
+            assert set.union(*found) == {(host, port) for port in ports}
+
+
+def test_learners_with_other_credentials_do_not_train_together(tmp_path):
+    for name in ("one", "other"):
+        credentials.make(tmp_path / name)
+    flags = [
+        learners_flags(
+            tmp_path / "run", free_address(), f"--credentials={tmp_path / name / 'learner.pem'}"
+        )
+        for name in ("one", "other")
+    ]
+    with mpirun([experiment(*one) for one in flags]) as both:
+        assert both.wait(120) == 2
+        told = f"--credentials={tmp_path / 'other' / 'learner.pem'} of learner 1 differs"
+        assert told in both.output()
 
 
 def test_a_plain_learner_says_what_it_means_to_listen_to_others(tmp_path):

@@ -1,16 +1,19 @@
 """What waits at a learner has a bound in bytes, however many actors send."""
 
 import numpy as np
+import pytest
 
-from tests.transport.test_distributed import BLOCKS, Actor, Learner, eventually, running
+from tests.transport.ends import BLOCKS, Actor, Learner, eventually, running
 
 UNROLLS, CAPACITY, ACTORS = 4, 8, 3
 
 
+@pytest.mark.usefixtures("carrier")
 def test_actors_that_are_faster_than_their_learner_fill_its_queue_and_no_more():
     learner = Learner(capacity=CAPACITY)
     actors = [Actor(learner, f"actor {index}") for index in range(ACTORS)]
-    # The queue, one block beyond, one in TensorFlow's queue, and one at its door for each actor.
+    # The queue, one block beyond, one in TensorFlow's queue if that is the way, and one at its
+    # door for each actor.
     bound = BLOCKS.size(CAPACITY) + (2 + ACTORS) * BLOCKS.size(UNROLLS)
     with running(learner, *actors):
         learner.receiver.publish([np.zeros(3, np.float32)], 0)

@@ -166,6 +166,25 @@ def test_who_connects_and_is_silent_is_cut_off(learner):
     told_once(learner, "made no call")
 
 
+def test_who_speaks_grpc_and_then_is_silent_is_cut_off(monkeypatch):
+    monkeypatch.setattr(listening, "LONGEST_IDLE_S", 1.0)
+    idle = Learner()
+    trusting = ssl.create_default_context(cadata=idle.carrier.actor.certificate.decode())
+    trusting.set_alpn_protocols(["h2"])
+    with (
+        running(idle),
+        socket.create_connection((idle.host, idle.port)) as bare,
+        trusting.wrap_socket(bare, server_hostname="impala-learner") as stranger,
+    ):
+        stranger.settimeout(60)
+        # How HTTP/2 begins, with settings that change nothing.
+        stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+        with contextlib.suppress(ConnectionResetError, ssl.SSLEOFError):
+            while stranger.recv(4096):
+                pass
+        told_once(idle, "made no call")
+
+
 def test_more_connections_than_are_allowed_are_refused(monkeypatch):
     monkeypatch.setattr(listening, "MOST_CONNECTIONS", 2)
     small = Learner()
@@ -266,7 +285,7 @@ def test_an_actor_refuses_a_learner_with_another_certificate_and_sends_it_nothin
         actor = Actor(impostor, "actor")
         with running(actor), pytest.raises(Refused, match="its certificate is not the one in"):
             actor.put([1])
-        told_once(impostor, "made no call: a port scan")
+        told_once(impostor, "made no call: an actor that gave up, a port scan")
     assert not any("joined" in line for line in impostor.said)
     assert other.actor.token != mine.actor.token
 
@@ -375,6 +394,26 @@ def test_who_waits_is_told_that_the_learner_ends(secure_ends):
         for thread in waiting:
             thread.join(20)
         assert Closed in ended
+
+
+def test_an_address_of_ipv6_is_as_good(secure_ends):
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            port = probe.getsockname()[1]
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    said: list[str] = []
+    made = secure.Server(
+        "[::1]", port, secure_ends.learner, most_bytes=1, timeout_s=TIMEOUT_S, say=said.append
+    )
+    made.announce(b"it is me")
+    connection = secure_ends.connection("[::1]", port)
+    assert connection.about() == b"it is me"
+    connection.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    made.close()
 
 
 def test_only_the_address_that_was_given_is_listened_at(secure_ends):

@@ -64,8 +64,8 @@ class Guard:
             self._silent.clear()
             self._tell(
                 "connection",
-                f"somebody connected to {self._address} and made no call: a port scan, or one who "
-                "does not speak TLS, or who expects another certificate",
+                f"somebody connected to {self._address} and made no call: an actor that gave up, a "
+                "port scan, or one who does not speak TLS or expects another certificate",
             )
 
     def _tell(self, kind: str, text: str) -> None:

@@ -12,6 +12,8 @@ from transport.secure import calls
 from user_error import UserError
 
 MOST_CONNECTIONS = 1024
+# Actors call far more often; one that does not finds its way back by itself.
+LONGEST_IDLE_S = 60.0
 
 
 def options(timeout_s: float) -> list[tuple[str, int]]:
@@ -23,6 +25,7 @@ def options(timeout_s: float) -> list[tuple[str, int]]:
         ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
         ("grpc.max_concurrent_streams", 8),
         ("grpc.server_handshake_timeout_ms", timeout_ms),
+        ("grpc.max_connection_idle_ms", int(max(LONGEST_IDLE_S, 4 * timeout_s) * 1000)),
         # Connections whose other end is gone or stands still are ended, with their calls.
         ("grpc.keepalive_time_ms", timeout_ms),
         ("grpc.keepalive_timeout_ms", timeout_ms),
