@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.machine import cores, precision, processor, siblings
-from benchmarks.scaleup.processes import Failed
 from benchmarks.scaleup import report
 from benchmarks.scaleup.cases import Case, Running, cases, rate
 from benchmarks.scaleup.here import Here
 from benchmarks.scaleup.hosts import OnHosts, check_rows
 from benchmarks.scaleup.options import Chosen, parse
+from benchmarks.scaleup.processes import Failed
 from cluster import hosts_csv
 from cluster.hosts_csv import Row
 from impala import config

@@ -5,9 +5,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.scaleup.processes import PROGRAM, Processes, free_ports
 from benchmarks.scaleup.cases import Case, Reports, given_flags, training_flags
 from benchmarks.scaleup.options import Chosen
+from benchmarks.scaleup.processes import PROGRAM, Processes, free_ports
 from impala.records import read_metrics
 
 

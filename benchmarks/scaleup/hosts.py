@@ -6,9 +6,9 @@ import io
 import time
 from collections.abc import Callable, Sequence
 
-from benchmarks.scaleup.processes import Failed
 from benchmarks.scaleup.cases import Case, Reports, training_flags
 from benchmarks.scaleup.options import Chosen
+from benchmarks.scaleup.processes import Failed
 from cluster import frontend, record, starting, stopping, watching
 from cluster.hosts import Hosts
 from cluster.hosts_csv import Row
