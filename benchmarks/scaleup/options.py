@@ -25,6 +25,9 @@ class Options(common.Options):
     actors: str = setting(
         "0", "Measuring", "numbers of actors of each learner; 0: learners make up their unrolls"
     )
+    # Larger than the trainer's own: scaling up is for large updates.
+    batch_size: int = setting(32, "Measuring", "unrolls in a learner's update", least=1)
+    unroll_length: int = setting(20, "Measuring", "agent steps in an unroll", least=1)
     repeats: int = setting(3, "Measuring", "turns: times that each case is measured", least=1)
     windows: int = setting(4, "Measuring", "pieces of a measurement; their median counts", least=1)
     window_s: float = setting(5.0, "Measuring", "seconds of a piece", above=0)
@@ -61,9 +64,11 @@ def parse(arguments: Sequence[str]) -> Chosen:
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     reaching = [one for one in config.fields(frontend.Options) if one.name in REACHING]
-    training = [one for one in config.fields() if one.name not in DECIDED]
+    own = config.fields(Options)
+    decided = {*DECIDED, *[one.name for one in own]}
+    training = [one for one in config.fields() if one.name not in decided]
     return config.parser_of(
-        [*config.fields(Options), *reaching, *training],
+        [*own, *reaching, *training],
         "python -m benchmarks.scaleup",
         "Measure how throughput grows with learners and actors.",
         "",
