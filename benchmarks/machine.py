@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+from impala.config import Settings
+from impala.quiet import import_tensorflow
+
 
 def cores() -> int:
     """How many cores this process may use: what ``taskset`` leaves of the machine's."""
@@ -24,3 +27,11 @@ def siblings() -> str:
         path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
         found.add(path.read_text().strip() if path.exists() else str(core))
     return f"{len(found)} physical cores ({', '.join(sorted(found))})"
+
+
+def precision(settings: Settings) -> str:
+    """The arithmetic of a training with these settings on this machine."""
+    import_tensorflow()
+    from impala.precision import compute_dtype
+
+    return compute_dtype(settings.precision).name

@@ -1,5 +1,6 @@
 """From settings to environments and agents."""
 
+import dataclasses
 from typing import Any
 
 import tensorflow as tf
@@ -17,6 +18,20 @@ def level_spec(settings: Settings) -> EnvironmentSpec:
     specs = [environments.spec(level, **_looks(settings)) for level in settings.levels]
     environments.check_alike(specs)
     return specs[0]
+
+
+def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
+    """With what fits the level in place of what was left open."""
+    return dataclasses.replace(
+        settings,
+        agent_name=agent_name(settings, spec),
+        total_environment_frames=settings.total_environment_frames or frames_to_train(spec),
+    )
+
+
+def frames_to_train(spec: EnvironmentSpec) -> int:
+    """How long a level is trained where no one says."""
+    return 16_000_000 if spec.image else 1_000_000
 
 
 def actor_environment(settings: Settings, actor: int) -> VectorEnvironment:

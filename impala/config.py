@@ -109,7 +109,7 @@ class Settings:
 
     num_actors: int = setting(2, "Actors", "actor threads of this process", least=1, most=1024)
     envs_per_actor: int = setting(
-        12, "Actors", "environments that an actor plays side by side", least=1, most=4096
+        10, "Actors", "environments that an actor plays side by side", least=1, most=4096
     )
     env_threads: int = setting(
         0,
@@ -192,15 +192,20 @@ class Settings:
     )
 
     total_environment_frames: int = setting(
-        16_000_000, "Learning", "frames to train for, over all resumes", least=1, most=10**15
+        0,
+        "Learning",
+        "frames to train for, over all resumes. 0: 16,000,000 where the agent sees pictures, "
+        "1,000,000 elsewhere",
+        least=0,
+        most=10**15,
     )
     batch_size: int = setting(8, "Learning", "unrolls in an update", least=1, most=65536)
-    unroll_length: int = setting(20, "Learning", "agent steps in an unroll", least=1, most=10_000)
+    unroll_length: int = setting(10, "Learning", "agent steps in an unroll", least=1, most=10_000)
     queue_capacity: int = setting(
         0,
         "Learning",
         "unrolls that actors may be ahead of the learner, those in play included; more would "
-        "only be older. 0: one from each environment",
+        "only be older. 0: one from each environment, or a batch where that is more",
         least=0,
         most=10**6,
     )
@@ -211,7 +216,7 @@ class Settings:
         "abs_one: to [-1, 1]; soft_asymmetric: smooth, losses weigh less; none",
         choices=REWARD_CLIPPINGS,
     )
-    entropy_cost: float = setting(0.003, "Learning", "weight of the entropy bonus", least=0)
+    entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
     baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)
     correction: str = setting(
         "vtrace",
@@ -380,7 +385,7 @@ def _check_local(settings: Settings) -> None:
             f"{settings.num_actors}: each level needs an actor of its own. "
             f"Give --num_actors={len(settings.levels)} or more."
         )
-    ahead = max(settings.num_actors * settings.envs_per_actor, settings.queue_capacity)
+    ahead = max(settings.num_actors * settings.envs_per_actor, capacity(settings))
     if fresh_unrolls(settings) > ahead:
         raise UserError(
             f"--batch_size={settings.batch_size} cannot be filled: {settings.num_actors} actors "
@@ -429,7 +434,8 @@ def check_ranges(settings: Any) -> None:
 
 def capacity(settings: Settings) -> int:
     """Unrolls that actors may be ahead of the learner."""
-    return settings.queue_capacity or settings.num_actors * settings.envs_per_actor
+    in_play = settings.num_actors * settings.envs_per_actor
+    return settings.queue_capacity or max(in_play, fresh_unrolls(settings))
 
 
 def waiting_unrolls(settings: Settings) -> int:
@@ -490,7 +496,7 @@ def parser_of(
 
 EXAMPLES = """examples:
   python experiment.py                                   Pong, with settings that learn it
-  python experiment.py --level_name=CartPole-v1 --total_environment_frames=1000000
+  python experiment.py --level_name=CartPole-v1
   python experiment.py --mode=test --video=pong.gif      play with what was trained, record it
   python experiment.py --level_name=BreakoutNoFrameskip-v4 --logdir=logs/breakout
 """

@@ -34,7 +34,7 @@ def learn(settings: Settings) -> None:
     with StopSignal() as stop:
         team = _team(settings)
         spec = build.level_spec(settings)
-        settings = dataclasses.replace(settings, agent_name=build.agent_name(settings, spec))
+        settings = build.complete(settings, spec)
         learner = Learner(build.learning_agent(settings, spec), settings, team)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack)

@@ -4,7 +4,6 @@ TensorFlow and the emulators release the interpreter's lock, so that emulation, 
 learning run side by side. The learner has the main thread; each actor has one of its own.
 """
 
-import dataclasses
 import os
 import threading
 import time
@@ -33,7 +32,7 @@ def train(settings: Settings) -> None:
     """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
     _share_cores()
     spec = build.level_spec(settings)
-    settings = dataclasses.replace(settings, agent_name=build.agent_name(settings, spec))
+    settings = build.complete(settings, spec)
     learner = Learner(build.learning_agent(settings, spec), settings)
     with Run(settings, spec, learner) as run:
         meter = run.resume(learner)

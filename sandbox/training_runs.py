@@ -71,8 +71,12 @@ def run_all(trainings: Sequence[Training]) -> None:
 def is_finished(training: Training) -> bool:
     """Whether the folder holds all frames that the flags ask for."""
     rows = read_metrics(training.folder)
+    if not rows:
+        return False
+    # What the flags leave open, the training has filled in.
+    chosen = json.loads((training.folder / "settings.json").read_text())
     wanted = config.parse(training.flags).total_environment_frames
-    return bool(rows) and rows[-1]["environment_frames"] >= wanted
+    return rows[-1]["environment_frames"] >= (wanted or chosen["total_environment_frames"])
 
 
 def _run(training: Training) -> None:

@@ -72,6 +72,9 @@ class Own(Options):
     unroll_length: int = setting(20, "Measuring", "agent steps in an unroll", least=2)
     batch_size: int = setting(32, "Measuring", "unrolls in an update", least=1)
     peer_envs: int = setting(32, "Measuring", "environments of a peer", least=1)
+    envs_per_actor: int = setting(
+        16, "Measuring", "environments of each of this trainer's actors", least=1
+    )
     warm_up_s: float = setting(20.0, "Measuring", "left out of each run", least=0)
     seconds: float = setting(40.0, "Measuring", "measured of each run", above=0)
 
@@ -92,6 +95,7 @@ def measure(arguments: list[str]) -> None:
         level_name=own.level_name,
         unroll_length=own.unroll_length,
         batch_size=own.batch_size,
+        envs_per_actor=own.envs_per_actor,
     )
     config.check(settings)
     peers = chosen(own.peers)

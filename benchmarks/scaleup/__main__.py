@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.machine import cores, processor, siblings
-from benchmarks.processes import Failed
+from benchmarks.machine import cores, precision, processor, siblings
 from benchmarks.scaleup import report
 from benchmarks.scaleup.cases import Case, Running, cases, rate
+from benchmarks.scaleup.here import Here
+from benchmarks.scaleup.hosts import OnHosts, check_rows
 from benchmarks.scaleup.options import Chosen, parse
+from benchmarks.scaleup.processes import Failed
 from cluster import hosts_csv
 from cluster.hosts_csv import Row
 from impala import config
@@ -36,23 +38,25 @@ def main(arguments: list[str]) -> int:
 
 def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
     """Runs every case in every turn."""
-    out = Path(chosen.options.out)
+    out = Path(chosen.options.results)
     out.mkdir(parents=True, exist_ok=True)
+    todo = cases(chosen)
+    if rows:
+        check_rows(todo, rows)
     about = described(chosen)
     print("\n".join(about.values()) + "\n", flush=True)
-    todo = cases(chosen)
     rates: report.Rates = {case: [] for case in todo}
-    for turn in range(chosen.options.turns):
+    for turn in range(chosen.options.repeats):
         for case in todo:
             with started(case, chosen, rows) as running:
                 rates[case].append(rate(running, chosen))
             told = f"{case}: {rates[case][-1]:,.0f} agent steps/s"
-            print(f"turn {turn + 1} of {chosen.options.turns}, {told}", flush=True)
+            print(f"turn {turn + 1} of {chosen.options.repeats}, {told}", flush=True)
     print(f"\n{report.table(rates)}\n")
     print(EXPLAINED)
     report.write_json(out / "scaleup.json", rates, about)
     report.draw(out / "scaleup.png", rates, about["what"])
-    print(f"{out}/scaleup.json and scaleup.png have the same.")
+    print(f"\n{out}/scaleup.json and scaleup.png written")
 
 
 EXPLAINED = f"""Medians over turns; in brackets the lowest and the highest turn.
@@ -67,14 +71,10 @@ against learners apart: agent steps/s / apart. What lacks to 1 is what averaging
 def started(case: Case, chosen: Chosen, rows: Sequence[Row]) -> Iterator[Running]:
     """The case's processes, where they belong."""
     if rows:
-        from benchmarks.scaleup.hosts import OnHosts
-
         stamp = f"{case.learners}-{case.actors}-{time.time_ns()}"
-        with OnHosts(case, chosen, rows, f"{chosen.options.out}/{stamp}") as on_hosts:
+        with OnHosts(case, chosen, rows, f"logs/scaleup/{stamp}") as on_hosts:
             yield on_hosts
     else:
-        from benchmarks.scaleup.here import Here
-
         with (
             tempfile.TemporaryDirectory(prefix="scaleup") as folder,
             Here(case, chosen, Path(folder)) as here,
@@ -87,32 +87,22 @@ def described(chosen: Chosen) -> dict[str, str]:
     options, settings = chosen.options, chosen.settings
     flags = config.to_command(settings) or "the defaults"
     how = (
-        f"{options.turns} turns; in each, the median of {options.windows} pieces of "
+        f"{options.repeats} turns; in each, the median of {options.windows} pieces of "
         f"{options.window_s:g} s after {options.warm_up} to warm up"
     )
     what = (
         f"{settings.level_name}, {settings.batch_size} unrolls of {settings.unroll_length} "
-        f"a batch, precision {precision(settings, bool(chosen.hosts.workers_csv_path))}"
+        "a batch, precision "
     )
     if chosen.hosts.workers_csv_path:
         machine = f"hosts of {chosen.hosts.workers_csv_path}"
+        what += settings.precision
     else:
         machine = f"{processor()}; {siblings()}"
+        what += precision(settings)
         if max(chosen.learners) > cores():
             machine += "; some learners share a core"
     return {"machine": machine, "what": what, "flags": f"flags: {flags}", "how": how}
-
-
-def precision(settings: config.Settings, elsewhere: bool) -> str:
-    """What learners compute in."""
-    if elsewhere:
-        return settings.precision
-    from impala.quiet import import_tensorflow
-
-    import_tensorflow()
-    from impala.precision import compute_dtype
-
-    return compute_dtype(settings.precision).name
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.processes import PROGRAM, Processes, free_ports
 from benchmarks.scaleup.cases import Case, Reports, given_flags, training_flags
 from benchmarks.scaleup.options import Chosen
+from benchmarks.scaleup.processes import PROGRAM, Processes, free_ports
 from impala.records import read_metrics
 
 
@@ -24,6 +24,7 @@ class Here:
         self._ports = free_ports(case.learners)
 
     def __enter__(self) -> "Here":
+        self._processes.__enter__()
         for number, team in enumerate(self._case.teams):
             ranks = [self._learner(one, self._logdir(number)) for one in team]
             self._processes.start(f"learners-{number}", _together(ranks))

@@ -6,9 +6,9 @@ import io
 import time
 from collections.abc import Callable, Sequence
 
-from benchmarks.processes import Failed
 from benchmarks.scaleup.cases import Case, Reports, training_flags
 from benchmarks.scaleup.options import Chosen
+from benchmarks.scaleup.processes import Failed
 from cluster import frontend, record, starting, stopping, watching
 from cluster.hosts import Hosts
 from cluster.hosts_csv import Row
@@ -81,19 +81,24 @@ class OnHosts:
             time.sleep(LOOK_EVERY_S)
 
 
+def check_rows(cases: Sequence[Case], rows: Sequence[Row]) -> None:
+    """A ``UserError`` where a case needs more processes than there are."""
+    for job, needed in (
+        ("learner", max(case.learners for case in cases)),
+        ("actor", max(case.learners * case.actors for case in cases)),
+    ):
+        there = sum(row.count for row in rows if row.job == job)
+        if there < needed:
+            raise UserError(
+                f"--workers_csv_path has {there} {job}s; --learners and --actors need {needed}."
+            )
+
+
 def picked(case: Case, team: Sequence[int], rows: Sequence[Row]) -> list[Row]:
     """The rows of a team's learners, and those of as many actors as they need."""
     single = [dataclasses.replace(row, tf_port=port, count=1) for row in rows for port in row.ports]
     learners = [row for row in single if row.job == "learner"]
     actors = [row for row in single if row.job == "actor"]
-    for job, there, wanted in (
-        ("learners", learners, case.learners),
-        ("actors", actors, case.learners * case.actors),
-    ):
-        if len(there) < wanted:
-            raise UserError(
-                f"--workers_csv_path has {len(there)} {job}; {wanted} are needed for {case}."
-            )
     # Actors are dealt out in turn, so that each learner has the same ones in every case.
     own = [
         actor

@@ -5,33 +5,33 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from benchmarks import common
 from cluster import options as frontend
 from impala import config
 from impala.config import Settings, setting
-from user_error import UserError
 
 # Of the frontend's flags, those that reach hosts; the rest is the benchmark's to decide.
 REACHING = ("workers_csv_path", "mpirun_network", "accept_new_host_keys", "ssh_password_env",
             "ask_ssh_password", "connect_timeout_s", "start_timeout_s")  # fmt: skip
 # What the benchmark decides for each process.
-DECIDED = (*frontend.DECIDED, "logdir", "total_environment_frames", "synthetic_unrolls")
+DECIDED = (*frontend.DECIDED, "logdir", "total_environment_frames", "synthetic_unrolls", "seed")
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(common.Options):
     """What is measured, and how often."""
 
     learners: str = setting("1,2", "Measuring", "numbers of learners, with commas between")
     actors: str = setting(
         "0", "Measuring", "numbers of actors of each learner; 0: learners make up their unrolls"
     )
-    turns: int = setting(3, "Measuring", "times that each case is measured", least=1)
+    # Larger than the trainer's own: scaling up is for large updates.
+    batch_size: int = setting(32, "Measuring", "unrolls in a learner's update", least=1)
+    unroll_length: int = setting(20, "Measuring", "agent steps in an unroll", least=1)
+    repeats: int = setting(3, "Measuring", "turns: times that each case is measured", least=1)
     windows: int = setting(4, "Measuring", "pieces of a measurement; their median counts", least=1)
     window_s: float = setting(5.0, "Measuring", "seconds of a piece", above=0)
     warm_up: int = setting(2, "Measuring", "pieces before the first that counts", least=1)
-    out: str = setting(
-        "logs/scaleup", "Measuring", "folder for scaleup.json, scaleup.png and hosts' runs"
-    )
 
 
 class Chosen(NamedTuple):
@@ -54,34 +54,22 @@ def parse(arguments: Sequence[str]) -> Chosen:
         config.check_ranges(one)
         return one
 
-    options, settings = made(Options), made(Settings)
+    options = made(Options)
     # A learner alone is a case of its own: the others are measured against it.
-    learners = sorted({1, *_counts("learners", options.learners, least=1)})
-    return Chosen(
-        options, made(frontend.Options), settings, learners, _counts("actors", options.actors, 0)
-    )
+    learners = sorted({1, *common.numbers("learners", options.learners)})
+    actors = sorted(set(common.numbers("actors", options.actors, least=0)))
+    return Chosen(options, made(frontend.Options), made(Settings), learners, actors)
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     reaching = [one for one in config.fields(frontend.Options) if one.name in REACHING]
-    training = [one for one in config.fields() if one.name not in DECIDED]
+    own = config.fields(Options)
+    decided = {*DECIDED, *[one.name for one in own]}
+    training = [one for one in config.fields() if one.name not in decided]
     return config.parser_of(
-        [*config.fields(Options), *reaching, *training],
+        [*own, *reaching, *training],
         "python -m benchmarks.scaleup",
         "Measure how throughput grows with learners and actors.",
         "",
     )
-
-
-def _counts(name: str, given: str, least: int) -> list[int]:
-    try:
-        counts = sorted({int(part) for part in given.split(",")})
-    except ValueError:
-        counts = []
-    if not counts or counts[0] < least:
-        raise UserError(
-            f"--{name}={given}: wanted are whole numbers of {least} or more with commas between, "
-            "for example 1,2,4."
-        )
-    return counts

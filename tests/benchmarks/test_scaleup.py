@@ -8,11 +8,13 @@ import pytest
 from benchmarks.scaleup.__main__ import main
 from tests.impala.cluster import free_port
 
-QUICK = ["--turns=1", "--windows=1", "--warm_up=1", "--window_s=0.5", "--level_name=CartPole-v1"]
+pytestmark = pytest.mark.timeout(600)
+
+QUICK = ["--repeats=1", "--windows=1", "--warm_up=1", "--window_s=0.5", "--level_name=CartPole-v1"]
 
 
 def test_learners_together_stand_beside_learners_apart_and_one_alone(tmp_path, capsys):
-    assert main([*QUICK, "--learners=2", f"--out={tmp_path}"]) == 0
+    assert main([*QUICK, "--learners=2", f"--results={tmp_path}"]) == 0
     told = capsys.readouterr().out
     assert "against one alone" in told and "against learners apart" in told
     found = json.loads((tmp_path / "scaleup.json").read_text())
@@ -27,7 +29,7 @@ def test_learners_together_stand_beside_learners_apart_and_one_alone(tmp_path, c
 
 def test_actors_feed_a_learner(tmp_path, capsys):
     flags = ["--learners=1", "--actors=1", "--envs_per_actor=4", "--batch_size=4"]
-    assert main([*QUICK, *flags, f"--out={tmp_path}"]) == 0
+    assert main([*QUICK, *flags, f"--results={tmp_path}"]) == 0
     [case] = json.loads((tmp_path / "scaleup.json").read_text())["cases"]
     assert case["actors_of_each"] == 1 and case["steps_per_second"][0] > 0
 
@@ -38,7 +40,7 @@ def test_hosts_of_a_csv_are_measured(tmp_path, monkeypatch, capsys):
     rows = ["job,ip,tf_port,python"]
     rows += [f"{job},localhost,{free_port()},{sys.executable}" for job in ("learner", "actor")]
     csv.write_text("\n".join(rows) + "\n")
-    flags = [f"--workers_csv_path={csv}", "--learners=1", "--actors=0,1", "--out=out"]
+    flags = [f"--workers_csv_path={csv}", "--learners=1", "--actors=0,1", "--results=out"]
     assert main([*QUICK, *flags, "--envs_per_actor=4", "--batch_size=4"]) == 0
     cases = json.loads((tmp_path / "out" / "scaleup.json").read_text())["cases"]
     assert [case["actors_of_each"] for case in cases] == [0, 1]
@@ -48,8 +50,8 @@ def test_hosts_of_a_csv_are_measured(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--learners=0"], "--learners=0: wanted are whole numbers of 1 or more"),
-        (["--actors=a"], "--actors=a: wanted are whole numbers of 0 or more"),
+        (["--learners=0"], "--learners=0: wanted are numbers from 1, with commas between."),
+        (["--actors=a"], "--actors=a: wanted are numbers from 0, with commas between."),
         (["--learner=1"], "there is no flag --learner"),
     ],
 )
@@ -62,6 +64,6 @@ def test_a_mistake_is_one_line(flags, words, capsys):
 def test_a_csv_with_too_few_hosts_is_told_before_anything_starts(tmp_path, capsys):
     csv = tmp_path / "hosts.csv"
     csv.write_text("job,ip,tf_port\nlearner,localhost,8001\n")
-    flags = [f"--workers_csv_path={csv}", f"--out={tmp_path}"]
+    flags = [f"--workers_csv_path={csv}", f"--results={tmp_path}"]
     assert main([*QUICK, *flags, "--learners=2"]) == 2
-    assert "has 1 learners; 2 are needed" in capsys.readouterr().err
+    assert "has 1 learners; --learners and --actors need 2" in capsys.readouterr().err

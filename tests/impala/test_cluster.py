@@ -95,6 +95,7 @@ def test_a_run_goes_on_whatever_happens_to_its_actors(tmp_path):
         reached = assert_adds_up(tmp_path, spare=8)["environment_frames"]
         with learner(tmp_path, address, total_environment_frames=reached + 4000) as last:
             assert last.wait(90) == 0 and "Ended: all frames are played" in last.output()
+            assert "limited by" in last.output() and "it could carry" in last.output()
         assert early.wait(10) == 0 and "has finished" in early.output()
     assert assert_adds_up(tmp_path, spare=16)["environment_frames"] == reached + 4000
 

@@ -126,6 +126,14 @@ def test_a_batch_that_the_environments_cannot_fill_is_refused():
     assert "--batch_size=64" in told and "8 unrolls" in told
 
 
+def test_actors_play_ahead_as_much_as_a_batch_needs():
+    assert config.capacity(config.parse(["--batch_size=512"])) == 512
+    assert config.capacity(config.parse(["--batch_size=512", "--replay_share=0.5"])) == 256
+    settings = config.parse(["--num_actors=3", "--envs_per_actor=7", "--batch_size=4"])
+    assert config.capacity(settings) == 21
+    assert config.capacity(dataclasses.replace(settings, queue_capacity=5)) == 5
+
+
 def test_every_setting_says_what_it_is():
     for field in dataclasses.fields(Settings):
         assert len(field.metadata["help"]) > 10, field.name

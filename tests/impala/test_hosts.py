@@ -12,9 +12,12 @@ import pytest
 
 from impala.records import read_metrics
 from tests import namespaces
+from tests.impala import test_cluster
 from tests.impala.cluster import Process, experiment, free_port, mpirun
-from tests.impala.test_cluster import COMMON, assert_adds_up, flags
+from tests.impala.test_cluster import assert_adds_up, flags, transport
 from tests.namespaces import Bridge, Namespace, make_key
+
+__all__ = ["transport"]  # the fixture, which the tests of one machine have as well
 
 NEEDED = (namespaces.SSHD, "ssh-keygen", "mpirun")
 SSH_PORT = 2222
@@ -38,8 +41,8 @@ def bridge() -> Iterator[Bridge]:
 
 def actor(host: Namespace, task: int, address: str) -> Process:
     """An actor on a host."""
-    own = experiment("--job_name=actor", f"--task={task}", f"--learner_host={address}", *COMMON)
-    return Process(host.inside(sys.executable, *own))
+    own = ["--job_name=actor", f"--task={task}", f"--learner_host={address}"]
+    return Process(host.inside(sys.executable, *experiment(*own, *test_cluster.COMMON)))
 
 
 def learner(host: Namespace, logdir: Path, address: str, frames: int) -> Process:
@@ -53,6 +56,11 @@ def checkpoints_follow(process: Process) -> None:
     process.wait_for("checkpoint frames-", times=process.output().count("checkpoint frames-") + 2)
 
 
+BOTH = pytest.mark.parametrize("transport", ["tensorflow", "secure"], indirect=True)
+PLAIN = pytest.mark.parametrize("transport", ["tensorflow"], indirect=True)
+
+
+@BOTH
 def test_an_actor_whose_link_was_cut_takes_part_again(bridge, tmp_path):
     first, second, third = bridge.hosts
     address = f"{first.ip}:{free_port()}"
@@ -80,6 +88,7 @@ def test_an_actor_whose_link_was_cut_takes_part_again(bridge, tmp_path):
     assert assert_adds_up(tmp_path, spare=24)["environment_frames"] == reached + 4000
 
 
+@BOTH
 def test_a_learner_whose_link_was_cut_is_missed_by_its_actors_and_found_again(bridge, tmp_path):
     first, second, third = bridge.hosts
     address = f"{first.ip}:{free_port()}"
@@ -117,6 +126,7 @@ def ssh_config(bridge: Bridge, folder: Path) -> Path:
     return config
 
 
+@PLAIN
 def test_learners_on_two_hosts_and_actors_on_three_train_together(bridge, tmp_path):
     config = ssh_config(bridge, tmp_path)
     hosts, logdir = bridge.hosts, tmp_path / "run"

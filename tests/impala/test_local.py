@@ -71,6 +71,7 @@ def settings(folder: Path, **changes: Any) -> Settings:
         {"num_actors": 1, "envs_per_actor": 1, "batch_size": 1, "unroll_length": 1},
         {"num_actors": 1, "envs_per_actor": 1, "batch_size": 2, "queue_capacity": 1},
         {"num_actors": 1, "envs_per_actor": 7, "batch_size": 3, "queue_capacity": 1},
+        {"num_actors": 2, "envs_per_actor": 2, "batch_size": 9},
         {"num_actors": 5, "envs_per_actor": 1, "batch_size": 4, "queue_capacity": 100},
         {"total_environment_frames": 1},
         {"gradients_clipping": 0.0, "discounting": 0.0, "vtrace_lambda": 0.0, "seed": 2**31 - 1},

@@ -29,7 +29,8 @@ FULL = Path("/dev/full")
 
 
 def settings_of(folder, **changed):
-    return Settings(logdir=str(folder), agent_name="SimpleConvNetAgent", **changed)
+    chosen = {"agent_name": "SimpleConvNetAgent", "total_environment_frames": 16_000_000}
+    return Settings(logdir=str(folder), **chosen | changed)
 
 
 @pytest.fixture
@@ -297,7 +298,8 @@ from pathlib import Path
 from impala.config import Settings
 from impala.reporting import Reporter
 from tests.impala.reports import figures
-reporter = Reporter(Path(sys.argv[1]), Settings(logdir=sys.argv[1]), {"level": "Pong"})
+settings = Settings(logdir=sys.argv[1], total_environment_frames=16_000_000)
+reporter = Reporter(Path(sys.argv[1]), settings, {"level": "Pong"})
 for i in range(2000):
     reporter.report(figures(1000 * i), {})
 reporter.finish(figures(), "all frames are trained")

@@ -16,7 +16,7 @@ def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: An
     """Puts a checkpoint into the run's folder; returns the settings of its training."""
     settings = Settings(level_name=level_name, logdir=str(folder), **changes)
     spec = build.level_spec(settings)
-    settings = dataclasses.replace(settings, agent_name=build.agent_name(settings, spec))
+    settings = build.complete(settings, spec)
     # A fresh agent's policy is even, which would hide mistakes.
     random = np.random.default_rng(settings.seed)
     weights = [

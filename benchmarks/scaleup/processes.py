@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-PROJECT = Path(__file__).resolve().parent.parent
+PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, str(PROJECT / "experiment.py")]
 ENDS_WITHIN_S = 20.0
 # mpirun refuses to run as root unless it is told twice.
@@ -30,6 +30,8 @@ class Processes:
         self._started: dict[str, subprocess.Popen] = {}
 
     def __enter__(self) -> "Processes":
+        # Else a benchmark that is asked to end would leave behind what it started.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return self
 
     def __exit__(self, *_: object) -> None:
