@@ -239,8 +239,9 @@ def test_an_actor_that_is_stopped_as_it_calls_is_not_said_to_have_sent_nonsense(
     ended = threading.Event()
     token = (calls.TOKEN, learner.carrier.actor.token)
     with channel(learner) as stopped:
-        stopped.stream_unary(calls.PUT).future(unfinished(), timeout=60, metadata=(token,))
+        call = stopped.stream_unary(calls.PUT).future(unfinished(), timeout=60, metadata=(token,))
         eventually(lambda: learner.receiver._server._guard._callers)
+        assert not call.done()
     ended.set()
     told_once(learner, "or none, or its sender was stopped meanwhile")
     with pytest.raises(calls.CutOff, match="or its sender was stopped meanwhile"):
