@@ -78,7 +78,7 @@ def test_the_same_command_again_says_that_it_is_trained(trained):
 
 
 def test_a_training_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path):
-    often = [f"--logdir={tmp_path}", "--checkpoint_every_s=0.3", "--nopopart"]
+    often = [f"--logdir={tmp_path}", "--checkpoint_every_s=0.3", "--nopopart", "--unroll_length=20"]
     process = start(*often, for_frames(10**9))
     wait_for(lambda: len(store(tmp_path).numbered()) >= 2, process)
     process.send_signal(signal.SIGSTOP)  # it still holds the folder
