@@ -197,8 +197,10 @@ def test_a_full_disk_costs_only_what_could_not_be_written(trained, tmp_path):
 
 
 def test_output_to_a_full_disk_changes_nothing_about_its_end(tmp_path):
+    flags, buffered = [f"--logdir={tmp_path}", for_frames(1000)], {**os.environ}
+    buffered.pop("PYTHONUNBUFFERED", None)
     with open("/dev/full", "w") as full:
-        process = run(f"--logdir={tmp_path}", for_frames(1000), level=level(Steps), stdout=full)
+        process = run(*flags, level=level(Steps), stdout=full, env=buffered)
     assert (process.returncode, process.stderr) == (0, "")
     assert newest(tmp_path).counters["environment_frames"] >= 1000
 
