@@ -82,7 +82,7 @@ def server(
 def _check_known(host: str, say: Callable[[str], None]) -> None:
     """Warns of a name under which actors will hardly find this learner; it listens all the same."""
     try:
-        socket.getaddrinfo(host, None)
+        socket.getaddrinfo(host.strip("[]"), None)
     except OSError as error:
         say(
             f"warning: this machine does not know {host} of --learner_host ({error.strerror}); "

@@ -370,7 +370,7 @@ def check(settings: Settings) -> None:
     if settings.mode == "train" and settings.job_name == "local":
         _check_local(settings)
     if settings.mode == "train" and settings.job_name != "local":
-        _check_address(settings)
+        address(settings)
     if settings.video and not settings.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.video}: the name must end in .mp4 or .gif.")
 
@@ -395,33 +395,24 @@ def _check_local(settings: Settings) -> None:
         )
 
 
-def _check_address(settings: Settings) -> None:
-    """Whether ``--learner_host`` is one that ``--transport`` can use."""
-    host, _ = address(settings)
-    if settings.transport == "tensorflow" and host.startswith("["):
-        raise UserError(
-            f"--learner_host={settings.learner_host}: TensorFlow's server knows names and IPv4 "
-            "addresses only. Give one of these, or --transport=secure."
-        )
-
-
 def address(settings: Settings) -> tuple[str, int]:
-    """Host and port of ``--learner_host``."""
+    """Host and port of ``--learner_host``; an address of IPv6 is in brackets."""
     host, _, port = settings.learner_host.rpartition(":")
     if not _is_host(host) or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(
             f"--learner_host={settings.learner_host}: wanted is host:port, "
             "for example localhost:8001."
         )
-    return host, int(port)
+    host = host.strip("[]")
+    return f"[{host}]" if ":" in host else host, int(port)
 
 
 def _is_host(host: str) -> bool:
     """Whether it is a name that can be looked up, or an address."""
     try:
-        if host.startswith("[") and host.endswith("]"):
-            return bool(ipaddress.IPv6Address(host[1:-1]))
-        return bool(re.fullmatch(r"[^\s/:]+", host) and host.encode("idna"))
+        if ":" in host:
+            return bool(ipaddress.IPv6Address(host.strip("[]")))
+        return bool(re.fullmatch(r"[^\s/]+", host) and host.encode("idna"))
     except ValueError:
         return False
 

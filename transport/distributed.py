@@ -93,7 +93,7 @@ class Connection:
         self._timeout_s = timeout_s
         try:
             # A session would wait for a learner that is not there, and say nothing.
-            socket.create_connection((host, port), timeout_s).close()
+            socket.create_connection((host.strip("[]"), port), timeout_s).close()
         except OSError as error:
             raise Lost(str(error.strerror or error)) from None
         limit = v1.ConfigProto(operation_timeout_in_ms=int(timeout_s * 1000))

@@ -106,7 +106,7 @@ def test_a_wrong_flag_is_refused_by_name(flags, words):
         "here:-1",
         "here:²",
     ]
-    + ["here..there:8001", f"{64 * 'h'}:8001", "::1:8001", "[::x]:8001", "http://here:8001"],
+    + ["here..there:8001", f"{64 * 'h'}:8001", "[::x]:8001", "http://here:8001", "a/b:1"],
 )
 @pytest.mark.parametrize("job", ["learner", "actor"])
 def test_an_address_that_is_none_is_refused(job, address):
@@ -114,11 +114,10 @@ def test_an_address_that_is_none_is_refused(job, address):
     assert f"--learner_host={address}: wanted is host:port" in told
 
 
-def test_an_address_of_ipv6_is_refused_where_tensorflow_cannot_use_it():
-    given = ["--job_name=learner", "--learner_host=[::1]:8001"]
-    assert "names and IPv4 addresses only" in refusal(*given)
-    secure = config.parse([*given, "--transport=secure"])
-    assert config.address(secure) == ("[::1]", 8001)
+@pytest.mark.parametrize("given", ["[::1]:8001", "::1:8001"])
+def test_an_address_of_ipv6_is_known_with_brackets_and_without(given):
+    settings = config.parse(["--job_name=actor", f"--learner_host={given}"])
+    assert config.address(settings) == ("[::1]", 8001)
 
 
 def test_a_batch_that_the_environments_cannot_fill_is_refused():
