@@ -56,7 +56,8 @@ def make(folder: Path) -> None:
         if missing:
             _write(learner, _new(), replace=False)
         if missing or not actor.exists():
-            blocks = BLOCK.finditer(learner.read_text())
+            read(str(learner), of_learner=True)
+            blocks = BLOCK.finditer(_read_private(str(learner)))
             text = "\n".join(found[0] for found in blocks if found[1] != KEY) + "\n"
             _write(actor, text, replace=True)
     except OSError as error:

@@ -14,7 +14,10 @@ def main(arguments: list[str]) -> int:
         settings = config.parse(arguments)
         with ended_by_signals():
             import_tensorflow()
-        _run(settings)
+        try:
+            _run(settings, config.given(arguments))
+        finally:
+            _end_output()
     except UserError as error:
         print(f"experiment.py: {error}", file=sys.stderr)
         return 2
@@ -23,19 +26,26 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _run(settings: config.Settings) -> None:
-    """Does what ``--mode`` says; imports only what that needs."""
+def _run(settings: config.Settings, given: frozenset[str]) -> None:
+    """Does what ``--mode`` says; imports only what that needs. ``given`` are the flags' names."""
     if settings.mode == "test":
         from impala.evaluation import evaluate
 
-        evaluate(settings)
+        evaluate(settings, given)
     elif settings.mode == "export":
         from impala.export import export
 
-        export(settings)
+        export(settings, given)
     else:
         with ended_by_signals():
             _train(settings)
+
+
+def _end_output() -> None:
+    """What standard output no longer takes changes nothing about how the process ends."""
+    from impala.terminal import end_output
+
+    end_output()
 
 
 def _train(settings: config.Settings) -> None:

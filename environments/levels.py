@@ -14,6 +14,7 @@ import numpy as np
 
 from environments.atari import AtariEnvironment, atari_spec
 from environments.gym import GymnasiumEnvironment, gymnasium_spec, plain
+from environments.mujoco_pictures import without_opengl
 from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find
 from environments.step import EnvironmentSpec, VectorEnvironment
 from user_error import UserError, closest
@@ -122,12 +123,16 @@ def _single(
     _look_where_one_stands()
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), without_opengl(level.id):
             # A legacy id is asked for on purpose.
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             return gymnasium.make(level.id, disable_env_checker=True, **options)
-    except (gymnasium.error.Error, ImportError) as error:
-        told = " ".join(str(error).split()).rstrip(".")
+    except Exception as error:
+        expected = isinstance(error, (gymnasium.error.Error, ImportError))
+        if ":" in level.id and not expected:
+            raise  # somebody's own code, whose author needs the traceback
+        kind = "" if expected else f"{type(error).__name__}: "
+        told = kind + " ".join(str(error).split()).rstrip(".")
         raise UserError(
             f"--level_name: Gymnasium cannot make {level_name} here: {told}."
         ) from error
@@ -135,13 +140,34 @@ def _single(
 
 def _own(level: OwnLevel, level_name: str, render: bool) -> gymnasium.Env:
     factory = _own_factory(level, level_name)
-    draws = render and "render_mode" in inspect.signature(factory).parameters
-    env = factory(render_mode="rgb_array") if draws else factory()
+    takes_mode = "render_mode" in _parameters(factory, level_name)
+    env = factory(render_mode="rgb_array") if render and takes_mode else factory()
     if not isinstance(env, gymnasium.Env):
         raise UserError(
             f"--level_name: {level_name} returned a {type(env).__name__}, wanted a gymnasium.Env."
         )
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), gymnasium.Space):
+            raise UserError(
+                f"--level_name: {level_name} returned an environment without {name}, which has to "
+                "be one of gymnasium.spaces."
+            )
     return env
+
+
+def _parameters(factory: Callable[..., Any], level_name: str) -> set[str]:
+    """The names of what a factory takes; it has to work without any of it."""
+    try:
+        signature = inspect.signature(factory)
+    except ValueError:  # written in C
+        return set()
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise UserError(
+            f"--level_name: {level_name} cannot be called without arguments: {error}."
+        ) from None
+    return set(signature.parameters)
 
 
 def _look_where_one_stands() -> None:

@@ -4,9 +4,11 @@ Where no screen is, Mesa may have to draw. It and TensorFlow each bring an LLVM,
 one process the first picture, or the last breath of the process, is a crash.
 """
 
+import contextlib
 import multiprocessing
 import os
 import sys
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -64,6 +66,24 @@ def is_mujoco(env: gymnasium.Env) -> bool:
     import mujoco
 
     return isinstance(getattr(env.unwrapped, "data", None), mujoco.MjData)
+
+
+@contextlib.contextmanager
+def without_opengl(level_id: str) -> Iterator[None]:
+    """Keeps MuJoCo, where one of Gymnasium's worlds imports it, from loading OpenGL as well.
+
+    What MUJOCO_GL names may not be installed, or crash beside TensorFlow; only drawing needs it.
+    """
+    known = gymnasium.registry.get(level_id)
+    wanted = os.environ.get("MUJOCO_GL")
+    if wanted is None or not str(known and known.entry_point).startswith("gymnasium.envs.mujoco"):
+        yield
+        return
+    os.environ["MUJOCO_GL"] = "disable"
+    try:
+        yield
+    finally:
+        os.environ["MUJOCO_GL"] = wanted
 
 
 def _draw(pipe: Connection, spec: Any) -> None:

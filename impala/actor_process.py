@@ -11,6 +11,7 @@ from impala.actor import Actor
 from impala.config import Settings
 from impala.pace import Pace
 from impala.stopping import StopSignal
+from impala.terminal import say
 from impala.training import LOOK_EVERY_S
 from transport import Closed, Link, Refused
 from user_error import UserError
@@ -37,18 +38,14 @@ def act(settings: Settings) -> None:
             blocks,
             timeout_s=settings.peer_timeout_s,
             load=acting.load,
-            say=lambda text: _say(f"actor {settings.task}: {text}"),
+            say=lambda text: say(f"actor {settings.task}: {text}"),
         )
         with link:
             why = _play(settings, acting, link, stop)
-    _say(f"actor {settings.task}: {why}")
+    say(f"actor {settings.task}: {why}")
     if link.hangs:
         # A thread within TensorFlow would crash the interpreter as it ends.
         os._exit(0)
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> str:
@@ -60,7 +57,7 @@ def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
 
     environment = build.actor_environment(settings, settings.task)
     frames = settings.unroll_length * settings.envs_per_actor * environment.spec.frames_per_step
-    pace = Pace(f"actor {settings.task}", settings.report_every_s, _say)
+    pace = Pace(f"actor {settings.task}", settings.report_every_s, say)
     try:
         actor = Actor(
             environment,

@@ -1,6 +1,7 @@
 """What carries unrolls between processes, by ``--transport``; and who is thereby trusted."""
 
 import ipaddress
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def server(
     host, port = config.address(settings)
     if mine is None:
         plain = distributed.Server(host, port)
+        _check_known(host, say)
         if not is_loopback(host):
             say(
                 f"warning: whoever reaches port {port} of this machine can run operations of "
@@ -75,6 +77,17 @@ def server(
             "for --credentials: see docs/trust.md."
         )
     return secured
+
+
+def _check_known(host: str, say: Callable[[str], None]) -> None:
+    """Warns of a name under which actors will hardly find this learner; it listens all the same."""
+    try:
+        socket.getaddrinfo(host.strip("[]"), None)
+    except OSError as error:
+        say(
+            f"warning: this machine does not know {host} of --learner_host ({error.strerror}); "
+            "actors to which it means nothing either will not find this learner."
+        )
 
 
 def is_loopback(host: str) -> bool:

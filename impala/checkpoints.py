@@ -52,13 +52,24 @@ class Store:
         # Those of more frames are damaged ones that were passed over: they do not count.
         older = [one for one in self.numbered() if _frames_in_name(one) < _frames_in_name(path)]
         for old in older[self._keep - 1 :]:
-            old.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # another user's; what was to be written is there
+                old.unlink()
         return path
 
     def save_best(self, checkpoint: Checkpoint) -> Path:
         """Writes the checkpoint with the best return so far; may raise OSError."""
         self._write(checkpoint, self.folder / BEST)
         return self.folder / BEST
+
+    def best_return(self, warn: Callable[[str], None]) -> float | None:
+        """The return that the best checkpoint was saved for; None without one that can be read."""
+        if not (self.folder / BEST).exists():
+            return None
+        try:
+            return read(self.folder / BEST).counters.get("best_return")
+        except Damaged as error:
+            warn(f"{error}; the next good checkpoint takes its place.")
+            return None
 
     def numbered(self) -> list[Path]:
         """Checkpoints named after their frames, the newest first."""
@@ -179,9 +190,10 @@ def _frames_in_name(path: Path) -> int:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Makes a rename outlive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Makes a rename outlive a power cut, where the file system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -6,8 +6,10 @@ Nothing heavy is imported, so that ``--help`` answers at once.
 import argparse
 import dataclasses
 import difflib
+import ipaddress
 import json
 import math
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -155,7 +157,11 @@ class Settings:
         above=0,
     )
     peer_timeout_s: float = setting(
-        10.0, "Cluster", "seconds of silence after which a peer counts as gone", least=0.5
+        10.0,
+        "Cluster",
+        "seconds of silence after which a peer counts as gone",
+        least=0.5,
+        most=86_400,
     )
     gradient_compression: str = setting(
         "none",
@@ -336,6 +342,13 @@ def parse(arguments: Sequence[str]) -> Settings:
     return settings
 
 
+def given(arguments: Iterable[str]) -> frozenset[str]:
+    """The settings that a command line names, be it with their defaults."""
+    words = {argument.partition("=")[0] for argument in arguments}
+    names = (field.name for field in fields())
+    return frozenset(name for name in names if words & {f"--{name}", f"--no{name}"})
+
+
 def parse_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
     """The value of each flag of a parser; ``UserError`` names a flag that it does not know."""
     known, unknown = parser.parse_known_args(list(arguments))
@@ -383,14 +396,25 @@ def _check_local(settings: Settings) -> None:
 
 
 def address(settings: Settings) -> tuple[str, int]:
-    """Host and port of ``--learner_host``."""
+    """Host and port of ``--learner_host``; an address of IPv6 is in brackets."""
     host, _, port = settings.learner_host.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not _is_host(host) or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(
             f"--learner_host={settings.learner_host}: wanted is host:port, "
             "for example localhost:8001."
         )
-    return host, int(port)
+    host = host.strip("[]")
+    return f"[{host}]" if ":" in host else host, int(port)
+
+
+def _is_host(host: str) -> bool:
+    """Whether it is a name that can be looked up, or an address."""
+    try:
+        if ":" in host:
+            return bool(ipaddress.IPv6Address(host.strip("[]")))
+        return bool(re.fullmatch(r"[^\s/]+", host) and host.encode("idna"))
+    except ValueError:
+        return False
 
 
 def check_ranges(settings: Any) -> None:

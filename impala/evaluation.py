@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-import os
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from impala import build, scoreboard, trained, video
 from impala.config import Settings
 from impala.human_scores import human_normalised
 from impala.playing import Player, play
+from impala.records import write_whole
 from impala.trained import Trained
 
 MOST_ENVIRONMENTS = 16
@@ -20,10 +21,10 @@ MOST_ENVIRONMENTS = 16
 FIRST_TEST_SEED = 2**40
 
 
-def evaluate(settings: Settings) -> None:
+def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
     """Plays, prints a table and writes evaluation.json into the run's folder."""
     video.prepare(settings)
-    found = trained.find(settings)
+    found = trained.find(settings, given)
     settings = found.settings
     spec = build.level_spec(settings)
     player = Player(found.agent(spec), settings.test_policy == "greedy")
@@ -32,22 +33,28 @@ def evaluate(settings: Settings) -> None:
         f"Playing {settings.test_num_episodes} games a level, {settings.test_policy} actions: "
         f"{settings.agent_name} of {found.path}, trained for {found.environment_frames:,} frames."
     )
-    results = {}
+    results: dict[str, Any] = {}
+    warnings: list[str] = []
     for level, name in enumerate(settings.levels):
         with scoreboard.Counter(console, name, settings.test_num_episodes) as counter:
-            results[name] = summary(name, _play_level(found, player, level, counter))
+            games = _play_level(found, player, level, counter, warnings.append)
+        results[name] = summary(name, games)
     console.print(scoreboard.table(results), soft_wrap=False)
     report = _report(found, results)
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
         console.print(f"Human-normalised, mean over its levels: {mean:.1f}%")
     if settings.video:
-        console.print(f"The first game: {settings.video}")
+        console.print(warnings[0] if warnings else f"The first game: {settings.video}")
     console.print(_written(found.folder / "evaluation.json", report))
 
 
 def _play_level(
-    found: Trained, player: Player, level: int, counter: scoreboard.Counter
+    found: Trained,
+    player: Player,
+    level: int,
+    counter: scoreboard.Counter,
+    warn: Callable[[str], None],
 ) -> list[Episode]:
     settings = found.settings
     if level:
@@ -57,7 +64,7 @@ def _play_level(
     environment = build.test_environment(settings, level, count, seed)
     try:
         value = found.value(environment.spec.level_name)
-        with video.spectators(settings, environment, value) as onlookers:
+        with video.spectators(settings, environment, value, warn) as onlookers:
             return play(
                 environment,
                 player,
@@ -110,10 +117,8 @@ def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any
 
 def _written(path: Path, report: dict[str, Any]) -> str:
     """Writes the report; what to tell about it. The table stands even if the disk is full."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(json.dumps(report, indent=2) + "\n")
-        os.replace(temporary, path)
+        write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
     except OSError as error:
         return f"warning: {path} could not be written ({error.strerror})."
     return f"All returns and lengths: {path}"

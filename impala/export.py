@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -86,24 +87,33 @@ class ExportedAgent(tf.Module):
         return dict(zip(self.state, tf.nest.flatten(state), strict=True))
 
 
-def export(settings: Settings) -> None:
+def export(settings: Settings, given: Collection[str] = ()) -> None:
     """Writes the SavedModel, about.json and README.md to ``--export_dir``."""
-    found = trained.find(settings)
+    found = trained.find(settings, given)
     folder = Path(settings.export_dir or found.folder / "export")
     _check_replaceable(folder)
     spec = build.level_spec(found.settings)
     # The processor that will run it need not know bfloat16.
     exported = ExportedAgent(found.agent(spec, "float32"), spec, found)
+    told = about(found, spec, exported.inputs, exported.state)
+    try:
+        _write_all(folder, exported, told)
+    except (OSError, tf.errors.OpError) as error:
+        why = getattr(error, "strerror", None) or str(error).split("\n")[0]
+        raise UserError(f"--export_dir={folder}: it could not be written ({why}).") from error
+    print(f"Exported {found.path} to {folder}; {folder / 'README.md'} says how to use it.")
+
+
+def _write_all(folder: Path, exported: ExportedAgent, told: dict[str, Any]) -> None:
+    """Puts a whole export in the place of an older one."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
         made = Path(temporary) / "new"
         tf.saved_model.save(exported, str(made), signatures=exported.signatures())
-        told = about(found, spec, exported.inputs, exported.state)
         _write(made / "about.json", json.dumps(told, indent=2, ensure_ascii=False) + "\n")
         _write(made / "README.md", README)
         if folder.exists():
             os.replace(folder, Path(temporary) / "old")
         os.replace(made, folder)
-    print(f"Exported {found.path} to {folder}; {folder / 'README.md'} says how to use it.")
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from impala import compression
 from impala.team import Round, Tensors
+from impala.terminal import say
 from user_error import UserError
 
 
@@ -83,7 +84,7 @@ class HorovodTeam:
             self._waited_s += time.monotonic() - started
             if self._told:
                 self._told = False
-                print(f"learner {self.rank}: the other learners are back.", flush=True)
+                say(f"learner {self.rank}: the other learners are back.")
 
     def _watch(self) -> None:
         while True:
@@ -91,10 +92,9 @@ class HorovodTeam:
             since = self._waiting_since
             if since and not self._told and time.monotonic() - since > self._timeout_s:
                 self._told = True
-                print(
+                say(
                     f"learner {self.rank}: nothing has been heard of another learner for "
-                    f"{self._timeout_s:g} s; waiting for it.",
-                    flush=True,
+                    f"{self._timeout_s:g} s; waiting for it."
                 )
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from credentials import Credentials
 from environments import EnvironmentSpec
-from impala import build, carriers, config, wire
+from impala import build, carriers, config, terminal, wire
 from impala.config import Settings
 from impala.horovod_team import HorovodTeam, horovod
 from impala.launching import keep_to_this_host, launched_together
@@ -42,13 +42,7 @@ def learn(settings: Settings) -> None:
                 if run:
                     run.say_trained(meter)
                 return
-
-            def say(text: str) -> None:
-                if run:
-                    run.reporter.say(text)
-                else:
-                    print(text, flush=True)
-
+            say = run.reporter.say if run else terminal.say
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings, team)
             receiver = stack.enter_context(_receiver(settings, spec, agent, team, mine, say))

@@ -120,11 +120,16 @@ class _Window:
         self._steps = meter.agent_steps
         self._meter = meter
         self._waits = waits
-        self._statistics: list[Statistics] = []
+        # Sums, as reports may be days apart.
+        self._sums = np.zeros(len(SCALARS))
+        self._counts = np.zeros(len(SCALARS))
         self._lags: list[float] = []
 
     def add(self, statistics: Statistics, lag: float) -> None:
-        self._statistics.append(statistics)
+        values = np.array([float(getattr(statistics, name)) for name in SCALARS])
+        finite = np.isfinite(values)
+        self._sums += np.where(finite, values, 0.0)
+        self._counts += finite
         self._lags.append(lag)
 
     def rates(self, waits: dict[str, float]) -> dict[str, float | None]:
@@ -146,10 +151,8 @@ class _Window:
             "updates_in_report": len(self._lags),
             "policy_lag": float(np.median(self._lags)) if self._lags else None,
         }
-        for name in SCALARS:
-            values = [float(getattr(one, name)) for one in self._statistics]
-            finite = [value for value in values if np.isfinite(value)]
-            figures[name] = float(np.mean(finite)) if finite else None
+        for name, total, count in zip(SCALARS, self._sums, self._counts, strict=True):
+            figures[name] = float(total / count) if count else None
         return figures
 
 

@@ -12,7 +12,15 @@ from impala.config import Settings
 from impala.curve import write_curve
 from impala.events import EventsFile
 from impala.panel import Panel
-from impala.records import METRICS, GrowingFile, LinesFile, read_metrics, to_line, write_whole
+from impala.records import (
+    METRICS,
+    GrowingFile,
+    LinesFile,
+    plain,
+    read_metrics,
+    to_line,
+    write_whole,
+)
 from impala.summary import summary
 from impala.terminal import Terminal
 
@@ -67,6 +75,8 @@ class Reporter:
 
     def report(self, figures: dict[str, Any], samples: dict[str, np.ndarray]) -> None:
         """Figures since the last report, and samples to draw histograms of."""
+        # What is no number is unknown in all places alike.
+        figures = {name: plain(value) for name, value in figures.items()}
         line = wording.line(figures, self._settings.total_environment_frames)
         self._terminal.show(figures, line)
         self._log_line(line)
@@ -95,7 +105,7 @@ class Reporter:
         names = ("level_name", "agent_name", "job_name")
         returns = [row.get("mean_episode_return") for row in self._reported()]
         return {
-            **figures,
+            **{name: plain(value) for name, value in figures.items()},
             **{name: getattr(self._settings, name) for name in names},
             "best_return": max((value for value in returns if value is not None), default=None),
         }

@@ -38,6 +38,9 @@ class Run:
         if self._found:
             check_fits(self._found[1], learner, settings, spec, self.folder)
             warnings += other_level(self._found[1], settings)
+        # As its own file says: the newest checkpoint may be one from before it, or not know of it.
+        best = self.store.best_return(warnings.append)
+        self._best_return = -math.inf if best is None else best
         self.store.remove_leftovers()
         self.reporter = Reporter(
             self.folder,
@@ -50,7 +53,6 @@ class Run:
         )
         for warning in warnings:
             self.reporter.say(f"warning: {warning}")
-        self._best_return = -math.inf
         self._reported = self._saved = time.monotonic()
         self._updated = False
 
@@ -69,8 +71,6 @@ class Run:
         path, checkpoint = self._found
         self._found = None
         learner.restore(checkpoint)
-        best = checkpoint.counters["best_return"]
-        self._best_return = -math.inf if best is None else best
         meter = Meter(levels, frames_per_step, checkpoint.counters)
         self.reporter.say(f"Going on from {path} at {meter.environment_frames:,} frames.")
         return meter
@@ -103,7 +103,7 @@ class Run:
         """Writes a checkpoint, and the best one if it is; a failure is told and survived."""
         mean, best = meter.mean_episode_return, self._best_return
         if mean is not None and meter.recent_episodes >= EPISODES_FOR_BEST:
-            best = max(mean, best)
+            best = max(best, mean)  # in this order a mean that is not a number is never the best
         is_best = best > self._best_return
         checkpoint = self._checkpoint(learner, meter, best)
         try:
@@ -156,7 +156,8 @@ class Run:
         return figures | {
             "updates": learner.updates,
             "learning_rate": learner.learning_rate,
-            "time_left": left / rate if rate else None,
+            # The last update may be of more frames than were left.
+            "time_left": max(0.0, left / rate) if rate else None,
         }
 
     def _checkpoint(self, learner: Learner, meter: Meter, best: float) -> Checkpoint:

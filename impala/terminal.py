@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import os
+import sys
 import threading
 from typing import Any, TextIO, cast
 
@@ -11,6 +12,18 @@ from rich.live import Live
 
 from impala.launching import launched_together
 from impala.panel import Panel
+
+
+def say(text: str) -> None:
+    """A line on standard output, whose disk may be full and whose reader may have gone."""
+    stream = Unfailing(sys.stdout)
+    stream.write(text + "\n")
+    stream.flush()
+
+
+def end_output() -> None:
+    """Drops what cannot be written; else Python would try it again and end with code 120."""
+    Unfailing(sys.stdout).end()
 
 
 class Terminal:
@@ -82,12 +95,24 @@ class Unfailing:
         try:
             self._stream.flush()
         except BrokenPipeError:
-            # What Python still holds would fail again as the process ends, and its exit code.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+            self._discard()
         except (OSError, ValueError):
             pass
+
+    def end(self) -> None:
+        """The last flush."""
+        try:
+            self._stream.flush()
+        except OSError:
+            self._discard()
+        except ValueError:
+            pass
+
+    def _discard(self) -> None:
+        # What Python still holds would fail again as the process ends, and its exit code.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
 
     def isatty(self) -> bool:
         with contextlib.suppress(ValueError):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +92,24 @@ class Trained:
         )
 
 
-def find(settings: Settings, warn: Callable[[str], None] | None = None) -> Trained:
-    """The checkpoint that ``--logdir`` and ``--checkpoint`` ask for."""
-    folder = _run_folder(settings)
-    store = Store(folder / "checkpoints", settings.keep_checkpoints)
-    path, checkpoint = store.find(settings.checkpoint, warn or _warn)
+def find(settings: Settings, given: Collection[str] = ()) -> Trained:
+    """The checkpoint that ``--logdir`` and ``--checkpoint`` ask for.
+
+    Settings that were ``given`` hold, also where they are defaults.
+    """
+    try:
+        folder = _run_folder(settings)
+        store = Store(folder / "checkpoints", settings.keep_checkpoints)
+        path, checkpoint = store.find(settings.checkpoint, _warn)
+    except OSError as error:
+        raise UserError(
+            f"--logdir={settings.run_folder} --checkpoint={settings.checkpoint}: {error.filename} "
+            f"cannot be read ({error.strerror})."
+        ) from None
     changes = {
         name: checkpoint.settings[name]
         for name, default in inherited().items()
-        if name in checkpoint.settings and getattr(settings, name) == default
+        if name in checkpoint.settings and name not in given and getattr(settings, name) == default
     }
     settings = dataclasses.replace(settings, logdir=str(folder), **changes)
     return Trained(settings, folder, path, checkpoint)

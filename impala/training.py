@@ -16,6 +16,7 @@ from impala.pace import Pace
 from impala.run import Run
 from impala.stopping import StopSignal
 from impala.team import ALONE, Round, Team
+from impala.terminal import say
 from user_error import UserError
 
 # How long a learner waits for unrolls before it looks whether it was told to stop.
@@ -56,7 +57,7 @@ class Training:
         stop: StopSignal,
         run: Run | None,
         team: Team = ALONE,
-        say: Callable[[str], None] = print,
+        say: Callable[[str], None] = say,
     ):
         """``run`` is the folder that this learner writes; None where another one does."""
         self._settings = settings

@@ -20,6 +20,7 @@ from user_error import UserError
 GIF_PICTURES_PER_SECOND = 15
 GIF_SECONDS = 60
 GIF_COLOURS = 96
+ENCODER_FAILED = "ffmpeg could not write it: is the disk full?"
 
 Value = Callable[[np.ndarray], float]  # from one environment's baselines
 
@@ -40,9 +41,12 @@ def prepare(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def spectators(
-    settings: Settings, environment: VectorEnvironment, value: Value
+    settings: Settings,
+    environment: VectorEnvironment,
+    value: Value,
+    warn: Callable[[str], None],
 ) -> Iterator[tuple[Onlooker, ...]]:
-    """Who looks on while ``environment`` is played; leaves a finished video behind."""
+    """Who looks on while ``environment`` is played; leaves a finished video behind, or warns."""
     if not (settings.video or settings.watch):
         yield ()
         return
@@ -54,52 +58,72 @@ def spectators(
         subtitle = f"{settings.agent_name}, {settings.test_policy} actions"
         dashboard = Dashboard(environment.spec, subtitle)
         yield (Spectator(dashboard, value, movie, window),)
+    if movie and movie.problem:
+        warn(f"warning: {settings.video} could not be written ({movie.problem}).")
 
 
 class Movie:
-    """A video that is written picture by picture and stands under its name once it is whole."""
+    """A video that is written picture by picture and stands under its name once it is whole.
+
+    ``problem`` says why it will not be, as on a full disk; the games go on without it.
+    """
 
     def __init__(self, path: Path, pictures_per_second: float):
         self._path = path
         self._rate = pictures_per_second
         self._gif = path.suffix.lower() == ".gif"
         self._raw = _temporary(path, ".mp4")
-        self._writer: Any = None
+        self._encoder: subprocess.Popen | None = None
         self._pictures = 0
+        self.problem = ""
 
     def __enter__(self) -> "Movie":
         return self
 
     def __exit__(self, kind: Any, *error: Any) -> None:
-        if self._writer is None:
+        if self._encoder is None:
             return
-        self._writer.close()
+        if kind is not None:
+            self._encoder.kill()
         try:
-            if kind is None:
+            with contextlib.suppress(OSError):
+                self._encoder.communicate()
+            if self._encoder.returncode:
+                self.problem = ENCODER_FAILED
+            elif kind is None:
                 self._finish()
+        except OSError as failed:
+            self.problem = failed.strerror or str(failed)
+        except subprocess.CalledProcessError:
+            self.problem = ENCODER_FAILED
         finally:
             self._raw.unlink(missing_ok=True)
 
     def add(self, picture: np.ndarray) -> None:
         """Appends a picture, RGB [H, W, 3]; all have one size."""
-        if self._gif and self._pictures >= GIF_SECONDS * self._rate:
+        if self.problem or (self._gif and self._pictures >= GIF_SECONDS * self._rate):
             return
-        if self._writer is None:
-            height, width = picture.shape[:2]
-            # A GIF is made from this in the end and must not lose colours twice.
-            quality = ["-crf", "0", "-preset", "ultrafast"] if self._gif else ["-crf", "20"]
-            self._writer = imageio_ffmpeg.write_frames(
-                str(self._raw),
-                (width, height),
-                fps=self._rate,
-                codec="libx264rgb" if self._gif else "libx264",
-                pix_fmt_out="rgb24" if self._gif else "yuv420p",
-                quality=None,
-                output_params=[*quality, "-movflags", "+faststart"],
-            )
-            self._writer.send(None)
-        self._writer.send(np.ascontiguousarray(picture))
+        if self._encoder is None:
+            self._encoder = self._encoding(*picture.shape[:2])
+        assert self._encoder.stdin
+        try:
+            self._encoder.stdin.write(picture.tobytes())
+        except OSError:
+            self.problem = ENCODER_FAILED
         self._pictures += 1
+
+    def _encoding(self, height: int, width: int) -> subprocess.Popen:
+        """ffmpeg, which waits for pictures."""
+        given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
+        given += ["-r", f"{self._rate:g}", "-i", "-"]
+        # A GIF is made from this in the end and must not lose colours twice.
+        how = (
+            ["-c:v", "libx264rgb", "-pix_fmt", "rgb24", "-crf", "0", "-preset", "ultrafast"]
+            if self._gif
+            else ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20"]
+        )
+        command = _command(*given, *how, "-movflags", "+faststart", self._raw)
+        return subprocess.Popen(command, stdin=subprocess.PIPE)
 
     def _finish(self) -> None:
         if not self._gif:
@@ -232,7 +256,10 @@ def _temporary(path: Path, suffix: str) -> Path:
     return path.with_name(f".{path.stem}.{os.getpid()}{suffix}")
 
 
-def _ffmpeg(*arguments: Any) -> None:
+def _command(*arguments: Any) -> list[str]:
     executable = imageio_ffmpeg.get_ffmpeg_exe()
-    command = [executable, "-y", "-loglevel", "error", *map(str, arguments)]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return [executable, "-y", "-loglevel", "error", *map(str, arguments)]
+
+
+def _ffmpeg(*arguments: Any) -> None:
+    subprocess.run(_command(*arguments), check=True, stdin=subprocess.DEVNULL)

@@ -140,6 +140,18 @@ def test_a_damaged_file_is_told_in_a_line_that_shows_nothing_of_it(tmp_path, how
     assert not any(line in told for line in hidden)
 
 
+@pytest.mark.parametrize("how", ["empty", "random", "cut", "token", "certificate"])
+def test_of_a_damaged_learners_file_no_actors_file_is_made(tmp_path, how):
+    credentials.make(tmp_path)
+    (tmp_path / ACTOR).unlink()
+    path = tmp_path / LEARNER
+    path.write_bytes(damaged(path.read_text(), how).encode("latin-1"))
+    with pytest.raises(UserError) as error:
+        credentials.make(tmp_path)
+    assert str(error.value).startswith(f"--credentials={path}: ")
+    assert not (tmp_path / ACTOR).exists()
+
+
 def test_a_key_and_a_certificate_of_two_runs_are_refused(tmp_path):
     credentials.make(tmp_path / "one")
     credentials.make(tmp_path / "other")

@@ -93,7 +93,7 @@ class Connection:
         self._timeout_s = timeout_s
         try:
             # A session would wait for a learner that is not there, and say nothing.
-            socket.create_connection((host, port), timeout_s).close()
+            socket.create_connection((host.strip("[]"), port), timeout_s).close()
         except OSError as error:
             raise Lost(str(error.strerror or error)) from None
         limit = v1.ConfigProto(operation_timeout_in_ms=int(timeout_s * 1000))
@@ -189,7 +189,11 @@ def _listen(host: str, port: int) -> Any:
     # No GPU for the server: it would take memory there that the learner needs.
     config = v1.ConfigProto(device_count={"GPU": 0})
     cluster = {"learner": [f"{host}:{port}"]}
-    return tf.distribute.Server(cluster, job_name="learner", task_index=0, config=config)
+    try:
+        return tf.distribute.Server(cluster, job_name="learner", task_index=0, config=config)
+    except tf.errors.OpError as error:
+        told = error.message.split("\n")[0]
+        raise UserError(f"--learner_host={host}:{port}: cannot listen there ({told}).") from None
 
 
 def _run(session: Any, what: Any, feed: dict | None, timeout_s: float) -> Any:

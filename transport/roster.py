@@ -50,8 +50,7 @@ class Roster:
             if kind == "hello" and told != self._identity:
                 self._refuse(key, f"{name} was refused: {self._differences(told)}.")
             elif kind == "bye":
-                if self._actors.pop(key, None):
-                    self._say(f"{name} has left; {_actors(self.present)}.")
+                self._left(key, name)
             elif key not in self._refused:
                 self._heard(key, name)
 
@@ -107,6 +106,13 @@ class Roster:
         elif actor.gone:
             actor.gone = False
             self._say(f"{name} is back; {_actors(self.present)}.")
+
+    def _left(self, key: bytes, name: str) -> None:
+        """Keeps the number of its newest block: one that it sent twice may still be on its way."""
+        actor = self._actors.get(key)
+        if actor and actor.name:
+            actor.name, actor.gone = "", False
+            self._say(f"{name} has left; {_actors(self.present)}.")
 
     def _refuse(self, key: bytes, told: str) -> None:
         """Says it once for each actor."""

@@ -189,4 +189,4 @@ def test_every_figure_of_a_report_is_explained(tmp_path):
         check=True,
     ).stdout.split()
     explained = re.findall(r"^\| `(\w+)` \|", (DOCS / "watching.md").read_text(), re.MULTILINE)
-    assert set(names) == set(explained)
+    assert {*names, "team_wait_share"} == set(explained)  # that one is of several learners only

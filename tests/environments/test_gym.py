@@ -152,6 +152,12 @@ def make():
 def make_number():
     return 3
 
+def make_for(whom):
+    return Corridor()
+
+def make_bare():
+    return gymnasium.Env()
+
 number = 3
 """
 
@@ -185,6 +191,8 @@ def test_ones_own_environment_is_given_as_module_and_function():
         ("my_corridors:make", "there is no module 'my_corridors'"),
         ("my_corridor:number", "is a int, wanted a function that returns a gymnasium.Env"),
         ("my_corridor:make_number", "returned a int, wanted a gymnasium.Env"),
+        ("my_corridor:make_for", "cannot be called without arguments"),
+        ("my_corridor:make_bare", "an environment without observation_space"),
     ],
 )
 def test_what_is_wrong_with_ones_own_environment_is_told(level_name, told, one_line):

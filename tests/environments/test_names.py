@@ -64,6 +64,17 @@ def test_a_simulator_that_is_not_installed_is_told(one_line):
     one_line(lambda: environments.spec("nowhere:Maze-v1"), "cannot make nowhere:Maze-v1")
 
 
+def test_whatever_gymnasium_raises_for_a_level_of_its_own_is_told(monkeypatch, one_line):
+    def broken(*_, **__):
+        raise AttributeError("no simulator\nhere")
+
+    monkeypatch.setattr(gymnasium, "make", broken)
+    told = "cannot make CartPole-v1 here: AttributeError: no simulator here"
+    one_line(lambda: environments.spec("CartPole-v1"), told)
+    with pytest.raises(AttributeError):
+        environments.spec("my_package:Maze-v1")
+
+
 def test_levels_in_one_run_share_actions_and_observations(one_line):
     pong, boxing = (
         environments.spec(name) for name in ("PongNoFrameskip-v4", "BoxingNoFrameskip-v4")

@@ -1,6 +1,9 @@
 """Pictures for people: the same game that the agent sees, in colour."""
 
 import contextlib
+import os
+import subprocess
+import sys
 from typing import Any
 
 import cv2
@@ -81,3 +84,36 @@ def test_mujoco_draws_the_state_that_it_is_in_or_says_what_it_needs():
             env.step(np.array([[3.0]], np.float32))
         after = env.render(0)
         assert after is not None and (after != before).any()
+
+
+MADE_ELSEWHERE = """
+import os
+import environments
+
+environments.make("InvertedPendulum-v5", 1, seed=0).reset()
+env = environments.make("InvertedPendulum-v5", 1, seed=0, render=True)
+env.reset()
+try:
+    print("drawn", env.render(0).shape)
+except RuntimeError as error:
+    print("not drawn:", " ".join(str(error).split()))
+env.close()
+print(os.environ["MUJOCO_GL"])
+"""
+
+
+@pytest.mark.parametrize("library", ["osmesa", "egl", "nonsense"])
+def test_mujoco_plays_whatever_is_to_draw_it_and_wants_that_only_to_draw(library):
+    """MuJoCo loads what MUJOCO_GL names as it is imported, and fails where that is missing."""
+    ended = subprocess.run(
+        [sys.executable, "-c", MADE_ELSEWHERE],
+        env={**os.environ, "MUJOCO_GL": library, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    drawing, kept = ended.stdout.splitlines()
+    assert drawing == "drawn (480, 480, 3)" or NEEDS in drawing
+    assert drawing.startswith("not drawn") or library != "nonsense"
+    assert kept == library

@@ -17,14 +17,16 @@ DEADLINE_S = 100  # for a machine that does much else
 def start(*flags: str, level: str = "CartPole-v1", **options: Any) -> subprocess.Popen[str]:
     """A training that runs beside the test."""
     command = [sys.executable, "experiment.py", f"--level_name={level}", "--report_every_s=0.5"]
+    usual: dict[str, Any] = {
+        "env": {**os.environ, "PYTHONUNBUFFERED": "1"},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
     return subprocess.Popen(
         [*command, "--envs_per_actor=4", "--batch_size=4", "--env_threads=1", *flags],
         cwd=REPOSITORY,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
+        **usual | options,
     )
 
 

@@ -1,5 +1,6 @@
 """Checkpoints come back as they were written; whatever befalls a file, a whole one is found."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -234,3 +235,19 @@ def test_a_folder_in_which_nothing_can_be_written_raises_what_the_run_expects(st
     with pytest.raises(OSError):
         store.save(checkpoint(1))
     assert os.path.isfile(store.folder)
+
+
+def test_where_folders_cannot_be_flushed_checkpoints_are_written_all_the_same(store, monkeypatch):
+    def files_only(descriptor: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    assert_same(checkpoints.read(store.save(checkpoint(1000))), checkpoint(1000))
+
+
+def test_an_old_one_that_cannot_be_removed_is_no_reason_to_call_the_new_one_unwritten(store):
+    (store.folder / f"frames-{5:015d}.npz").mkdir(parents=True)
+    for frames in (10, 20, 30, 40):
+        store.save(checkpoint(frames))
+    assert frames_kept(store) == [40, 30, 20, 5]

@@ -58,6 +58,12 @@ def test_switches_can_be_turned_on_and_off():
     assert not config.parse(["--popart=false"]).popart
 
 
+def test_flags_are_known_as_given_whatever_their_value():
+    flags = [f"--level_name={Settings().level_name}", "--nopopart", "--seed", "1", "--watch"]
+    assert config.given(flags) == {"level_name", "popart", "seed", "watch"}
+    assert config.given(["--popart=true", "--video=--seed"]) == {"popart", "video"}
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -69,6 +75,7 @@ def test_switches_can_be_turned_on_and_off():
         (["--seed=-1"], ["--seed=-1", "0 or more"]),
         (["--learning_rate=nan"], ["--learning_rate=nan", "finite"]),
         (["--learning_rate=0"], ["--learning_rate", "above 0"]),
+        (["--peer_timeout_s=1e9"], ["--peer_timeout_s=1000000000.0", "86400 or less"]),
         (["--discounting=1.1"], ["--discounting=1.1", "1 or less"]),
         (["--precision=float16"], ["--precision", "float16", "bfloat16"]),
         (["--mode=tset"], ["--mode", "tset", "train"]),
@@ -84,6 +91,33 @@ def test_a_wrong_flag_is_refused_by_name(flags, words):
     told = refusal(*flags)
     for word in words:
         assert word in told, told
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "localhost",
+        "8001",
+        ":8001",
+        "here:",
+        "here:port",
+        "here:0",
+        "here:65536",
+        "here:-1",
+        "here:²",
+    ]
+    + ["here..there:8001", f"{64 * 'h'}:8001", "[::x]:8001", "http://here:8001", "a/b:1"],
+)
+@pytest.mark.parametrize("job", ["learner", "actor"])
+def test_an_address_that_is_none_is_refused(job, address):
+    told = refusal(f"--job_name={job}", f"--learner_host={address}")
+    assert f"--learner_host={address}: wanted is host:port" in told
+
+
+@pytest.mark.parametrize("given", ["[::1]:8001", "::1:8001"])
+def test_an_address_of_ipv6_is_known_with_brackets_and_without(given):
+    settings = config.parse(["--job_name=actor", f"--learner_host={given}"])
+    assert config.address(settings) == ("[::1]", 8001)
 
 
 def test_a_batch_that_the_environments_cannot_fill_is_refused():

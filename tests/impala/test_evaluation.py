@@ -11,11 +11,13 @@ import tensorflow as tf
 from ale_py import roms
 
 import environments
+import experiment
 from environments.levels import environment_seeds
 from impala import build, human_scores, trained
 from impala.config import Settings
 from impala.evaluation import evaluate, seed_of_level
 from impala.playing import Player, play
+from tests.impala.test_reporting import files_limited_to
 from tests.impala.untrained import Uneven, make_run
 from user_error import UserError
 
@@ -159,6 +161,25 @@ def test_each_level_has_its_row_and_its_own_games(tmp_path, capsys):
     assert list(one) == ["CartPole-v0"]
 
 
+def test_of_several_levels_the_one_that_is_named_is_played_also_if_it_is_the_default(tmp_path):
+    levels = f"{Settings().level_name},BreakoutNoFrameskip-v4"
+    small = {"full_action_set": True, "width": 36, "height": 36, "num_action_repeats": 40}
+    make_run(tmp_path, levels, **small)
+    flags = ["--mode=test", f"--logdir={tmp_path}", "--test_num_episodes=1"]
+    for named in ([f"--level_name={Settings().level_name}"], []):
+        assert experiment.main([*flags, *named]) == 0
+        played = json.loads((tmp_path / "evaluation.json").read_text())["levels"]
+        assert list(played) == levels.split(",")[: 1 if named else 2]
+
+
+def test_on_a_full_disk_the_table_stands_and_nothing_is_left_behind(cartpole, capsys):
+    with files_limited_to(100):
+        evaluate(test_settings(cartpole))
+    told = capsys.readouterr().out
+    assert "mean" in told and "evaluation.json could not be written (File too large)" in told
+    assert [path.name for path in cartpole.iterdir()] == ["checkpoints"]
+
+
 def test_a_checkpoint_is_chosen_by_name_frames_or_file(cartpole):
     make_run(cartpole, "CartPole-v1", frames=5000, seed=9)
     file = cartpole / "checkpoints" / "frames-000000000001000.npz"
@@ -185,6 +206,17 @@ def test_without_a_checkpoint_it_says_where_it_looked(tmp_path, cartpole):
     assert str(tmp_path / "nowhere") in refused(tmp_path / "nowhere")
     assert "1000" in refused(cartpole, checkpoint="2000")
     assert "--checkpoint=missing" in refused(cartpole, checkpoint="missing")
+
+
+def test_a_place_that_cannot_be_looked_at_is_told(tmp_path, cartpole):
+    long, loop = "x" * 300, tmp_path / "loop"
+    assert str(tmp_path / long) in refused(tmp_path / long)
+    assert f"--checkpoint={long}: " in refused(cartpole, checkpoint=long)
+    (cartpole / "checkpoints").rename(tmp_path / "moved")
+    (cartpole / "checkpoints").write_text("a file where the folder should be")
+    assert "there is no checkpoint in" in refused(cartpole)
+    loop.symlink_to(loop)
+    assert "there is no checkpoint in" in refused(loop)
 
 
 @pytest.mark.parametrize(

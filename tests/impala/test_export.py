@@ -15,6 +15,8 @@ from impala import build, trained
 from impala.config import Settings
 from impala.export import export
 from impala.export_notes import README
+from tests.impala.launching import contents
+from tests.impala.test_reporting import files_limited_to
 from tests.impala.untrained import make_run
 from user_error import UserError
 
@@ -180,3 +182,17 @@ def test_an_older_export_is_replaced_and_nothing_else_is(tmp_path):
 def test_without_a_checkpoint_there_is_nothing_to_export(tmp_path):
     with pytest.raises(UserError, match="no checkpoint"):
         exported(tmp_path)
+
+
+def test_a_full_disk_is_told_in_a_line_and_costs_no_older_export(tmp_path):
+    make_run(tmp_path / "run", "CartPole-v1")
+    folder = exported(tmp_path / "run", export_dir=str(tmp_path / "agent"))
+    before = contents(folder)
+    with (
+        files_limited_to(3000),
+        pytest.raises(UserError, match=f"--export_dir={folder}: it could not be written") as told,
+    ):
+        exported(tmp_path / "run", export_dir=str(folder))
+    assert "\n" not in str(told.value)
+    assert contents(folder) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "agent"}

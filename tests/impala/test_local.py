@@ -11,6 +11,7 @@ import pytest
 import experiment
 from impala import local
 from impala.acting import ActingAgent
+from impala.checkpoints import Store
 from impala.config import Settings, fresh_unrolls
 from impala.local import ActorFailed, train
 from impala.records import read_metrics
@@ -88,6 +89,7 @@ def test_it_trains(tmp_path, changes):
     assert counters["skipped_updates"] == 0
     rows = read_metrics(tmp_path)
     assert rows[-1]["environment_frames"] == counters["environment_frames"]
+    assert rows[-1]["time_left"] == 0  # also where the last update was of more than was left
     for name in chosen.levels if len(chosen.levels) > 1 else []:
         assert rows[-1][f"mean_episode_return/{name}"] == RETURNS[name]
     assert all(np.isfinite(weight).all() for weight in newest(tmp_path).weights)
@@ -146,6 +148,30 @@ def test_a_damaged_newest_checkpoint_is_told_and_the_one_before_it_used(tmp_path
     assert "at 400 frames" in told
     assert newest(tmp_path).counters["environment_frames"] == 1200
     assert not leftover.exists()
+
+
+def test_the_best_stays_though_what_is_resumed_knows_nothing_of_it(tmp_path):
+    train(settings(tmp_path))
+    kept, store = newest(tmp_path), Store(tmp_path / "checkpoints", 3)
+    kept.counters["best_return"] = 100.0
+    store.save_best(kept)
+    kept.counters["best_return"] = None
+    store.save(kept)
+    train(settings(tmp_path, total_environment_frames=800))
+    assert store.best_return(print) == 100.0
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_best_checkpoint_that_cannot_be_read_is_written_anew(tmp_path, capsys, how):
+    train(settings(tmp_path))
+    best, store = tmp_path / "checkpoints" / "best.npz", Store(tmp_path / "checkpoints", 3)
+    assert store.best_return(print) == RETURNS[level(Steps)]
+    best.unlink()
+    if how == "damaged":
+        best.write_bytes(b"PK")
+    train(settings(tmp_path, total_environment_frames=800))
+    assert store.best_return(print) == RETURNS[level(Steps)]
+    assert (f"warning: {best} is damaged" in capsys.readouterr().out) == (how == "damaged")
 
 
 def flags(folder: Path, *more: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -103,6 +104,17 @@ def test_skipped_updates_are_counted_and_spoil_no_mean():
     figures = meter.report({})
     assert (figures["skipped_updates"], figures["total_loss"]) == (3, 3.0)
     assert all(figure is None or np.isfinite(figure) for figure in figures.values())
+
+
+def test_of_updates_between_reports_only_figures_are_kept():
+    """Reports may be days apart, and an update's samples are as large as its batch."""
+    meter = Meter(ONE, 1, {})
+    samples = np.zeros([20, 32])
+    meter.add_update(statistics()._replace(**dict.fromkeys(HISTOGRAMS, samples)), 0.0, 1)
+    gone = weakref.ref(samples)
+    del samples
+    assert gone() is None
+    assert meter.report({})["total_loss"] == 1.0
 
 
 def test_counters_go_on_from_a_checkpoint():

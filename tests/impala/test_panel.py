@@ -141,12 +141,12 @@ reporter.finish(figures(2_000_000), "all frames are trained")
 """
 
 
-def in_terminal(arguments, **environment):
+def in_terminal(arguments, script=SCRIPT, **environment):
     """What a script writes to a terminal of 70 columns."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 70, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *arguments],
+        [sys.executable, "-c", script, *arguments],
         stdout=follower,
         stderr=follower,
         cwd=ROOT,
@@ -180,6 +180,14 @@ def test_in_a_terminal_the_panel_stays_below_the_lines(tmp_path):
     assert "agent steps/s     586" in (tmp_path / "train.log").read_text()
     assert "checkpoint written" in (tmp_path / "train.log").read_text()
     assert written.rindex(SHOW) > written.rindex(HIDE)
+
+
+def test_a_return_that_is_not_a_number_is_shown_as_unknown(tmp_path):
+    first = "reporter.report(figures(1_000_000), {})"
+    odd = "reporter.report(figures(1_500_000, mean_episode_return=float('nan')), {})"
+    code, written = in_terminal([str(tmp_path)], SCRIPT.replace(first, f"{first}\n{odd}"))
+    assert code == 0, written
+    assert "mean raw return       –" in (tmp_path / "train.log").read_text()
 
 
 def test_a_training_that_breaks_leaves_the_terminal_as_it_was(tmp_path):

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,10 @@ FULL = Path("/dev/full")
 
 
 def settings_of(folder, **changed):
-    chosen = {"agent_name": "SimpleConvNetAgent", "total_environment_frames": 16_000_000}
+    chosen: dict[str, Any] = {
+        "agent_name": "SimpleConvNetAgent",
+        "total_environment_frames": 16_000_000,
+    }
     return Settings(logdir=str(folder), **chosen | changed)
 
 

@@ -78,7 +78,7 @@ def test_the_same_command_again_says_that_it_is_trained(trained):
 
 
 def test_a_training_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path):
-    often = [f"--logdir={tmp_path}", "--checkpoint_every_s=0.3", "--nopopart"]
+    often = [f"--logdir={tmp_path}", "--checkpoint_every_s=0.3", "--nopopart", "--unroll_length=20"]
     process = start(*often, for_frames(10**9))
     wait_for(lambda: len(store(tmp_path).numbered()) >= 2, process)
     process.send_signal(signal.SIGSTOP)  # it still holds the folder
@@ -194,6 +194,15 @@ def test_a_full_disk_costs_only_what_could_not_be_written(trained, tmp_path):
     assert "the last checkpoint could not be written" in one_line(process.stderr)
     assert {path.name: path.read_bytes() for path in store(folder).numbered()} == before
     assert not list(folder.rglob("*.tmp"))
+
+
+def test_output_to_a_full_disk_changes_nothing_about_its_end(tmp_path):
+    flags, buffered = [f"--logdir={tmp_path}", for_frames(1000)], {**os.environ}
+    buffered.pop("PYTHONUNBUFFERED", None)
+    with open("/dev/full", "w") as full:
+        process = run(*flags, level=level(Steps), stdout=full, env=buffered)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert newest(tmp_path).counters["environment_frames"] >= 1000
 
 
 def test_a_refused_resume_is_one_line_and_leaves_the_folder_as_it_was(trained):

@@ -14,6 +14,8 @@ import psutil
 import pytest
 
 import credentials
+from impala import carriers
+from impala.config import Settings
 from tests.impala.cluster import Process, alone, experiment, free_address, mpirun
 from tests.impala.levels import Tens, level
 from transport import secure
@@ -265,6 +267,15 @@ def test_a_plain_learner_says_what_it_means_to_listen_to_others(tmp_path):
         first.wait_for("waiting for actors")
         said = first.output()
         assert said.count("warning: whoever reaches port") == (not address.startswith("127."))
+
+
+def test_a_plain_learner_says_that_it_does_not_know_its_own_name():
+    for host, times in (("no-such-host.invalid", 1), ("localhost", 0)):
+        said: list[str] = []
+        address = f"{host}:{free_address().split(':')[1]}"
+        settings = Settings(job_name="learner", learner_host=address)
+        carriers.server(settings, None, 1, said.append).close()
+        assert str(said).count(f"does not know {host} of --learner_host") == times
 
 
 @pytest.mark.parametrize("job", ["actor", "learner"])

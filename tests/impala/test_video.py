@@ -17,6 +17,7 @@ from impala import video
 from impala.config import Settings
 from impala.dashboard import Dashboard, bars, fitted
 from impala.evaluation import evaluate
+from tests.impala.test_reporting import files_limited_to
 from tests.impala.untrained import make_run
 from user_error import UserError
 
@@ -86,6 +87,17 @@ def test_an_interrupted_game_leaves_no_file_behind(tmp_path):
         movie.add(np.zeros((32, 32, 3), np.uint8))
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["game.mp4", "game.gif"])
+def test_a_full_disk_costs_the_video_and_nothing_else(cartpole, tmp_path, capsys, name):
+    path = tmp_path / name
+    with files_limited_to(6000):
+        evaluate(Settings(mode="test", logdir=str(cartpole), video=str(path)))
+    told = capsys.readouterr().out
+    assert f"warning: {path} could not be written (ffmpeg could not write it" in told
+    assert "The first game" not in told and "mean" in told
+    assert [one.name for one in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_played(cartpole, tmp_path):

@@ -1,13 +1,15 @@
 """Blocks and weights between a learner and its actors, on loopback, by each transport."""
 
+import socket
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from tests.transport.ends import BLOCKS, TIMEOUT_S, Actor, Learner, eventually, running
+from tests.transport.ends import BLOCKS, TIMEOUT_S, Actor, Learner, Plain, eventually, running
 from transport import Closed, Refused, make_identity, messages
+from user_error import UserError
 
 pytestmark = pytest.mark.usefixtures("carrier")
 
@@ -149,3 +151,23 @@ def test_an_actor_waits_for_a_learner_that_is_not_there_and_says_for_whom(carrie
         eventually(lambda: nobody.said)
         assert not nobody.put([1], seconds=0.2)
     assert nobody.said == [f"Waiting for the learner at {learner.address} (Connection refused)."]
+
+
+def test_an_address_of_ipv6_in_brackets_is_as_good(carrier):
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            port = probe.getsockname()[1]
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    server = carrier.server("[::1]", port, lambda _: None)
+    server.announce(b"it is me")
+    connection = carrier.connection("[::1]", port)
+    assert connection.about() == b"it is me"
+    connection.close()
+    server.close()
+
+
+def test_a_host_that_tensorflow_cannot_read_is_told():
+    with pytest.raises(UserError, match="--learner_host=a/b:1025: cannot listen there"):
+        Plain().server("a/b", 1025, None)

@@ -231,6 +231,23 @@ def test_a_block_that_is_none_is_refused_in_words_and_told_of_once(learner, mess
     told_once(learner, words)
 
 
+def test_an_actor_that_is_stopped_as_it_calls_is_not_said_to_have_sent_nonsense(learner):
+    def unfinished() -> Iterator[bytes]:
+        ended.wait(60)
+        yield from ()
+
+    ended = threading.Event()
+    token = (calls.TOKEN, learner.carrier.actor.token)
+    with channel(learner) as stopped:
+        call = stopped.stream_unary(calls.PUT).future(unfinished(), timeout=60, metadata=(token,))
+        eventually(lambda: learner.receiver._server._guard._callers)
+        assert not call.done()
+    ended.set()
+    told_once(learner, "or none, or its sender was stopped meanwhile")
+    with pytest.raises(calls.CutOff, match="or its sender was stopped meanwhile"):
+        calls.join(iter([bytes(3)]), 5)
+
+
 @pytest.mark.parametrize(
     "letter",
     [

@@ -35,6 +35,13 @@ class Malformed(Exception):
     """A message is not what it should be; the text says how."""
 
 
+class CutOff(Malformed):
+    """A call ended before its messages were whole: so do those of an actor that is killed."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, or its sender was stopped meanwhile"
+
+
 class Opening(NamedTuple):
     """Comes before the pieces of an array: its size, and what goes with it."""
 
@@ -67,7 +74,7 @@ def join(pieces: Iterator[bytes], size: int) -> np.ndarray:
         piece = next(pieces, b"")
         end = filled + len(piece)
         if not piece or end > size:
-            raise Malformed(f"its pieces are not of {size:,} bytes in all")
+            raise CutOff(f"its pieces are not of {size:,} bytes in all")
         whole[filled:end] = np.frombuffer(piece, np.uint8)
         filled = end
     return whole

@@ -12,7 +12,7 @@ from credentials import Credentials
 from transport.in_process import Closed
 from transport.messages import FINISHED
 from transport.secure import calls
-from transport.secure.calls import Malformed, Opening
+from transport.secure.calls import CutOff, Malformed, Opening
 from transport.secure.desk import Desk
 from transport.secure.guard import Guard
 from transport.secure.listening import MOST_CONNECTIONS, listen, options
@@ -98,7 +98,7 @@ class Server:
             try:
                 return call(messages, context)
             except Malformed as error:
-                self._guard.refuse("malformed", peer, str(error))
+                self._guard.refuse(type(error).__name__, peer, str(error))
                 code, told = grpc.StatusCode.INVALID_ARGUMENT, str(error)
             except Closed:
                 code, told = grpc.StatusCode.UNAVAILABLE, "the learner ends"
@@ -170,7 +170,8 @@ def _first(messages: Iterator[bytes], context: Any) -> bytes:
         if not context.time_remaining():
             raise
     if first is None:
-        raise Malformed(f"a message of more than {calls.LARGEST_MESSAGE:,} bytes, or none")
+        # gRPC tells a message that it refused and a sender that has gone in the same way.
+        raise CutOff(f"a message of more than {calls.LARGEST_MESSAGE:,} bytes, or none")
     return first
 
 
