@@ -213,6 +213,11 @@ def test_commands_are_quoted_once_for_each_shell_and_hold_no_password():
         (["--workers_csv_path=x", "--stop_grace_s=-1"], "--stop_grace_s=-1.0: must be 0 or more"),
         (["--workers_csv_path=x", "--discounting=2"], "--discounting=2.0: must be 1 or less"),
         (["--workers_csv_path=x", "--tmux_sess=a:b"], "--tmux_sess=a:b"),
+        (["--workers_csv_path=x", "--tmux_sess=#(id)"], "--tmux_sess=#(id)"),
+        (["--workers_csv_path=x", "--connect_timeout_s=1e12"], "must be 3600 or less"),
+        (["--action=stop", "--dry_run"], "--dry_run is for --action=start or check or sync or"),
+        (["--action=stop", "--name=actor-0"], "--name is for --action=logs, not for --action=stop"),
+        (["--workers_csv_path=x", "--follow"], "--follow is for --action=status or logs, not for"),
     ],
 )
 def test_a_wrong_flag_is_told(flags: list[str], told: str):

@@ -279,7 +279,10 @@ def test_a_password_may_come_from_the_environment(remote: Frontend, network: Net
     assert remote.run("check", "--ssh_password_env=SECRET").returncode == 0
     remote.env["SECRET"] = "wrong"
     assert "refused with the password" in remote.run("check", "--ssh_password_env=SECRET").stdout
-    assert remote.run("check", "--ssh_password_env=NONE").returncode == 2
+    # Who gives the password itself does not find it in what is said.
+    nothing = remote.run("check", f"--ssh_password_env={PASSWORD}")
+    assert nothing.returncode == 2 and "no variable of that name" in nothing.stderr
+    assert PASSWORD not in nothing.stdout + nothing.stderr
 
 
 def test_a_learner_that_its_actors_cannot_reach_is_told(remote: Frontend, network: Network):
