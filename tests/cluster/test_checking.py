@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -53,6 +54,24 @@ def test_packages_must_be_those_of_the_lock_files(frontend: Frontend):
     assert "it lacks tensorflow, it lacks dm-sonnet" in frontend.run("check").stdout
     frontend.csv(f"{HEADER},python", "learner,localhost,18001,nowhere/python")
     assert "nowhere/python cannot be run: No such file" in frontend.run("check").stdout
+
+
+def test_a_python_may_be_a_name_in_the_path_or_lie_below_the_folder(
+    frontend: Frontend, tmp_path: Path
+):
+    frontend.env["PATH"] = f"{Path(sys.executable).parent}:{frontend.env['PATH']}"
+    python = tmp_path / "elsewhere" / "bin" / "own"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    frontend.csv(f"{HEADER},python", f"{ONE_EACH[1]},python3", f"{ONE_EACH[2]},bin/own")
+    command = frontend.command("start", f"--workers_csv_path={frontend.folder}/hosts.csv")
+    command.append(f"--logdir={frontend.logdir}")
+    started = subprocess.run(
+        command, cwd=tmp_path / "elsewhere", env=frontend.env, capture_output=True, check=False
+    )
+    assert started.returncode == 0, started.stdout
+    assert frontend.run("stop", f"--logdir={frontend.logdir}").returncode == 0
 
 
 def test_mpirun_and_its_ssh_must_be_here_where_learners_are_on_several_hosts(

@@ -1,5 +1,7 @@
 """Runs on this machine: real tmux, real mpirun, a quick stand-in for experiment.py."""
 
+import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cluster.on_host.processes import is_alive, send, start_time
-from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.conftest import Frontend, copy_project, wait_for
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
@@ -165,6 +167,14 @@ def test_what_ignores_being_asked_is_killed_after_the_grace_period(frontend: Fro
     assert frontend.processes() == []
 
 
+def test_who_needs_longer_to_end_gets_what_the_stop_grants(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start", "--level_name=Slow", "--stop_grace_s=1").returncode == 0
+    stopped = frontend.run("stop", "--stop_grace_s=120")
+    assert stopped.stdout == "Stopped 1 learner and 1 actor.\n"
+    assert frontend.run("logs").stdout.count("all is saved") == 2
+
+
 def test_without_tmux_processes_run_detached(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     assert frontend.run("start", "--tmux_sess=").returncode == 0
@@ -181,6 +191,81 @@ def test_somebody_elses_tmux_session_is_left_alone(frontend: Frontend):
         done = frontend.run("start", *flags, "--stop_grace_s=1")
         assert done.returncode == 1 and told in done.stdout
     assert frontend.tmux("list-sessions", "-F", "#S") == "impala\n"
+
+
+def test_a_window_of_ones_own_in_the_runs_session_stays(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+
+    def windows() -> list[str]:
+        return frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split()
+
+    assert frontend.run("start").returncode == 0
+    frontend.tmux("new-window", "-d", "-t", "impala:", "-n", "mine", "sleep 1000")
+    for _ in range(2):
+        assert frontend.run("stop").returncode == 0
+        assert windows() == ["mine"]
+        assert frontend.run("start").returncode == 0
+        assert windows() == ["mine", "learner-0", "actor-0"]
+
+
+def test_a_folders_name_is_no_command_of_tmux(frontend: Frontend, tmp_path: Path):
+    folder = tmp_path / "a #(touch ran) b;"
+    copy_project(folder)
+    other = dataclasses.replace(frontend, folder=folder)
+    other.csv(*ONE_EACH)
+    try:
+        started = other.run("start")
+        assert started.returncode == 0, started.stdout
+        assert other.tmux("display", "-p", "-t", "impala:", "#{pane_current_path}") == f"{folder}\n"
+    finally:
+        assert other.run("stop").returncode == 0
+
+
+def test_processes_find_programs_where_the_frontend_does(frontend: Frontend, tmp_path: Path):
+    # A tmux server that was there before knows another PATH.
+    frontend.tmux("new-session", "-d", "-s", "other", "sleep 1000")
+    mpirun = tmp_path / "bin" / "mpirun"
+    mpirun.parent.mkdir()
+    mpirun.write_text(f'#!/bin/sh\ntouch {tmp_path}/used\nexec {shutil.which("mpirun")} "$@"\n')
+    mpirun.chmod(0o755)
+    frontend.env["PATH"] = f"{mpirun.parent}:{frontend.env['PATH']}"
+    frontend.csv(*EXAMPLE)
+    assert frontend.run("start").returncode == 0
+    assert (tmp_path / "used").exists()
+
+
+def test_keys_in_a_window_do_not_halt_who_watches_over_its_process(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    for key in ("C-s", "C-z"):
+        frontend.tmux("send-keys", "-t", "impala:actor-0", key)
+    wait_for(lambda: "reached localhost:18001 5 times" in frontend.run("logs").stdout)
+    stopped = frontend.run("stop", "--stop_grace_s=120")
+    assert stopped.stdout == "Stopped 1 learner and 1 actor.\n"
+
+
+def test_a_full_disk_is_told_and_does_not_hold_up_a_stop(frontend: Frontend, tmp_path: Path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no disk of its own: {mounted.stderr.decode()}")
+    frontend.flags = [f"--logdir={disk}/run"]
+    frontend.csv(*ONE_EACH)
+    try:
+        assert f"MiB are free in {disk}" in frontend.run("check").stdout
+        assert frontend.run("start", "--allow_partial").returncode == 0
+        with contextlib.suppress(OSError), open(disk / "other", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        stopped = frontend.run("stop")
+        assert stopped.returncode == 0 and "Not stopped" not in stopped.stdout
+        assert frontend.processes() == []
+    finally:
+        frontend.run("stop", "--stop_grace_s=0")
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_closed_tmux_session_ends_its_processes(frontend: Frontend):
