@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cluster import show
 from cluster.hosts import Hosts, at_once
-from cluster.model import Member, Place, Plan
+from cluster.model import Host, Member, Place, Plan
 from cluster.on_host.checks import version
 from cluster.ssh import HostFailed
 
@@ -23,8 +23,8 @@ OPEN = "open that port in the firewalls between them, or mend column ip"
 Wrong = list[tuple[str, str, str]]
 
 
-def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> Wrong:
-    """What is wrong, as (host, problem, remedy), from all hosts at once."""
+def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> tuple[Wrong, set[Host]]:
+    """What is wrong, as (host, problem, remedy), from all hosts at once; and who gave no answer."""
     requests = _requests(plan, project, session)
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
@@ -46,9 +46,9 @@ def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> Wrong:
         else:
             problems = [*reply["problems"], *_clock(reply)]
             wrong += [(str(place.host), what, remedy) for what, remedy in problems]
-    answered = {place for place, reply in replies.items() if not isinstance(reply, HostFailed)}
-    wrong += _unreached(plan, hosts, answered)
-    return list(dict.fromkeys(wrong))
+    silent = {place for place, reply in replies.items() if isinstance(reply, HostFailed)}
+    wrong += _unreached(plan, hosts, set(replies) - silent)
+    return list(dict.fromkeys(wrong)), {place.host for place in silent}
 
 
 def _clock(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ Pure functions: nothing is started, looked up or written here.
 import dataclasses
 import os.path
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import credentials
 from cluster import mpi
@@ -66,6 +66,15 @@ def host_of_row(row: Row, here: Here) -> Host:
     if not row.has_ssh and here.is_own_address(row.ip):
         return LOCAL
     return Host(row.ip, row.ssh_port or 22, row.ssh_username or here.username, row.ssh_key)
+
+
+def without_learners_on(silent: Collection[Host], rows: Sequence[Row], here: Here) -> list[Row]:
+    """The rows less learners on hosts that are of no use, as they would end the others with them.
+
+    If no other learner is left, all rows.
+    """
+    left = [row for row in rows if row.job != "learner" or host_of_row(row, here) not in silent]
+    return left if any(row.job == "learner" for row in left) else list(rows)
 
 
 def _cut_off(learners: list[Member], actors: list[Member]) -> Iterator[tuple[int, str]]:

@@ -61,12 +61,19 @@ def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
     before = records.read(plan.logdir)
     if before is None:
         return
-    alive = [one.name for one in looking.look(before, hosts).parts if one.is_alive]
+    parts = looking.look(before, hosts).parts
+    alive = [one.name for one in parts if one.is_alive]
     if alive:
         raise UserError(
             f"{plan.logdir} has a run that lives: {', '.join(alive[:4])}"
             f"{' …' if len(alive) > 4 else ''}. Look at it with --action=status, or end it with "
             "--action=stop."
+        )
+    for host in dict.fromkeys(str(one.part.host) for one in parts if one.is_unseen):
+        print(
+            f"warning: what the run before started on {host} cannot be seen now. If it lives on, "
+            "no --action=stop will end it once this run has started.",
+            file=sys.stderr,
         )
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 import shlex
 import tarfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,16 @@ def sync(plan: Plan, connections: Connections, project: Path) -> int:
         return 0
     learning = {one.place for one in plan.learners if len(plan.learners) > 1}
     packed = base64.b64encode(pack(project)).decode()
+    # Rows of a host may have the same folder and different Pythons: one after another.
+    locks = {(place.host, place.folder): threading.Lock() for place in places}
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
         task = progress.add_task("copying and setting up", total=len(places))
 
         def one(place: Place) -> dict[str, Any]:
             try:
-                return _put(place, place in learning, connections, packed)
+                with locks[place.host, place.folder]:
+                    return _put(place, place in learning, connections, packed)
             finally:
                 progress.advance(task)
 
@@ -57,6 +61,9 @@ def pack(project: Path) -> bytes:
     """The project's code, and what sets it up, as a compressed archive."""
 
     def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        # Where root unpacks it, it would be given to whoever has the id of its owner here.
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
         return None if "__pycache__" in Path(entry.name).parts else entry
 
     buffer = io.BytesIO()

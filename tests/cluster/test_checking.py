@@ -1,15 +1,20 @@
 """What a check tells of this machine before anything is started."""
 
 import dataclasses
+import io
+import os
 import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from cluster import checking
+from cluster.frontend import here
+from cluster.syncing import pack
 from tests.cluster.conftest import ROOT, Frontend
 from tests.cluster.test_local_runs import HEADER, ONE_EACH
 
@@ -95,6 +100,30 @@ def test_a_clock_is_wrong_if_it_was_at_no_time_within_a_minute(now: float, told:
     # Asked at 95, answered at 110: a slow answer says nothing about the clock.
     found = list(checking._clock({"asked": 95.0, "answered": 110.0, "now": now}))
     assert [what for what, _ in found] == ([f"its clock is {told} off"] if told else [])
+
+
+def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch):
+    # As containers have them that run under some id.
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert here().username == "54321"
+
+
+def test_this_machine_goes_by_its_name_too():
+    me = here()
+    assert me.is_own_address(socket.gethostname()) and me.is_own_address("127.0.0.2")
+    assert not me.is_own_address("192.0.2.99") and not me.is_own_address("elsewhere.example.com")
+
+
+def test_what_is_copied_belongs_to_whoever_unpacks_it(tmp_path: Path):
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "experiment.py").write_text("")
+    if not os.geteuid():
+        os.chown(tmp_path / "experiment.py", 12345, 12345)
+    with tarfile.open(fileobj=io.BytesIO(pack(tmp_path))) as archive:
+        owners = {(one.uid, one.gid, one.uname, one.gname) for one in archive}
+    assert owners == {(0, 0, "", "")}
 
 
 def test_where_all_run_here_there_is_nothing_to_copy(frontend: Frontend):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import shutil
@@ -122,6 +123,44 @@ def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
     assert frontend.run("status").returncode == 0
     assert frontend.run("stop").returncode == 0
     assert frontend.run("start").returncode == 0
+
+
+def test_two_starts_at_once_do_not_take_each_others_record(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    (frontend.logdir / "cluster").mkdir(parents=True)
+    with open(frontend.logdir / "cluster" / ".starting", "w") as lock:  # held by one under way
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = frontend.run("start")
+    assert refused.returncode == 2 and "another start in logs/run is under way" in refused.stderr
+    assert frontend.run("start").returncode == 0
+
+
+def test_a_damaged_record_is_told_and_what_to_do(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    record = frontend.logdir / "cluster" / "run.json"
+    whole = record.read_text()
+    for text in (whole[:100], "", "[]", "null", '{"parts": 3}'):
+        record.write_text(text)
+        for action in ("stop", "status", "start", "restart"):
+            told = frontend.run(action)
+            assert told.returncode == 2 and "Traceback" not in told.stderr
+            assert "If none of that runs any more, remove the file." in told.stderr
+    record.write_text(whole)
+    assert frontend.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
+
+
+def test_whoever_has_no_name_and_no_letters_is_told_what_others_are(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        frontend.env.pop(name, None)
+    frontend.env["PYTHONIOENCODING"] = "ascii"
+    assert frontend.run("start").returncode == 0
+    with open(frontend.logdir / "cluster" / "actor-0.log", "a") as log:
+        log.write("naïve\n")
+    assert "na\\xefve" in frontend.run("logs").stdout
+    told = frontend.run("status")
+    assert told.returncode == 0 and "12,345 frames" in told.stdout
 
 
 def test_a_restart_ends_the_run_before_and_starts_it_again(frontend: Frontend):
