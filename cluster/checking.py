@@ -13,7 +13,7 @@ from rich.table import Table
 from cluster import show
 from cluster.hosts import Hosts, at_once
 from cluster.model import Host, Member, Place, Plan
-from cluster.on_host.checks import version
+from cluster.on_host.checks import CODE, version
 from cluster.ssh import HostFailed
 
 # In which hosts must not differ: what they send one another is made by these.
@@ -109,7 +109,9 @@ def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, 
         members.setdefault(member.place, []).append(member)
     for process in plan.processes:
         members.setdefault(process.place, [])
-    here = version(project)
+    # By name: what else lies there, such as a file that is no more here, is not asked for.
+    code = sorted(path.name for name in CODE for path in project.glob(name))
+    here = version(project, code)
     pins = _pins(project)
     return {
         place: {
@@ -118,6 +120,7 @@ def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, 
             "logdir": plan.logdir,
             "project": str(project) if place.host.is_local else "",
             "version": here,
+            "code": code,
             "python": place.python,
             "packages": {name: pins.get(name, "") for name in _packages(plan, place, there)},
             "commands": _commands(plan, place),

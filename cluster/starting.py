@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections import Counter
@@ -151,7 +152,8 @@ def _tell(plan: Plan, record: Record, options: Options) -> None:
     for part in record.parts:
         jobs[part.job] += len(part.parts) or 1
     print(f"Started {records.counted(jobs)}. What to do with them:")
-    if options.tmux_sess and any(part.host.is_local for part in record.parts):
+    has_windows = options.tmux_sess and shutil.which("tmux")
+    if has_windows and any(part.host.is_local for part in record.parts):
         print(f"  tmux attach -t {shlex.quote(options.tmux_sess)}")
     for action in ("status", "logs", "stop"):
         print(f"  {shlex.join([*_again(plan, options), f'--action={action}'])}")

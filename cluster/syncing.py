@@ -4,7 +4,6 @@ import base64
 import io
 import shlex
 import tarfile
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,9 @@ SETS_UP_WITHIN_S = 3600.0
 WHAT = (*CODE, "bin", "requirements", "pyproject.toml")
 FOLDERS = " ".join(name for name in CODE if name.isidentifier())
 # Folders of code are replaced, so that a file which is gone here is gone there; but only where
-# the project lies.
-UNPACK = f'cd && mkdir -p "$0" && cd "$0" && if [ -e experiment.py ]; then rm -rf {FOLDERS}; fi'
-UNPACK += " && base64 -d | tar xzf -"
+# the project lies. One after another, as homes of several hosts may be one.
+UNPACK = 'cd && mkdir -p "$0" && cd "$0" && { exec 9>.sync.lock; flock 9 2>/dev/null || true; }'
+UNPACK += f" && if [ -e experiment.py ]; then rm -rf {FOLDERS}; fi && base64 -d | tar xzf -"
 
 
 def sync(plan: Plan, connections: Connections, project: Path) -> int:
@@ -37,16 +36,13 @@ def sync(plan: Plan, connections: Connections, project: Path) -> int:
         return 0
     learning = {one.place for one in plan.learners if len(plan.learners) > 1}
     packed = base64.b64encode(pack(project)).decode()
-    # Rows of a host may have the same folder and different Pythons: one after another.
-    locks = {(place.host, place.folder): threading.Lock() for place in places}
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
         task = progress.add_task("copying and setting up", total=len(places))
 
         def one(place: Place) -> dict[str, Any]:
             try:
-                with locks[place.host, place.folder]:
-                    return _put(place, place in learning, connections, packed)
+                return _put(place, place in learning, connections, packed)
             finally:
                 progress.advance(task)
 

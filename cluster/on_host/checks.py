@@ -58,10 +58,11 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
     return {"problems": problems, "now": time.time()}
 
 
-def version(project: Path) -> str:
-    """A hash of the project's code."""
+def version(project: Path, names: list[str]) -> str:
+    """A hash of code in the project, of these files and folders."""
     digest = hashlib.sha256()
-    files = [file for name in CODE for path in project.glob(name) for file in _python_files(path)]
+    paths = [project / name for name in names if (project / name).exists()]
+    files = [file for path in paths for file in _python_files(path)]
     for file in sorted(files):
         digest.update(f"{file.relative_to(project)}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -72,7 +73,7 @@ def _python_files(path: Path) -> Iterator[Path]:
 
 
 def _versions(project: Path, request: dict[str, Any]) -> Iterator[Problem]:
-    if version(project) != request["version"]:
+    if version(project, request["code"]) != request["version"]:
         yield f"the project in {project} is another version than here", SYNC
 
 

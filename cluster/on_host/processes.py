@@ -34,6 +34,8 @@ def is_alive(pid: int, started: int | None) -> bool:
 
 def send(pid: int, started: int, number: signal.Signals) -> bool:
     """Signals the recorded process, and none that got its id since; tells whether it was there."""
+    if not hasattr(os, "pidfd_open"):  # as of Pythons that were built on old systems
+        return _send_by_id(pid, started, number)
     try:
         handle = os.pidfd_open(pid)
     except OSError as error:

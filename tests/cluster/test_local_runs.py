@@ -214,12 +214,17 @@ def test_who_needs_longer_to_end_gets_what_the_stop_grants(frontend: Frontend):
     assert frontend.run("logs").stdout.count("all is saved") == 2
 
 
-def test_without_tmux_processes_run_detached(frontend: Frontend):
+def test_without_tmux_processes_run_detached(frontend: Frontend, tmp_path: Path):
     frontend.csv(*ONE_EACH)
-    assert frontend.run("start", "--tmux_sess=").returncode == 0
-    assert frontend.tmux("list-sessions") == ""
-    assert frontend.run("status").returncode == 0
-    assert frontend.run("stop").returncode == 0 and frontend.processes() == []
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "env").symlink_to(shutil.which("env") or "")
+    bare = dataclasses.replace(frontend, env={**frontend.env, "PATH": str(tmp_path / "bin")})
+    for one, flags in ((frontend, ["--tmux_sess="]), (bare, [])):
+        started = one.run("start", *flags)
+        assert started.returncode == 0 and "tmux attach" not in started.stdout
+        assert frontend.tmux("list-sessions") == ""
+        assert one.run("status").returncode == 0
+        assert one.run("stop").returncode == 0 and frontend.processes() == []
 
 
 def test_somebody_elses_tmux_session_is_left_alone(frontend: Frontend):
@@ -365,6 +370,15 @@ def test_a_process_that_got_a_recorded_id_since_is_not_touched(frontend: Fronten
     finally:
         other.kill()
         other.wait()
+
+
+def test_processes_are_signalled_by_pythons_of_old_systems_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(os, "pidfd_open")
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    started = start_time(other.pid)
+    assert started is not None and not send(other.pid, started - 1, signal.SIGKILL)
+    assert send(other.pid, started, signal.SIGKILL) and other.wait() == -signal.SIGKILL
+    assert not is_alive(other.pid, None)  # neither is one that had ended when it was looked at
 
 
 def test_where_no_run_is_recorded_stop_says_so(frontend: Frontend):

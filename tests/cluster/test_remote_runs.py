@@ -455,12 +455,16 @@ def test_another_version_and_a_missing_project_are_told_and_mended_by_sync(
         HEADER + ",remote_dir",
         network.row("learner", first, 8001) + ",",
         network.row("actor", second, 9001) + ",elsewhere",
+        # Another Python in the same folder.
+        network.row("actor", second, 9002).replace(sys.executable, f"/{sys.executable}")
+        + ",elsewhere",
     )
     with open(remote.folder / "experiment.py", "a") as file:
         file.write("# newer\n")
     told = remote.run("check").stdout
     assert "is another version than here" in told and "the project is not in" in told
-    (first.home / "impala" / "cluster" / "gone_here.py").write_text("")
+    for gone_here in ("cluster/gone.py", "gone.py"):
+        (first.home / "impala" / gone_here).write_text("")
 
     synced = remote.run("sync")
     assert synced.returncode == 0, synced.stdout + synced.stderr
