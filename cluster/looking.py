@@ -60,6 +60,11 @@ class Seen:
         return any(one.is_alive for one in self.parts if one.part.job != "tensorboard")
 
     @property
+    def learns(self) -> bool:
+        """Whether a learner lives."""
+        return any(one.is_alive for one in self.parts if one.part.job == "learner")
+
+    @property
     def may_go_on(self) -> bool:
         """Whether the run goes on, as far as can be seen."""
         return self.is_alive or any(one.is_unseen for one in self.parts)

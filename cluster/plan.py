@@ -93,10 +93,12 @@ def _cut_off(learners: list[Member], actors: list[Member]) -> Iterator[tuple[int
 def _clashing(members: list[Member]) -> Iterator[tuple[int, str]]:
     """Ports that are used twice on this machine, which the CSV may call by several addresses."""
     owners: dict[int, Member] = {}
+    told: set[int] = set()
     for member in members:
         if member.host.is_local:
             first = owners.setdefault(member.tf_port, member)
-            if first.row.ip != member.row.ip:  # else the reader has told it
+            if first.row.ip != member.row.ip and member.row.line not in told:
+                told.add(member.row.line)
                 yield (
                     member.row.line,
                     f"column tf_port: port {member.tf_port} is used by line {first.row.line}: "

@@ -79,10 +79,12 @@ def record_of(plan: Plan, tmux: str) -> Record:
     )
 
 
-def write(record: Record) -> None:
-    """Writes the record at once; ``UserError`` where the logdir cannot be written."""
+def write(record: Record, files: Mapping[str, str]) -> None:
+    """Writes other files, then the record; ``UserError`` where the logdir cannot be written."""
     try:
         record.path.parent.mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            Path(path).write_text(content)
         write_whole(record.path, json.dumps(dataclasses.asdict(record), indent=1))
     except OSError as error:
         raise _unwritable(record.logdir, error) from None

@@ -8,12 +8,14 @@ import socket
 import subprocess
 import sys
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from cluster import checking
 from cluster.frontend import here
+from cluster.on_host import reaching
 from cluster.syncing import pack
 from tests.cluster.conftest import ROOT, Frontend
 from tests.cluster.test_local_runs import HEADER, ONE_EACH
@@ -91,6 +93,27 @@ def test_mpirun_and_its_ssh_must_be_here_where_learners_are_on_several_hosts(
     assert told.returncode == 1
     for text in ("there is no mpirun", "there is no ssh", "port 1: Connection refused"):
         assert text in told.stdout
+
+
+def test_learners_that_answer_nothing_do_not_hold_up_the_look_at_the_others():
+    deaf = [socket.create_server(("127.0.0.1", 0), backlog=0) for _ in range(5)]
+    asked = [("127.0.0.1", one.getsockname()[1]) for one in deaf]
+    free = socket.create_server(("127.0.0.1", 0))
+    last = ("127.0.0.1", free.getsockname()[1])
+    free.close()
+    # Their queues are full: more calls are not even refused.
+    calls = [socket.socket() for _ in range(4 * len(deaf))]
+    try:
+        for call, address in zip(calls, asked * 4, strict=True):
+            call.setblocking(False)
+            call.connect_ex(address)
+        hears = threading.Thread(target=reaching.listen, args=({"expected": [(last[1], 1)]},))
+        hears.start()
+        assert reaching.reach({"addresses": [*asked, last]}) == {"unreached": asked}
+        hears.join()
+    finally:
+        for one in (*calls, *deaf):
+            one.close()
 
 
 @pytest.mark.parametrize(

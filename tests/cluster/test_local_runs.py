@@ -186,6 +186,7 @@ def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     done = frontend.run("start", "--level_name=Fails", "--allow_partial")
     assert done.returncode == 0 and "the rest goes on:\n  actor-0 on localhost" in done.stdout
+    assert "Started 1 learner. What" in done.stdout
     told = frontend.run("status")
     assert told.returncode == 1 and "failed: 3" in told.stdout and "running" in told.stdout
 
