@@ -44,7 +44,7 @@ def reach(request: dict[str, Any]) -> dict[str, Any]:
     addresses, end = request["addresses"], time.monotonic() + REACHES_WITHIN_S
     # All at once, as nobody listens for long, and one that answers nothing takes its time.
     with ThreadPoolExecutor(min(64, len(addresses)) or 1) as pool:
-        reached = list(pool.map(lambda address: _reached(*address, end), addresses))
+        reached = list(pool.map(lambda one: _reached(one[0], one[1], end), addresses))
     return {"unreached": [one for one, is_so in zip(addresses, reached, strict=True) if not is_so]}
 
 

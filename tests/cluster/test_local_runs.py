@@ -242,7 +242,7 @@ def test_a_window_of_ones_own_in_the_runs_session_stays(frontend: Frontend):
     frontend.csv(*ONE_EACH)
 
     def windows() -> list[str]:
-        return frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split()
+        return sorted(frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split())
 
     assert frontend.run("start").returncode == 0
     frontend.tmux("new-window", "-d", "-t", "impala:", "-n", "mine", "sleep 1000")
@@ -250,7 +250,7 @@ def test_a_window_of_ones_own_in_the_runs_session_stays(frontend: Frontend):
         assert frontend.run("stop").returncode == 0
         assert windows() == ["mine"]
         assert frontend.run("start").returncode == 0
-        assert windows() == ["mine", "learner-0", "actor-0"]
+        assert windows() == ["actor-0", "learner-0", "mine"]
 
 
 def test_a_folders_name_is_no_command_of_tmux(frontend: Frontend, tmp_path: Path):

@@ -104,7 +104,7 @@ def test_a_key_that_is_refused_is_told_as_such_of_whatever_kind_it_is(
 
 def test_a_key_that_cannot_be_used_is_told_with_its_file(tmp_path: Path):
     key = tmp_path / "id"
-    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "hush hush", "-f", key]
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "hush hush", "-f", str(key)]
     subprocess.run(make, check=True)
     known = tmp_path / "known_hosts"
 
