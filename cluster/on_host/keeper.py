@@ -44,8 +44,7 @@ class Keeper:
         self._state: dict[str, Any] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._stop)
-        # Ctrl-Z and Ctrl-S in its window would halt it, and nobody would watch any more.
-        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        # Ctrl-S in its window would halt it as soon as it shows more, and nobody would watch.
         with contextlib.suppress(termios.error):
             terminal = termios.tcgetattr(sys.stdout)
             terminal[0] &= ~termios.IXON

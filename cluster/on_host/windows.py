@@ -9,8 +9,8 @@ from cluster.on_host.processes import MARK
 
 # Options of the session and of its windows that say whose they are.
 OWNER, WINDOW = "@impala_run", "@impala_window"
-# Where programs and libraries lie; a tmux server that was there before would have its own.
-CARRIED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+# Where libraries lie; a tmux server that was there before has its own. PATH tmux takes along itself.
+CARRIED = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 class TmuxRefused(Exception):
