@@ -9,7 +9,7 @@ from cluster.on_host.processes import MARK
 
 # Options of the session and of its windows that say whose they are.
 OWNER, WINDOW = "@impala_run", "@impala_window"
-# Where libraries lie; a tmux server that was there before has its own. PATH tmux takes along itself.
+# Where libraries lie; a tmux server that was there before has its own. PATH it takes along itself.
 CARRIED = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 

@@ -70,6 +70,24 @@ def test_two_learners_under_mpirun_and_three_actors_on_four_hosts(
     assert remote.processes() == [] and sockets(remote) == []
 
 
+def test_mpirun_finds_learners_by_names_that_only_its_ssh_knows(remote: Frontend, network: Network):
+    first, second = network.hosts[:2]
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001),
+        # Another user of the same host, so that its address says too little.
+        network.row("learner", first, 8002, password=PASSWORD, key=False).replace(
+            first.user, second.user
+        ),
+    )
+    started = remote.run("start")
+    assert started.returncode == 0, started.stdout + started.stderr
+    assert f"{first.ip}:8002 is rank 1 of 2" in remote.run("status").stdout
+    assert first.processes() and second.processes()
+    assert remote.run("stop").stdout == "Stopped 2 learners.\n"
+    assert first.processes() == second.processes() == []
+
+
 def sockets(frontend: Frontend) -> list[Path]:
     """Of the run's connections that were logged in by password."""
     run_id = json.loads((frontend.logdir / "cluster" / "run.json").read_text())["run_id"]
