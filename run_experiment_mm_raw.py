@@ -1,5 +1,6 @@
 """One cluster: reads a CSV of hosts; starts a run on them, shows it, stops it."""
 
+import io
 import os
 import sys
 
@@ -9,6 +10,10 @@ from user_error import UserError
 
 def main(arguments: list[str]) -> int:
     """Does what ``--action`` says; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # What processes say may have letters that a terminal has not.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = frontend.run(arguments)
         sys.stdout.flush()

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from cluster import show
 from cluster.hosts import Hosts, at_once
-from cluster.model import Member, Place, Plan
-from cluster.on_host.checks import version
+from cluster.model import Host, Member, Place, Plan
+from cluster.on_host.checks import CODE, version
 from cluster.ssh import HostFailed
 
 # In which hosts must not differ: what they send one another is made by these.
@@ -23,8 +23,8 @@ OPEN = "open that port in the firewalls between them, or mend column ip"
 Wrong = list[tuple[str, str, str]]
 
 
-def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> Wrong:
-    """What is wrong, as (host, problem, remedy), from all hosts at once."""
+def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> tuple[Wrong, set[Host]]:
+    """What is wrong, as (host, problem, remedy), from all hosts at once; and who gave no answer."""
     requests = _requests(plan, project, session)
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
@@ -46,9 +46,9 @@ def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> Wrong:
         else:
             problems = [*reply["problems"], *_clock(reply)]
             wrong += [(str(place.host), what, remedy) for what, remedy in problems]
-    answered = {place for place, reply in replies.items() if not isinstance(reply, HostFailed)}
-    wrong += _unreached(plan, hosts, answered)
-    return list(dict.fromkeys(wrong))
+    silent = {place for place, reply in replies.items() if isinstance(reply, HostFailed)}
+    wrong += _unreached(plan, hosts, set(replies) - silent)
+    return list(dict.fromkeys(wrong)), {place.host for place in silent}
 
 
 def _clock(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -109,7 +109,9 @@ def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, 
         members.setdefault(member.place, []).append(member)
     for process in plan.processes:
         members.setdefault(process.place, [])
-    here = version(project)
+    # By name: what else lies there, such as a file that is no more here, is not asked for.
+    code = sorted(path.name for name in CODE for path in project.glob(name))
+    here = version(project, code)
     pins = _pins(project)
     return {
         place: {
@@ -118,6 +120,7 @@ def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, 
             "logdir": plan.logdir,
             "project": str(project) if place.host.is_local else "",
             "version": here,
+            "code": code,
             "python": place.python,
             "packages": {name: pins.get(name, "") for name in _packages(plan, place, there)},
             "commands": _commands(plan, place),

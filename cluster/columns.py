@@ -10,6 +10,8 @@ _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}\$?")
 _DEVICE = re.compile(r"\d{1,4}|(GPU|MIG)-[A-Za-z0-9/-]{1,80}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+_EVERYBODY = ipaddress.ip_address("255.255.255.255")
 
 
 class BadValue(ValueError):
@@ -26,9 +28,17 @@ def job(given: str) -> str:
 def address(given: str) -> str:
     """An IP address or the name of a host."""
     try:
-        return str(ipaddress.ip_address(given))
+        ip = ipaddress.ip_address(given)
     except ValueError:
         pass
+    else:
+        if ip.is_unspecified or ip.is_multicast or ip == _EVERYBODY:
+            raise BadValue(f"{given!r} is not the address of one host.")
+        # What stands behind % is the name of an interface; ipaddress takes anything there.
+        zone = getattr(ip, "scope_id", None)
+        if zone and not _ZONE.fullmatch(zone):
+            raise BadValue(f"{given!r} is neither an IP address nor the name of a host.")
+        return str(ip)
     labels = given.removesuffix(".").split(".")
     # A name whose last part is a number would be taken for an IPv4 address.
     if len(given) > 253 or labels[-1].isdigit() or not all(map(_LABEL.fullmatch, labels)):
@@ -62,7 +72,8 @@ port = number(1, 65535)
 def user(given: str) -> str:
     """A name that one can log in with."""
     if not _USER.fullmatch(given):
-        raise BadValue(f"{given!r} cannot be the name of a user.")
+        # Not shown: where a row has shifted by one, it is the password.
+        raise BadValue("cannot be the name of a user: letters, digits, '_', '.' and '-' are.")
     return given
 
 
@@ -71,6 +82,22 @@ def text(given: str) -> str:
     if given.startswith("-") or not given.isprintable():
         raise BadValue(f"{given!r} starts with '-' or has characters that cannot be printed.")
     return given
+
+
+def folder(given: str) -> str:
+    """A folder of a host, below the user's home unless absolute; ~/ says the same."""
+    if given.startswith("~"):
+        if given.strip("/") != "~" and not given.startswith("~/"):
+            raise BadValue(f"{given!r} is in another user's home: give its absolute path.")
+        given = given[1:].strip("/") or "."
+    return text(given)
+
+
+def program(given: str) -> str:
+    """A program of a host: in its PATH, below the project's folder, or absolute."""
+    if given.startswith("~"):
+        raise BadValue(f"{given!r}: ~ is not known there, give the absolute path.")
+    return text(given)
 
 
 def key(given: str) -> str:

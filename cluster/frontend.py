@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from cluster import hosts_csv, options
 from cluster.columns import host_of
 from cluster.hosts_csv import Row
-from cluster.model import Here
+from cluster.model import Here, Host, Plan
 from cluster.options import Options
-from cluster.plan import host_of_row, make_plan
+from cluster.plan import host_of_row, make_plan, without_learners_on
 from impala.config import Settings
 
 if TYPE_CHECKING:
+    from cluster.hosts import Hosts
+    from cluster.passwords import Passwords
     from cluster.ssh import Connections
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -30,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         return _with_run(chosen, settings, rows)
     plan = make_plan(rows, settings, chosen, here())
     # Imported late, so that --help answers at once.
-    from cluster import checking, entrusting, record, show, starting, stopping, syncing
+    from cluster import record, show, syncing
     from cluster.hosts import Hosts
 
     if chosen.dry_run:
@@ -40,27 +42,56 @@ def run(arguments: Sequence[str]) -> int:
     if chosen.action == "sync":
         return syncing.sync(plan, way, PROJECT)
     hosts = Hosts(way)
-    if chosen.action == "start":
-        starting.refuse_second_run(plan, hosts)
-    if chosen.action == "restart":
-        before = record.must_read(settings.run_folder)
-        if stopping.stop(before, chosen, hosts):
-            return 1
-    wrong = checking.check(plan, hosts, PROJECT, chosen.tmux_sess)
-    if wrong:
-        show.console().print(checking.table(wrong))
     if chosen.action == "check":
+        wrong, _ = _look(plan, chosen, hosts)
         if not wrong:
             print("Nothing is wrong.")
-        return int(bool(wrong))
+        return int(wrong)
+    if chosen.action == "restart":
+        record.must_read(settings.run_folder)
+    with record.one_start(settings.run_folder):
+        return _start(chosen, settings, rows, plan, hosts, way.passwords)
+
+
+def _start(
+    chosen: Options,
+    settings: Settings,
+    rows: list[Row],
+    plan: Plan,
+    hosts: "Hosts",
+    passwords: "Passwords",
+) -> int:
+    from cluster import entrusting, record, starting, stopping
+
+    if chosen.action == "start":
+        starting.refuse_second_run(plan, hosts)
+    else:
+        left = stopping.stop(record.must_read(settings.run_folder), chosen, hosts)
+        if left and not chosen.allow_partial:
+            return 1
+    wrong, silent = _look(plan, chosen, hosts)
     if wrong and not chosen.allow_partial:
         print("Nothing was started. Mend that, or give --allow_partial.")
         return 1
+    usable = without_learners_on(silent, rows, here())
+    if len(usable) < len(rows):
+        print("Going on without the learners of hosts that cannot be used.")
+        plan = make_plan(usable, settings, chosen, here())
     if settings.transport == "secure":
         entrusted = entrusting.entrust(plan, hosts)
         if not entrusted and not chosen.allow_partial:
             return 1
-    return starting.start(plan, chosen, hosts, way.passwords, PROJECT)
+    return starting.start(plan, chosen, hosts, passwords, PROJECT)
+
+
+def _look(plan: Plan, chosen: Options, hosts: "Hosts") -> tuple[bool, set[Host]]:
+    """Checks all hosts and shows what is wrong; whether anything is, and who did not answer."""
+    from cluster import checking, show
+
+    wrong, silent = checking.check(plan, hosts, PROJECT, chosen.tmux_sess)
+    if wrong:
+        show.console().print(checking.table(wrong))
+    return bool(wrong), silent
 
 
 def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
@@ -98,16 +129,23 @@ def here() -> Here:
         folder=str(Path.cwd()),
         python=sys.executable,
         script=str(PROJECT / "experiment.py"),
-        username=getpass.getuser(),
-        known_hosts=str(Path("~/.ssh/known_hosts").expanduser()),
+        username=_own_name(),
+        known_hosts=os.path.expanduser("~/.ssh/known_hosts"),
         is_own_address=_is_own_address,
         ssh_agent=os.environ.get("SSH_AUTH_SOCK", ""),
     )
 
 
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user that has no name in it
+        return str(os.getuid())
+
+
 def _is_own_address(ip: str) -> bool:
     """Whether an address is one of this machine's: only then can a socket be bound to it."""
-    if host_of(ip) == "localhost":
+    if host_of(ip) in ("localhost", socket.gethostname().lower()):
         return True
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

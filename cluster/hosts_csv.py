@@ -54,10 +54,10 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "ssh_username": columns.user,
     "ssh_password": columns.password,
     "ssh_key": columns.key,
-    "remote_dir": columns.text,
+    "remote_dir": columns.folder,
     "envs": columns.number(1, 4096),
     "env": columns.environment,
-    "python": columns.text,
+    "python": columns.program,
     "count": columns.number(1, 1024),
 }
 
@@ -86,8 +86,9 @@ def parse(content: bytes, name: str) -> list[Row]:
 def _decode(content: bytes, name: str) -> str:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise UserError(f"{name}: is encoded as UTF-16. Save it as UTF-8.")
+    content = content.removeprefix(codecs.BOM_UTF8)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError as error:
         before = content[: error.start]
         line = len(re.findall(rb"\r\n|\n|\r", before)) + 1
@@ -173,7 +174,9 @@ def _values(
         return {}
     values: dict[str, Any] = {}
     for name, field in zip(header, fields, strict=True):
-        given = field if name == "ssh_password" else field.strip()
+        given = field.strip()
+        if name == "ssh_password" and given:  # spaces may be part of it, but not all of it
+            given = field
         if not given and name in NEEDED:
             problems.append((number, f"column {name}: is empty."))
         if not given or name not in PARSERS:
@@ -207,7 +210,9 @@ def _check_together(rows: list[Row], problems: list[tuple[int, str]]) -> None:
         if first != row.line:
             problems.append((row.line, f"the row is a duplicate of line {first}."))
             continue
-        login = logins.setdefault((row.ip, row.ssh_port, row.ssh_username), row)
+        # Without any of it, a row may be one of this machine.
+        sshd = row.ssh_port or (22 if row.has_ssh else None)
+        login = logins.setdefault((row.ip, sshd, row.ssh_username), row)
         for column in ("ssh_password", "ssh_key"):
             if getattr(login, column) != getattr(row, column):
                 what = f"column {column}: differs from line {login.line}, which is the same login."

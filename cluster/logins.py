@@ -17,7 +17,10 @@ from cluster.passwords import Passwords
 # It may be asked once for each way of logging in that takes a password.
 MOST_ASKED = 3
 PIPE = "IMPALA_PASSWORD_PIPE"
-ASKPASS = f'#!/bin/sh\nexec head -n 1 "${PIPE}"\n'
+# Not head, which would take the lines of later questions with it; printf is part of the shell.
+ASKPASS = f'#!/bin/sh\nIFS= read -r answer <"${PIPE}" && printf "%s\\n" "$answer"\n'
+# A connection in the background that others join.
+MASTER = ("-f", "-N", "-o", "ControlMaster=yes", "-o", "BatchMode=no")
 
 
 def open_all(spread: Mpirun, run_id: str, passwords: Passwords, options: Options) -> list[str]:
@@ -33,7 +36,7 @@ def open_all(spread: Mpirun, run_id: str, passwords: Passwords, options: Options
 
 def _open(name: str, config: str, run_id: str, password: str, timeout_s: float) -> str:
     """Leaves a connection in the background; returns what ssh said if it could not."""
-    command = ["ssh", "-F", config, "-f", "-N", "-o", "ControlMaster=yes", "-o", "BatchMode=no"]
+    command = ["ssh", "-F", config, *MASTER, "-o", "NumberOfPasswordPrompts=1"]
     command += ["-o", f"ConnectTimeout={max(1, round(timeout_s))}"]
     command += ["-o", "PreferredAuthentications=password,keyboard-interactive", name]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:

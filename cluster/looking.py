@@ -9,6 +9,9 @@ from cluster.on_host.states import is_living
 from cluster.record import Listener, Part, Record
 from cluster.ssh import HostFailed
 
+# What the state of a process begins with whose host does not answer.
+UNSEEN = "unknown: "
+
 
 @dataclasses.dataclass(frozen=True)
 class SeenPart:
@@ -32,6 +35,11 @@ class SeenPart:
         return is_living(self.state)
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether its host cannot be asked, so that it may still run."""
+        return self.state.startswith(UNSEEN)
+
+    @property
     def has_failed(self) -> bool:
         """Whether it ended otherwise than by having done its work or being stopped."""
         return not self.is_alive and self.state not in ("done", "stopped")
@@ -50,6 +58,16 @@ class Seen:
     def is_alive(self) -> bool:
         """Whether the run goes on; TensorBoard alone is none."""
         return any(one.is_alive for one in self.parts if one.part.job != "tensorboard")
+
+    @property
+    def learns(self) -> bool:
+        """Whether a learner lives."""
+        return any(one.is_alive for one in self.parts if one.part.job == "learner")
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the run goes on, as far as can be seen."""
+        return self.is_alive or any(one.is_unseen for one in self.parts)
 
     @property
     def has_failed(self) -> bool:
@@ -78,7 +96,7 @@ def look(record: Record, hosts: Hosts) -> Seen:
     seen = Seen([], {}, {}, {})
     for where, reply in replies.items():
         if isinstance(reply, HostFailed):
-            state = f"unknown: {reply.problem}"
+            state = f"{UNSEEN}{reply.problem}"
             seen.parts.extend(SeenPart(part, state) for part in by_place[where])
             seen.listening.update(dict.fromkeys(listeners[where], False))
             seen.unseen.update((one.name, state) for one in listeners[where])

@@ -24,7 +24,9 @@ class Host:
         if self.is_local:
             return "localhost"
         user = f"{self.username}@" if self.username else ""
-        return f"{user}{self.ip}" + (f":{self.ssh_port}" if self.ssh_port != 22 else "")
+        if self.ssh_port == 22:
+            return f"{user}{self.ip}"
+        return f"{user}{f'[{self.ip}]' if ':' in self.ip else self.ip}:{self.ssh_port}"
 
 
 LOCAL = Host("localhost")

@@ -74,7 +74,8 @@ def spread(
 def _entry(name: str, host: Host, socket: str | None, here: Here) -> str:
     lines = [
         f"Host {name}",
-        f"  HostName {host.ip}",
+        # What stands behind % in an address of IPv6 is the name of an interface.
+        f"  HostName {host.ip.replace('%', '%%')}",
         f"  Port {host.ssh_port}",
         f"  User {host.username}",
         f"  UserKnownHostsFile {_path(here.known_hosts)}",

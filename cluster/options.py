@@ -11,6 +11,14 @@ from user_error import UserError
 
 ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")
 
+# What is for some actions only. With others it would be passed over, and a stop of one process
+# that ends all of them, or one that was only to be shown, cannot be taken back.
+FOR = {
+    "dry_run": ("start", "check", "sync", "restart"),
+    "follow": ("status", "logs"),
+    "name": ("logs",),
+}
+
 # What the plan decides for each process, so that it is no flag of the whole cluster.
 DECIDED = ("mode", "job_name", "task", "learner_host", "actor_hosts", "num_actors", "credentials")
 
@@ -44,7 +52,11 @@ class Options:
         False, "Cluster", "ask for the password for hosts without one in the CSV"
     )
     connect_timeout_s: float = setting(
-        10.0, "Cluster", "seconds that a host may take to answer, and to let one log in", above=0
+        10.0,
+        "Cluster",
+        "seconds that a host may take to answer, and to let one log in",
+        above=0,
+        most=3600,
     )
     allow_partial: bool = setting(
         False, "Cluster", "go on with what could be started instead of taking it down again"
@@ -103,8 +115,15 @@ def _check(options: Options) -> None:
             "--workers_csv_path is not given: name the CSV of hosts, for example "
             "sandbox/local_workers_example.csv."
         )
-    if any(letter in ".:" or not letter.isprintable() for letter in options.tmux_sess):
-        raise UserError(f"--tmux_sess={options.tmux_sess}: tmux allows no '.' and no ':' in it.")
+    for flag, actions in FOR.items():
+        if getattr(options, flag) and options.action not in actions:
+            raise UserError(
+                f"--{flag} is for --action={' or '.join(actions)}, not for "
+                f"--action={options.action}: leave it out."
+            )
+    # What follows a # it would look up, or even run.
+    if any(letter in ".:#" or not letter.isprintable() for letter in options.tmux_sess):
+        raise UserError(f"--tmux_sess={options.tmux_sess}: tmux allows no '.', ':' and '#' in it.")
 
 
 def passed_on(settings: Settings, **changed: Any) -> list[str]:

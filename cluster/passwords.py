@@ -35,7 +35,11 @@ def _from_environment(name: str) -> str:
     # Taken out, so that no process which is started here inherits it.
     password = os.environ.pop(name, "")
     if not password:
-        raise UserError(f"--ssh_password_env={name}: the environment has no such variable.")
+        # Not shown: some give the password itself.
+        raise UserError(
+            "--ssh_password_env: the environment has no variable of that name, or it is empty. "
+            "Name a variable that holds the password and is exported."
+        )
     return password
 
 

@@ -5,7 +5,8 @@ Pure functions: nothing is started, looked up or written here.
 
 import dataclasses
 import os.path
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 
 import credentials
 from cluster import mpi
@@ -31,7 +32,10 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
         dataclasses.replace(actor, learner=index % len(learners))
         for index, actor in enumerate(actors)
     ]
-    _check_links(learners, actors, options.workers_csv_path)
+    problems = [*_cut_off(learners, actors), *_clashing([*learners, *actors])]
+    if problems:
+        told = [f"{options.workers_csv_path}:{line}: {what}" for line, what in sorted(problems)]
+        raise UserError("\n".join(told))
     processes, spread = _learner_processes(learners, actors, settings, options, here)
     processes += [
         _actor_process(index, actor, learners[actor.learner], settings, options, here)
@@ -64,19 +68,42 @@ def host_of_row(row: Row, here: Here) -> Host:
     return Host(row.ip, row.ssh_port or 22, row.ssh_username or here.username, row.ssh_key)
 
 
-def _check_links(learners: list[Member], actors: list[Member], file: str) -> None:
+def without_learners_on(silent: Collection[Host], rows: Sequence[Row], here: Here) -> list[Row]:
+    """The rows less learners on hosts that are of no use, as they would end the others with them.
+
+    If no other learner is left, all rows.
+    """
+    left = [row for row in rows if row.job != "learner" or host_of_row(row, here) not in silent]
+    return left if any(row.job == "learner" for row in left) else list(rows)
+
+
+def _cut_off(learners: list[Member], actors: list[Member]) -> Iterator[tuple[int, str]]:
     """An address such as localhost leads an actor elsewhere to its own host."""
-    problems = []
     for actor in actors:
         learner = learners[actor.learner]
         if host_of(learner.row.ip) == "localhost" and learner.host != actor.host:
-            problems.append(
-                f"{file}:{learner.row.line}: column ip: {learner.name} is at {learner.row.ip}, "
-                f"where {actor.name} on {actor.host} (line {actor.row.line}) cannot reach it. "
-                "Give an address that both know."
+            yield (
+                learner.row.line,
+                f"column ip: {learner.name} is at {learner.row.ip}, where {actor.name} on "
+                f"{actor.host} (line {actor.row.line}) cannot reach it. Give an address that both "
+                "know.",
             )
-    if problems:
-        raise UserError("\n".join(problems))
+
+
+def _clashing(members: list[Member]) -> Iterator[tuple[int, str]]:
+    """Ports that are used twice on this machine, which the CSV may call by several addresses."""
+    owners: dict[int, Member] = {}
+    told: set[int] = set()
+    for member in members:
+        if member.host.is_local:
+            first = owners.setdefault(member.tf_port, member)
+            if first.row.ip != member.row.ip and member.row.line not in told:
+                told.add(member.row.line)
+                yield (
+                    member.row.line,
+                    f"column tf_port: port {member.tf_port} is used by line {first.row.line}: "
+                    f"{first.row.ip} and {member.row.ip} are both this machine.",
+                )
 
 
 def _learner_processes(
@@ -88,19 +115,20 @@ def _learner_processes(
     hosts = list(dict.fromkeys(learner.host for learner in learners))
     # On one host, mpirun runs there. Else here, where the keys to all of them are.
     where = hosts[0] if len(hosts) == 1 else LOCAL
-    names = _names_for_mpirun(hosts, where)
+    names = _names_for_mpirun(hosts, where, here)
     spread = Mpirun()
     if len(hosts) > 1:
         folder = os.path.join(here.folder, settings.run_folder, "cluster")
         logins = _by_password(learners, options)
         spread = mpi.spread(folder, [(names[rank.host], rank.host) for rank in ranks], logins, here)
+    place = Place(LOCAL, here.folder, here.python) if where.is_local else learners[0].place
     root = here.username if where.is_local else where.username
     mpirun = Process(
         name="learners",
         job="learner",
-        place=Place(LOCAL, here.folder, here.python) if where.is_local else learners[0].place,
+        place=place,
         argv=mpi.command(
-            [(names[rank.host], _rank_argv(rank, where)) for rank in ranks],
+            [(names[rank.host], _rank_argv(rank, place)) for rank in ranks],
             [path for path, _ in spread.files],
             options,
         ),
@@ -123,21 +151,28 @@ def _by_password(learners: list[Member], options: Options) -> set[Host]:
     }
 
 
-def _names_for_mpirun(hosts: list[Host], where: Host) -> dict[Host, str]:
-    """What mpirun calls each host: its address, made unique where containers share one."""
+def _names_for_mpirun(hosts: list[Host], where: Host, here: Here) -> dict[Host, str]:
+    """What mpirun calls each host: its address, or a name that only the SSH configuration knows.
+
+    mpirun cuts a name at its first dot, takes what follows a colon for a number of slots, and
+    starts by itself what is at an address of its own machine, such as a container that shares it.
+    """
     names: dict[Host, str] = {}
-    for host in hosts:
+    for index, host in enumerate(hosts):
         shared = sum(other.ip == host.ip for other in hosts) > 1
-        name = f"{host.ip}-{host.ssh_port}" if shared else host.ip
+        if shared or not re.fullmatch("[0-9.]+", host.ip) or here.is_own_address(host.ip):
+            name = f"impala-{index}-{re.sub('[^A-Za-z0-9]+', '-', host.ip).strip('-')}"
+        else:
+            name = host.ip
         names[host] = "localhost" if host == where else name
     return names
 
 
-def _rank_argv(rank: Process, where: Host) -> tuple[str, ...]:
+def _rank_argv(rank: Process, place: Place) -> tuple[str, ...]:
     """A learner's command under mpirun, which knows neither its environment nor its folder."""
     env = tuple(f"{name}={value}" for name, value in rank.env)
     argv = ("env", *env, *rank.argv) if env else rank.argv
-    if rank.host == where:
+    if (rank.host, rank.place.folder) == (place.host, place.folder):
         return argv
     return ("sh", "-c", 'cd && cd "$0" && exec "$@"', rank.place.folder, *argv)
 

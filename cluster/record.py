@@ -3,10 +3,12 @@
 It holds no secrets. Process ids lie beside it, written on each host by the keepers.
 """
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +79,45 @@ def record_of(plan: Plan, tmux: str) -> Record:
     )
 
 
-def write(record: Record) -> None:
-    """Writes the record at once; ``UserError`` where the logdir cannot be written."""
+def write(record: Record, files: Mapping[str, str]) -> None:
+    """Writes other files, then the record; ``UserError`` where the logdir cannot be written."""
     try:
         record.path.parent.mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            Path(path).write_text(content)
         write_whole(record.path, json.dumps(dataclasses.asdict(record), indent=1))
     except OSError as error:
-        raise UserError(
-            f"--logdir={record.logdir} cannot be written ({error.strerror}). Name another folder."
-        ) from None
+        raise _unwritable(record.logdir, error) from None
+
+
+@contextlib.contextmanager
+def one_start(logdir: str) -> Iterator[None]:
+    """Keeps a second start away, whose record would take the place of the first one's.
+
+    The kernel lets go of the lock when this process ends, however that happens.
+    """
+    path = _path(logdir).with_name(".starting")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = open(path, "a")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise _unwritable(logdir, error) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another start in {logdir} is under way. Let it end, or name another --logdir."
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+
+
+def _unwritable(logdir: str, error: OSError) -> UserError:
+    return UserError(
+        f"--logdir={logdir} cannot be written ({error.strerror}). Name another folder."
+    )
 
 
 def read(logdir: str) -> Record | None:
@@ -105,7 +137,10 @@ def read(logdir: str) -> Record | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{_path(logdir)} cannot be read: {error}") from None
+        raise UserError(
+            f"{_path(logdir)} cannot be read ({error}), so what was started there is not known. "
+            "If none of that runs any more, remove the file."
+        ) from None
 
 
 def must_read(logdir: str) -> Record:

@@ -1,5 +1,6 @@
 """A plan as people read it: a table, and commands that can be pasted into a shell."""
 
+import dataclasses
 import shlex
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from cluster.logins import MASTER
 from cluster.model import Plan, Process
+from cluster.on_host.processes import MARK
+
+# Stands for a run's id, which names the connections that are open before mpirun begins.
+BY_HAND = (MARK, "by-hand")
 
 
 def show(plan: Plan) -> None:
@@ -42,15 +48,19 @@ def commands(plan: Plan) -> Iterator[str]:
     for path, content in plan.spread.files:
         folder = shlex.quote(path.rpartition("/")[0])
         yield f"mkdir -p {folder} && cat > {shlex.quote(path)} <<'END'\n{content}END"
+    for name, host in plan.spread.by_password:
+        login = shlex.join(["ssh", "-F", plan.spread.files[-1][0], *MASTER, name])
+        yield f"\n# logs in on {host}, for mpirun\n{'='.join(BY_HAND)} {login}"
     for process in plan.processes:
-        yield f"\n# {process.name}{_of(process)} on {process.host}\n{command(process)}"
+        spread = bool(process.parts and plan.spread.files)
+        by_hand = dataclasses.replace(process, env=(*process.env, *([BY_HAND] if spread else [])))
+        yield f"\n# {process.name}{_of(process)} on {process.host}\n{command(by_hand)}"
 
 
 def command(process: Process) -> str:
     """What starts a process by hand, from this machine."""
-    env = " ".join(f"{name}={shlex.quote(value)}" for name, value in process.env)
-    there = f"cd {shlex.quote(process.place.folder)} && {env} {shlex.join(process.argv)}"
-    there = there.replace("&&  ", "&& ")
+    env = "".join(f"{name}={shlex.quote(value)} " for name, value in process.env)
+    there = f"cd {shlex.quote(process.place.folder)} && {env}{shlex.join(process.argv)}"
     host = process.host
     if host.is_local:
         return there

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import paramiko
 
-from cluster.host_keys import AppendNew, NewKey, RefuseNew
+from cluster import session
+from cluster.keys import ENCRYPTED, AppendNew, BadFile, NewKey, RefuseNew, load_known, private_key
 from cluster.model import Host
 from cluster.passwords import Passwords
 
@@ -58,7 +59,7 @@ class Connections:
             sessions = self._sessions.setdefault(host, threading.Semaphore(SESSIONS_AT_ONCE))
         try:
             with sessions:
-                return _run(client, command, text, seconds)
+                return session.run(client, command, text, seconds)
         except (OSError, EOFError, paramiko.SSHException) as error:
             self._clients.pop(host, None)
             client.close()
@@ -84,19 +85,18 @@ class Connections:
 
     def _connect(self, host: Host) -> paramiko.SSHClient:
         client = paramiko.SSHClient()
-        for path in (SYSTEM_KNOWN_HOSTS, str(self._known_hosts)):
-            if Path(path).exists():
-                client.load_system_host_keys(path)
         client.set_missing_host_key_policy(self._policy)
         password = None if host.key else self.passwords.of(host)
         own = not host.key and not password
         try:
+            for path in (SYSTEM_KNOWN_HOSTS, str(self._known_hosts)):
+                load_known(client, path)
             client.connect(
                 host.ip,
                 port=host.ssh_port,
                 username=host.username,
                 password=password,
-                key_filename=host.key or None,
+                pkey=private_key(host.key) if host.key else None,
                 timeout=self._timeout_s,
                 banner_timeout=self._timeout_s,
                 auth_timeout=self._timeout_s,
@@ -113,6 +113,8 @@ class Connections:
     def _told(self, host: Host, error: Exception, by_password: bool) -> HostFailed:
         """What a failed connection means."""
         where = f"port {host.ssh_port}"
+        if isinstance(error, BadFile):
+            return HostFailed(error.problem, error.remedy)
         if isinstance(error, NewKey):
             return HostFailed(
                 f"its host key is not known ({error})",
@@ -126,10 +128,7 @@ class Connections:
                 f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(self._known_hosts))}",
             )
         if isinstance(error, paramiko.PasswordRequiredException):
-            return HostFailed(
-                f"the key {host.key} is encrypted",
-                "Load it with ssh-add and leave ssh_key empty, so that the agent is asked",
-            )
+            return HostFailed("the key of this user is encrypted", ENCRYPTED)
         if isinstance(error, paramiko.AuthenticationException):
             means = "the password" if by_password else f"the key {host.key or 'of this user'}"
             return HostFailed(
@@ -137,12 +136,13 @@ class Connections:
                 "Mend ssh_username, ssh_password or ssh_key in the CSV, and name it with "
                 "--workers_csv_path",
             )
+        if "No authentication methods" in str(error):
+            return HostFailed(
+                "there is no key and no password to log in with",
+                "Give ssh_key or ssh_password in the CSV, or --ask_ssh_password",
+            )
         if isinstance(error, socket.gaierror):
             return HostFailed("its name is not known", "Mend column ip in the CSV")
-        if isinstance(error, OSError) and error.filename:
-            return HostFailed(
-                f"the key {error.filename} cannot be read: {error.strerror}", "Mend column ssh_key"
-            )
         # The second is what is said of a session that ended because no banner came.
         if "banner" in str(error) or "No existing session" in str(error):
             return HostFailed(
@@ -161,32 +161,6 @@ class Connections:
                 "Is sshd running there, and is ssh_port right?",
             )
         return HostFailed(f"SSH at {where}: {error or type(error).__name__}")
-
-
-def _run(
-    client: paramiko.SSHClient, command: str, text: str, seconds: float
-) -> tuple[int, str, str]:
-    transport = client.get_transport()
-    if transport is None:
-        raise EOFError
-    channel = transport.open_session(timeout=seconds)
-    end = time.monotonic() + seconds
-    with channel:
-        channel.settimeout(seconds)
-        channel.exec_command(command)
-        channel.sendall(text.encode())
-        channel.shutdown_write()
-        output, errors = bytearray(), bytearray()
-        while True:
-            channel.settimeout(max(0.01, end - time.monotonic()))
-            data = channel.recv(65536)
-            if not data:
-                break
-            output += data
-        while data := channel.recv_stderr(65536):
-            errors += data
-        texts = [bytes(one).decode("utf-8", "replace") for one in (output, errors)]
-        return channel.recv_exit_status(), texts[0], texts[1]
 
 
 def _known_name(host: Host) -> str:

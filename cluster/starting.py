@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections import Counter
@@ -27,32 +28,30 @@ SETTLE_S = 2.0
 def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, project: Path) -> int:
     """Starts the plan; takes all of it down again if it did not start whole."""
     record = records.record_of(plan, options.tmux_sess)
-    records.write(record)
-    for path, content in plan.spread.files:
-        Path(path).write_text(content)
+    records.write(record, dict(plan.spread.files))
     try:
         with show.console().status("starting, and waiting until the learners listen"):
             problems = logins.open_all(plan.spread, record.run_id, passwords, options)
             problems += _start_processes(plan, options, record, hosts, project)
-            found, learns = _wait(record, options, hosts, problems)
+            found, seen = _wait(record, options, hosts, problems)
     except BaseException:
         stopping.stop(record, options, hosts)
         raise
     problems += found
-    if problems and not (options.allow_partial and learns):
+    if problems and not (options.allow_partial and seen.learns):
         stopping.stop(record, options, hosts)
         what = "No learner has started" if options.allow_partial else "Not all of it has started"
         print(f"{what}, so the cluster was taken down again:")
         print("\n".join(problems))
         return 1
-    if not learns:
+    if not seen.learns:
         stopping.stop(record, options, hosts)
         print("The learners ended at once and without an error; --action=logs tells why.")
         return 0
     if problems:
         print("Not all of the cluster has started; the rest goes on:")
         print("\n".join(problems))
-    _tell(plan, record, options)
+    _tell(plan, seen, options)
     return 0
 
 
@@ -61,12 +60,19 @@ def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
     before = records.read(plan.logdir)
     if before is None:
         return
-    alive = [one.name for one in looking.look(before, hosts).parts if one.is_alive]
+    parts = looking.look(before, hosts).parts
+    alive = [one.name for one in parts if one.is_alive]
     if alive:
         raise UserError(
             f"{plan.logdir} has a run that lives: {', '.join(alive[:4])}"
             f"{' …' if len(alive) > 4 else ''}. Look at it with --action=status, or end it with "
             "--action=stop."
+        )
+    for host in dict.fromkeys(str(one.part.host) for one in parts if one.is_unseen):
+        print(
+            f"warning: what the run before started on {host} cannot be seen now. If it lives on, "
+            "no --action=stop will end it once this run has started.",
+            file=sys.stderr,
         )
 
 
@@ -106,22 +112,21 @@ def _spec(process: Process, options: Options) -> dict[str, Any]:
 
 def _wait(
     record: Record, options: Options, hosts: Hosts, before: list[str]
-) -> tuple[list[str], bool]:
-    """Waits until the learners listen; what ended meanwhile, and whether any learner lives."""
+) -> tuple[list[str], Seen]:
+    """Waits until the learners listen; what ended meanwhile, and how the run is then."""
     started = time.monotonic()
     while True:
         seen = looking.look(record, hosts)
         problems = [
             _failure(one) for one in seen.parts if one.has_failed and one.part.job != "tensorboard"
         ]
-        learns = any(one.is_alive for one in seen.parts if one.part.job == "learner")
         seconds = time.monotonic() - started
         if (problems or before) and not options.allow_partial:
-            return problems, learns
-        if not learns or (seconds >= SETTLE_S and all(seen.listening.values())):
-            return problems, learns
+            return problems, seen
+        if not seen.learns or (seconds >= SETTLE_S and all(seen.listening.values())):
+            return problems, seen
         if seconds >= options.start_timeout_s:
-            return problems + _silent(seen, options), learns
+            return problems + _silent(seen, options), seen
         time.sleep(LOOK_EVERY_S)
 
 
@@ -139,12 +144,14 @@ def _failure(one: SeenPart) -> str:
     return f"  {one.name} on {one.part.host}: {one.state}{last}"
 
 
-def _tell(plan: Plan, record: Record, options: Options) -> None:
+def _tell(plan: Plan, seen: Seen, options: Options) -> None:
     jobs: Counter[str] = Counter()
-    for part in record.parts:
+    parts = [one.part for one in seen.parts if one.is_alive]
+    for part in parts:
         jobs[part.job] += len(part.parts) or 1
     print(f"Started {records.counted(jobs)}. What to do with them:")
-    if options.tmux_sess and any(part.host.is_local for part in record.parts):
+    has_windows = options.tmux_sess and shutil.which("tmux")
+    if has_windows and any(part.host.is_local for part in parts):
         print(f"  tmux attach -t {shlex.quote(options.tmux_sess)}")
     for action in ("status", "logs", "stop"):
         print(f"  {shlex.join([*_again(plan, options), f'--action={action}'])}")

@@ -22,9 +22,9 @@ SETS_UP_WITHIN_S = 3600.0
 WHAT = (*CODE, "bin", "requirements", "pyproject.toml")
 FOLDERS = " ".join(name for name in CODE if name.isidentifier())
 # Folders of code are replaced, so that a file which is gone here is gone there; but only where
-# the project lies.
-UNPACK = f'cd && mkdir -p "$0" && cd "$0" && if [ -e experiment.py ]; then rm -rf {FOLDERS}; fi'
-UNPACK += " && base64 -d | tar xzf -"
+# the project lies. One after another, as homes of several hosts may be one.
+UNPACK = 'cd && mkdir -p "$0" && cd "$0" && { exec 9>.sync.lock; flock 9 2>/dev/null || true; }'
+UNPACK += f" && if [ -e experiment.py ]; then rm -rf {FOLDERS}; fi && base64 -d | tar xzf -"
 
 
 def sync(plan: Plan, connections: Connections, project: Path) -> int:
@@ -57,6 +57,9 @@ def pack(project: Path) -> bytes:
     """The project's code, and what sets it up, as a compressed archive."""
 
     def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        # Where root unpacks it, it would be given to whoever has the id of its owner here.
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
         return None if "__pycache__" in Path(entry.name).parts else entry
 
     buffer = io.BytesIO()

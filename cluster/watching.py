@@ -32,13 +32,13 @@ def status(record: Record, hosts: Hosts, follow: bool) -> int:
     if follow and shown.is_terminal:
         with Live(console=shown, auto_refresh=False) as live:
             live.update(_picture(seen, record, on_top=True), refresh=True)
-            while seen.is_alive:
+            while seen.may_go_on:
                 time.sleep(LOOK_EVERY_S)
                 seen = look(record, hosts)
                 live.update(_picture(seen, record, on_top=True), refresh=True)
         return int(seen.has_failed)
     shown.print(_picture(seen, record))
-    while follow and seen.is_alive:
+    while follow and seen.may_go_on:
         time.sleep(LOOK_EVERY_S)
         seen = look(record, hosts)
         shown.print(_picture(seen, record))

@@ -118,6 +118,10 @@ def _from_ini(text: str) -> Inventory:
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if not line or line[0] in "#;":
             continue
+        if line == "---" or re.fullmatch(r"[\w.-]+:", line):
+            raise UserError(
+                "is YAML. Give what ansible-inventory -i FILE --list makes of it, which is JSON."
+            )
         found = SECTION.fullmatch(re.sub(r"\s+[#;].*", "", line))
         if found:
             section, kind = found[1], found[2]

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from cluster.on_host import states, windows
-from cluster.on_host.checks import check
+from cluster.on_host.checks import check, program
 from cluster.on_host.ending import stop
 from cluster.on_host.keeper import write_whole
 from cluster.on_host.processes import boot_id, wait_until
 from cluster.on_host.reaching import listen, reach
 
 STARTS_WITHIN_S = 60.0
+MOST_AT_ONCE = 1 << 20
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
         }
         spec_path.touch(mode=0o600)
         spec_path.write_text(json.dumps(spec))
-        python = os.path.join(home, process["python"])
+        python = program(request["folder"], process["python"])
         argv = [python, "-m", "cluster.on_host.keeper", str(spec_path)]
         windows.open_window(request["tmux"], process["name"], argv, home, request["run_id"])
     names = [process["name"] for process in request["processes"]]
@@ -99,11 +100,14 @@ def tail(request: dict[str, Any]) -> dict[str, Any]:
             with open(records / f"{name}.log", "rb") as log:
                 size = log.seek(0, os.SEEK_END)
                 begin = log.seek(max(0, size + offset) if offset < 0 else min(offset, size))
-                data = log.read(1 << 20)
+                data = log.read(MOST_AT_ONCE)
         except OSError:
             continue
-        # Whole lines only, so that those of several processes can be joined.
+        # Whole lines only, so that those of several processes can be joined; but the last one of
+        # who is no more will not be ended, and one longer than that not soon.
         whole = data[: data.rfind(b"\n") + 1]
+        if name not in alive or (not whole and len(data) == MOST_AT_ONCE):
+            whole = data
         if offset < 0 and begin:
             begin += whole.find(b"\n") + 1
             whole = whole[whole.find(b"\n") + 1 :]

@@ -49,7 +49,8 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
             *_commands(request),
             *_ports(request["ports"]),
             *_gpus(request["gpus"]),
-            *_disk(folder),
+            *_disk(folder, "column remote_dir"),
+            *_run_folder(folder, Path(request["records"])),
             *_session(request["tmux"]),
         ]
     else:
@@ -57,10 +58,11 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
     return {"problems": problems, "now": time.time()}
 
 
-def version(project: Path) -> str:
-    """A hash of the project's code."""
+def version(project: Path, names: list[str]) -> str:
+    """A hash of code in the project, of these files and folders."""
     digest = hashlib.sha256()
-    files = [file for name in CODE for path in project.glob(name) for file in _python_files(path)]
+    paths = [project / name for name in names if (project / name).exists()]
+    files = [file for path in paths for file in _python_files(path)]
     for file in sorted(files):
         digest.update(f"{file.relative_to(project)}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -71,15 +73,20 @@ def _python_files(path: Path) -> Iterator[Path]:
 
 
 def _versions(project: Path, request: dict[str, Any]) -> Iterator[Problem]:
-    if version(project) != request["version"]:
+    if version(project, request["code"]) != request["version"]:
         yield f"the project in {project} is another version than here", SYNC
+
+
+def program(folder: str, python: str) -> str:
+    """Where a Python lies: below the folder, or in PATH if it is only a name."""
+    return os.path.join(folder, python) if "/" in python else python
 
 
 def _python(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
     python = request["python"]
     try:
         done = subprocess.run(
-            [folder / python, "-c", LACKING, json.dumps(request["packages"])],
+            [program(request["folder"], python), "-c", LACKING, json.dumps(request["packages"])],
             capture_output=True,
             timeout=20,
             check=False,
@@ -133,9 +140,16 @@ def _gpus(asked: list[str]) -> Iterator[Problem]:
             )
 
 
-def _disk(folder: Path) -> Iterator[Problem]:
+def _run_folder(project: Path, records: Path) -> Iterator[Problem]:
+    """The folder of the run, or what there is of it, where it lies on another disk."""
+    there = next(one for one in records.parents if one.exists())
+    if there.stat().st_dev != project.stat().st_dev or not os.access(there, os.W_OK):
+        yield from _disk(there, "--logdir")
+
+
+def _disk(folder: Path, mend: str) -> Iterator[Problem]:
     if not os.access(folder, os.W_OK):
-        yield f"{folder} cannot be written", "mend its rights, or column remote_dir"
+        yield f"{folder} cannot be written", f"mend its rights, or {mend}"
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
         yield f"only {free >> 20} MiB are free in {folder}", "make room: 2 GiB are wanted"

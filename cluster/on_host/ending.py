@@ -1,5 +1,6 @@
 """Ending a run on one host: what it started there, and nothing else."""
 
+import contextlib
 import json
 import signal
 import time
@@ -60,4 +61,5 @@ def _recorded(state: dict[str, Any]) -> list[Process]:
 def _write_stopped(path: Path, state: dict[str, Any]) -> None:
     """For a keeper that was killed and could not write it itself."""
     if state.get("state") not in (None, "ended", "stopped") and not is_alive(*state["keeper"]):
-        write_whole(path, json.dumps({**state, "state": "stopped", "since": time.time()}))
+        with contextlib.suppress(OSError):  # a full disk; it is stopped all the same
+            write_whole(path, json.dumps({**state, "state": "stopped", "since": time.time()}))

@@ -2,8 +2,9 @@
 
     python -m cluster.on_host.keeper LOGDIR/cluster/NAME.spec.json
 
-TERM, INT and HUP end the process first, then the keeper. The process writes its log itself, so
-that it survives the keeper; the keeper shows the log where it runs, in a window of tmux.
+TERM, INT, HUP and QUIT end the process first, then the keeper. A process that does not end is
+killed, after TERM by whoever sent that. The process writes its log itself, so that it survives the
+keeper; the keeper shows the log where it runs, in a window of tmux.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ LOOK_EVERY_S = 0.2
 LONGEST_PAUSE_S = 60.0
 # A process that ran so long has recovered: the next pause is a short one again.
 RECOVERED_S = 300.0
+# Whoever sends TERM may have more patience than the start had, but not more than this.
+LONGEST_GRACE_S = 3600.0
 
 
 class Keeper:
@@ -35,10 +39,16 @@ class Keeper:
         self._log_path = Path(spec["log"])
         self._shown = self._log_path.stat().st_size if self._log_path.exists() else 0
         self._stopping = False
+        self._grace_s = spec["grace_s"]
         self._restarts = 0
         self._state: dict[str, Any] = {}
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._stop)
+        # Ctrl-S in its window would halt it as soon as it shows more, and nobody would watch.
+        with contextlib.suppress(termios.error):
+            terminal = termios.tcgetattr(sys.stdout)
+            terminal[0] &= ~termios.IXON
+            termios.tcsetattr(sys.stdout, termios.TCSANOW, terminal)
 
     def run(self) -> int:
         """Keeps the process; returns its last exit code."""
@@ -87,13 +97,13 @@ class Keeper:
         return self._wait(child)
 
     def _wait(self, child: subprocess.Popen) -> int:
-        killed_at = None
+        asked_at = None
         while child.poll() is None:
-            if self._stopping and killed_at is None:
+            if self._stopping and asked_at is None:
                 self._write(state="stopping")
                 self._ask_to_end(child)
-                killed_at = time.monotonic() + self._spec["grace_s"]
-            if killed_at is not None and time.monotonic() >= killed_at:
+                asked_at = time.monotonic()
+            if asked_at is not None and time.monotonic() >= asked_at + self._grace_s:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
             self._show()
@@ -114,8 +124,10 @@ class Keeper:
         else:
             child.terminate()
 
-    def _stop(self, *_: object) -> None:
+    def _stop(self, number: int, _: object) -> None:
         self._stopping = True
+        if number == signal.SIGTERM:
+            self._grace_s = LONGEST_GRACE_S
 
     def _write(self, **changed: Any) -> None:
         self._state = {

@@ -27,13 +27,15 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def is_alive(pid: int, started: int) -> bool:
-    """Whether the very process that was recorded still runs."""
-    return bool(pid) and start_time(pid) == started
+def is_alive(pid: int, started: int | None) -> bool:
+    """Whether the very process that was recorded still runs; None: it had ended even then."""
+    return bool(pid) and started is not None and start_time(pid) == started
 
 
 def send(pid: int, started: int, number: signal.Signals) -> bool:
     """Signals the recorded process, and none that got its id since; tells whether it was there."""
+    if not hasattr(os, "pidfd_open"):  # as of Pythons that were built on old systems
+        return _send_by_id(pid, started, number)
     try:
         handle = os.pidfd_open(pid)
     except OSError as error:

@@ -1,12 +1,16 @@
 """Where keepers run: windows of one tmux session, or detached where there is no tmux."""
 
+import contextlib
+import os
 import shutil
 import subprocess
 
 from cluster.on_host.processes import MARK
 
-# The session's own option that says whose it is.
-OWNER = "@impala_run"
+# Options of the session and of its windows that say whose they are.
+OWNER, WINDOW = "@impala_run", "@impala_window"
+# Where libraries lie; a tmux server that was there before has its own. PATH it takes along itself.
+CARRIED = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 class TmuxRefused(Exception):
@@ -26,10 +30,14 @@ def open_window(session: str, name: str, argv: list[str], folder: str, run_id: s
             start_new_session=True,
         )
         return
+    carried = [f"{one}={os.environ[one]}" for one in CARRIED if one in os.environ]
     # A window stays when its process has ended, so that one can read why.
     keep = [";", "set-option", "-w", "-t", f"={session}:{name}", "remain-on-exit", "on"]
-    mine = [";", "set-option", "-t", f"={session}:", OWNER, run_id]
-    what = ["-n", name, "-c", folder, *argv, *keep, *mine]
+    mine = [";", "set-option", "-w", "-t", f"={session}:{name}", WINDOW, run_id]
+    mine += [";", "set-option", "-t", f"={session}:", OWNER, run_id]
+    # In a folder's name tmux would run what stands in #( ).
+    what = ["-n", name, "-c", _word(folder.replace("#", "##"))]
+    what += [*map(_word, [argv[0], *carried, *argv[1:]]), *keep, *mine]
     if owner(session) is None:
         try:
             # 200 columns: a line of metrics is not broken before somebody attaches.
@@ -57,9 +65,10 @@ def in_the_way(session: str) -> str:
     whose = owner(session) if session else None
     if whose is None:
         return ""
-    dead = _tmux("list-panes", "-s", "-t", f"={session}:", "-F", "#{pane_dead}").split()
-    # A run that has ended leaves its windows, so that one can read why.
-    if whose and all(pane == "1" for pane in dead):
+    shown = f"#{{{WINDOW}}} #{{pane_dead}}"
+    panes = _tmux("list-panes", "-s", "-t", f"={session}:", "-F", shown).splitlines()
+    # A run that has ended leaves its windows, so that one can read why. Others are somebody's own.
+    if whose and not any(pane.endswith(" 0") for pane in panes if not pane.startswith(" ")):
         return ""
     return f"there is a tmux session {session!r} already"
 
@@ -76,9 +85,22 @@ def clear(session: str, run_id: str) -> str:
 
 
 def close(session: str, run_id: str) -> None:
-    """Ends the session if it is this run's."""
-    if session and owner(session) == run_id:
-        _tmux("kill-session", "-t", f"={session}")
+    """Ends the run's windows, and with the last of them the session; somebody's own stay."""
+    # Another part of the run on this host may be quicker, or whoever looks at it.
+    gone = contextlib.suppress(TmuxRefused)
+    with gone:
+        if session and owner(session) == run_id:
+            shown = f"#{{window_id}} #{{{WINDOW}}}"
+            for window in _tmux("list-windows", "-t", f"={session}:", "-F", shown).splitlines():
+                name, _, whose = window.partition(" ")
+                if whose == run_id:
+                    with gone:
+                        _tmux("kill-window", "-t", name)
+
+
+def _word(text: str) -> str:
+    """A word as tmux takes it, for which a semicolon at the end begins another command."""
+    return f"{text[:-1]}\\;" if text.endswith(";") else text
 
 
 def _tmux(*words: str) -> str:

@@ -1,7 +1,7 @@
 """Stands in for experiment.py: the same flags and ports, and nothing learned, so it is quick.
 
 What it does besides: --level_name=Fails ends an actor at once, --level_name=Trained a learner;
---level_name=Stubborn ignores TERM.
+--level_name=Stubborn ignores TERM; --level_name=Slow takes its time to save.
 """
 
 import os
@@ -11,10 +11,17 @@ import sys
 import time
 
 
+def ends(*_: object) -> None:
+    if "--level_name=Slow" in sys.argv:
+        time.sleep(4)
+        print("all is saved", flush=True)
+    sys.exit(0)
+
+
 def main() -> int:
     flags = dict(flag.removeprefix("--").split("=", 1) for flag in sys.argv[1:])
     level = flags.get("level_name", "")
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if level == "Stubborn" else lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if level == "Stubborn" else ends)
     host, _, port = flags["learner_host"].rpartition(":")
     name = f"{flags['job_name']} {flags['task']}"
     if flags["job_name"] == "learner" and level == "Trained":

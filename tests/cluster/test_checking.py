@@ -1,14 +1,22 @@
 """What a check tells of this machine before anything is started."""
 
 import dataclasses
+import io
+import os
 import shutil
 import socket
+import subprocess
 import sys
+import tarfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from cluster import checking
+from cluster.frontend import here
+from cluster.on_host import reaching
+from cluster.syncing import pack
 from tests.cluster.conftest import ROOT, Frontend
 from tests.cluster.test_local_runs import HEADER, ONE_EACH
 
@@ -55,6 +63,24 @@ def test_packages_must_be_those_of_the_lock_files(frontend: Frontend):
     assert "nowhere/python cannot be run: No such file" in frontend.run("check").stdout
 
 
+def test_a_python_may_be_a_name_in_the_path_or_lie_below_the_folder(
+    frontend: Frontend, tmp_path: Path
+):
+    frontend.env["PATH"] = f"{Path(sys.executable).parent}:{frontend.env['PATH']}"
+    python = tmp_path / "elsewhere" / "bin" / "own"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    frontend.csv(f"{HEADER},python", f"{ONE_EACH[1]},python3", f"{ONE_EACH[2]},bin/own")
+    command = frontend.command("start", f"--workers_csv_path={frontend.folder}/hosts.csv")
+    command.append(f"--logdir={frontend.logdir}")
+    started = subprocess.run(
+        command, cwd=tmp_path / "elsewhere", env=frontend.env, capture_output=True, check=False
+    )
+    assert started.returncode == 0, started.stdout
+    assert frontend.run("stop", f"--logdir={frontend.logdir}").returncode == 0
+
+
 def test_mpirun_and_its_ssh_must_be_here_where_learners_are_on_several_hosts(
     frontend: Frontend, tmp_path: Path
 ):
@@ -69,6 +95,27 @@ def test_mpirun_and_its_ssh_must_be_here_where_learners_are_on_several_hosts(
         assert text in told.stdout
 
 
+def test_learners_that_answer_nothing_do_not_hold_up_the_look_at_the_others():
+    deaf = [socket.create_server(("127.0.0.1", 0), backlog=0) for _ in range(5)]
+    asked = [("127.0.0.1", one.getsockname()[1]) for one in deaf]
+    free = socket.create_server(("127.0.0.1", 0))
+    last = ("127.0.0.1", free.getsockname()[1])
+    free.close()
+    # Their queues are full: more calls are not even refused.
+    calls = [socket.socket() for _ in range(4 * len(deaf))]
+    try:
+        for call, address in zip(calls, asked * 4, strict=True):
+            call.setblocking(False)
+            call.connect_ex(address)
+        hears = threading.Thread(target=reaching.listen, args=({"expected": [(last[1], 1)]},))
+        hears.start()
+        assert reaching.reach({"addresses": [*asked, last]}) == {"unreached": asked}
+        hears.join()
+    finally:
+        for one in (*calls, *deaf):
+            one.close()
+
+
 @pytest.mark.parametrize(
     ("now", "told"), [(0, "-95 s"), (35, ""), (100, ""), (170, ""), (200, "+90 s")]
 )
@@ -76,6 +123,30 @@ def test_a_clock_is_wrong_if_it_was_at_no_time_within_a_minute(now: float, told:
     # Asked at 95, answered at 110: a slow answer says nothing about the clock.
     found = list(checking._clock({"asked": 95.0, "answered": 110.0, "now": now}))
     assert [what for what, _ in found] == ([f"its clock is {told} off"] if told else [])
+
+
+def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch):
+    # As containers have them that run under some id.
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert here().username == "54321"
+
+
+def test_this_machine_goes_by_its_name_too():
+    me = here()
+    assert me.is_own_address(socket.gethostname()) and me.is_own_address("127.0.0.2")
+    assert not me.is_own_address("192.0.2.99") and not me.is_own_address("elsewhere.example.com")
+
+
+def test_what_is_copied_belongs_to_whoever_unpacks_it(tmp_path: Path):
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "experiment.py").write_text("")
+    if not os.geteuid():
+        os.chown(tmp_path / "experiment.py", 12345, 12345)
+    with tarfile.open(fileobj=io.BytesIO(pack(tmp_path))) as archive:
+        owners = {(one.uid, one.gid, one.uname, one.gname) for one in archive}
+    assert owners == {(0, 0, "", "")}
 
 
 def test_where_all_run_here_there_is_nothing_to_copy(frontend: Frontend):

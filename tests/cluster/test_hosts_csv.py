@@ -76,8 +76,11 @@ def test_columns_may_stand_in_any_order_and_ssh_columns_may_be_left_out():
         ("actor,a b,9001,,,,", ":3: column ip: 'a b' is neither"),
         ("actor,-oProxyCommand=x,9001,,,,", ":3: column ip: '-oProxyCommand=x' is neither"),
         ("actor,$(id),9001,,,,", ":3: column ip: '$(id)' is neither"),
-        ("actor,h,9001,,22,a;b,", ":3: column ssh_username: 'a;b' cannot be"),
-        ("actor,h,9001,,22,-l,", ":3: column ssh_username: '-l' cannot be"),
+        ("actor,0.0.0.0,9001,,,,", ":3: column ip: '0.0.0.0' is not the address of one host"),
+        ("actor,224.0.0.1,9001,,,,", ":3: column ip: '224.0.0.1' is not the address of one"),
+        ("actor,fe80::1%$(id),9001,,,,", ":3: column ip: 'fe80::1%$(id)' is neither"),
+        ("actor,h,9001,,22,a;b,", ":3: column ssh_username: cannot be"),
+        ("actor,h,9001,,22,-l,", ":3: column ssh_username: cannot be"),
         ("actor,h,9001,gpu0,,,", ":3: column cuda_visible_devices: 'gpu0'"),
         ('actor,"h,9001,,,,', ":3: a quotation mark is not closed"),
     ],
@@ -96,6 +99,9 @@ def test_a_malformed_row_is_told_with_line_and_column(line: str, told: str):
         ("actor,h,9001,,,,,,,,1A=1,,", ":3: column env: part 1 of"),
         ("actor,h,9001,,,,,,,,CUDA_VISIBLE_DEVICES=1,,", ":3: column env: CUDA_VISIBLE_DEVICES"),
         ("actor,h,9001,,,,,,,,,-c,", ":3: column python: '-c'"),
+        ("actor,h,9001,,,,,,,,,~/py,", ":3: column python: '~/py': ~ is not known there"),
+        ("actor,h,9001,,,,,,~bob/x,,,,", ":3: column remote_dir: '~bob/x' is in another user's"),
+        ("actor,h,9001,,,,,,~/-x,,,,", ":3: column remote_dir: '-x' starts with '-'"),
         ("actor,h,9001,,,,,,,,,,0", ":3: column count: '0'"),
         ("actor,h,65535,,,,,,,,,,2", ":3: column count: 2 processes from port 65535"),
         ("learner,h,9001,,,,,,,,,,2", ":3: column count: 2 is given for a learner"),
@@ -108,11 +114,29 @@ def test_a_malformed_optional_column_is_told(line: str, told: str):
     assert problem.startswith("hosts.csv" + told)
 
 
+@pytest.mark.parametrize(
+    ("given", "read"), [("~/a b", "a b"), ("~", "."), ("~//x/", "x"), ("/data/x", "/data/x")]
+)
+def test_a_home_may_be_written_as_shells_write_it(given: str, read: str):
+    row = rows("learner,localhost,8001,,,,,,,,,,", f"actor,h,9001,,,,,,{given},,,,", header=FULL)[1]
+    assert row.remote_dir == read
+
+
+def test_an_address_of_an_interface_is_one():
+    assert rows("learner,fe80::1%eth0,8001,,,,")[0].ip == "fe80::1%eth0"
+
+
+def test_a_row_of_this_machine_may_be_aligned_with_spaces():
+    assert not rows("learner, localhost, 8001, , , , ")[0].has_ssh
+
+
 def test_one_login_has_one_password():
     told = problems(LEARNER, "actor,h,9001,,22,ann,one", "actor,h,9002,,22,ann,two")
     assert told == [
         "hosts.csv:4: column ssh_password: differs from line 3, which is the same login."
     ]
+    # 22 is the port where none is given.
+    assert told == problems(LEARNER, "actor,h,9001,,,ann,one", "actor,h,9002,,22,ann,two")
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_lines():
@@ -171,6 +195,7 @@ def test_an_empty_file_says_what_the_header_is():
     ("content", "told"),
     [
         (f"{HEADER}\nlearner,h\xf6st,1".encode("latin-1"), "f:2: byte 10 of the line .0xf6"),
+        (b"\xef\xbb\xbf" + HEADER.encode() + b"\nlearner,h\xf6st", "f:2: byte 10 of .*0xf6"),
         (HEADER.encode("utf-16"), "f: is encoded as UTF-16"),
     ],
 )
@@ -189,6 +214,9 @@ def test_no_problem_and_no_row_shows_a_password():
     told = "\n".join(problems(LEARNER, f"actor,h,1,,22,ann,{secret}", f"actor,h,1,ann,{secret}"))
     assert "s3cr" not in told
     assert "hush" not in repr(rows(LEARNER, "actor,h,1,,22,ann,hush"))
+    # With a field forgotten, and one too many at the end, it stands in another column.
+    shifted = problems(LEARNER, "actor,h,1,22,ann,s3cr!et,")
+    assert len(shifted) == 2 and "s3cr" not in "".join(shifted)
 
 
 @given(st.binary(max_size=300))
@@ -208,7 +236,9 @@ def test_any_fields_give_rows_or_a_user_error(fields: list[str]):
         assert all(line.startswith("hosts.csv:") for line in str(error).split("\n"))
 
 
-cells = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12)
+cells = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12).filter(
+    lambda cell: not cell or cell.strip()
+)
 
 
 @given(st.lists(st.tuples(st.integers(1, 65535), cells), unique_by=lambda pair: pair[0]))

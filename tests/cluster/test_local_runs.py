@@ -1,5 +1,8 @@
 """Runs on this machine: real tmux, real mpirun, a quick stand-in for experiment.py."""
 
+import contextlib
+import dataclasses
+import fcntl
 import json
 import os
 import shutil
@@ -11,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cluster.on_host.processes import is_alive, send, start_time
-from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.conftest import Frontend, copy_project, wait_for
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
@@ -122,6 +125,44 @@ def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
     assert frontend.run("start").returncode == 0
 
 
+def test_two_starts_at_once_do_not_take_each_others_record(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    (frontend.logdir / "cluster").mkdir(parents=True)
+    with open(frontend.logdir / "cluster" / ".starting", "w") as lock:  # held by one under way
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = frontend.run("start")
+    assert refused.returncode == 2 and "another start in logs/run is under way" in refused.stderr
+    assert frontend.run("start").returncode == 0
+
+
+def test_a_damaged_record_is_told_and_what_to_do(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    record = frontend.logdir / "cluster" / "run.json"
+    whole = record.read_text()
+    for text in (whole[:100], "", "[]", "null", '{"parts": 3}'):
+        record.write_text(text)
+        for action in ("stop", "status", "start", "restart"):
+            told = frontend.run(action)
+            assert told.returncode == 2 and "Traceback" not in told.stderr
+            assert "If none of that runs any more, remove the file." in told.stderr
+    record.write_text(whole)
+    assert frontend.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
+
+
+def test_whoever_has_no_name_and_no_letters_is_told_what_others_are(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        frontend.env.pop(name, None)
+    frontend.env["PYTHONIOENCODING"] = "ascii"
+    assert frontend.run("start").returncode == 0
+    with open(frontend.logdir / "cluster" / "actor-0.log", "a") as log:
+        log.write("naïve\n")
+    assert "na\\xefve" in frontend.run("logs").stdout
+    told = frontend.run("status")
+    assert told.returncode == 0 and "12,345 frames" in told.stdout
+
+
 def test_a_restart_ends_the_run_before_and_starts_it_again(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     assert frontend.run("restart").returncode == 2
@@ -145,6 +186,7 @@ def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     done = frontend.run("start", "--level_name=Fails", "--allow_partial")
     assert done.returncode == 0 and "the rest goes on:\n  actor-0 on localhost" in done.stdout
+    assert "Started 1 learner. What" in done.stdout
     told = frontend.run("status")
     assert told.returncode == 1 and "failed: 3" in told.stdout and "running" in told.stdout
 
@@ -165,12 +207,25 @@ def test_what_ignores_being_asked_is_killed_after_the_grace_period(frontend: Fro
     assert frontend.processes() == []
 
 
-def test_without_tmux_processes_run_detached(frontend: Frontend):
+def test_who_needs_longer_to_end_gets_what_the_stop_grants(frontend: Frontend):
     frontend.csv(*ONE_EACH)
-    assert frontend.run("start", "--tmux_sess=").returncode == 0
-    assert frontend.tmux("list-sessions") == ""
-    assert frontend.run("status").returncode == 0
-    assert frontend.run("stop").returncode == 0 and frontend.processes() == []
+    assert frontend.run("start", "--level_name=Slow", "--stop_grace_s=1").returncode == 0
+    stopped = frontend.run("stop", "--stop_grace_s=120")
+    assert stopped.stdout == "Stopped 1 learner and 1 actor.\n"
+    assert frontend.run("logs").stdout.count("all is saved") == 2
+
+
+def test_without_tmux_processes_run_detached(frontend: Frontend, tmp_path: Path):
+    frontend.csv(*ONE_EACH)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "env").symlink_to(shutil.which("env") or "")
+    bare = dataclasses.replace(frontend, env={**frontend.env, "PATH": str(tmp_path / "bin")})
+    for one, flags in ((frontend, ["--tmux_sess="]), (bare, [])):
+        started = one.run("start", *flags)
+        assert started.returncode == 0 and "tmux attach" not in started.stdout
+        assert frontend.tmux("list-sessions") == ""
+        assert one.run("status").returncode == 0
+        assert one.run("stop").returncode == 0 and frontend.processes() == []
 
 
 def test_somebody_elses_tmux_session_is_left_alone(frontend: Frontend):
@@ -181,6 +236,78 @@ def test_somebody_elses_tmux_session_is_left_alone(frontend: Frontend):
         done = frontend.run("start", *flags, "--stop_grace_s=1")
         assert done.returncode == 1 and told in done.stdout
     assert frontend.tmux("list-sessions", "-F", "#S") == "impala\n"
+
+
+def test_a_window_of_ones_own_in_the_runs_session_stays(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+
+    def windows() -> list[str]:
+        return sorted(frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split())
+
+    assert frontend.run("start").returncode == 0
+    frontend.tmux("new-window", "-d", "-t", "impala:", "-n", "mine", "sleep 1000")
+    for _ in range(2):
+        assert frontend.run("stop").returncode == 0
+        assert windows() == ["mine"]
+        assert frontend.run("start").returncode == 0
+        assert windows() == ["actor-0", "learner-0", "mine"]
+
+
+def test_a_folders_name_is_no_command_of_tmux(frontend: Frontend, tmp_path: Path):
+    folder = tmp_path / "a #(touch ran) b;"
+    copy_project(folder)
+    other = dataclasses.replace(frontend, folder=folder)
+    other.csv(*ONE_EACH)
+    try:
+        started = other.run("start")
+        assert started.returncode == 0, started.stdout
+        assert other.tmux("display", "-p", "-t", "impala:", "#{pane_current_path}") == f"{folder}\n"
+    finally:
+        assert other.run("stop").returncode == 0
+
+
+def test_processes_find_libraries_where_the_frontend_does(frontend: Frontend, tmp_path: Path):
+    # A tmux server that was there before knows nothing of them.
+    frontend.tmux("new-session", "-d", "-s", "other", "sleep 1000")
+    frontend.env["LD_LIBRARY_PATH"] = str(tmp_path / "lib;")
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    pid = state(frontend, "actor-0")["child"][0]
+    environment = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    assert f"LD_LIBRARY_PATH={tmp_path}/lib;" in environment
+
+
+def test_ctrl_s_in_a_window_does_not_halt_who_watches_over_its_process(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    frontend.tmux("send-keys", "-t", "impala:actor-0", "C-s")
+    wait_for(lambda: "reached localhost:18001 5 times" in frontend.run("logs").stdout)
+    stopped = frontend.run("stop", "--stop_grace_s=30")
+    assert stopped.stdout == "Stopped 1 learner and 1 actor.\n"
+
+
+def test_a_full_disk_is_told_and_does_not_hold_up_a_stop(frontend: Frontend, tmp_path: Path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no disk of its own: {mounted.stderr.decode()}")
+    frontend.flags = [f"--logdir={disk}/run"]
+    frontend.csv(*ONE_EACH)
+    try:
+        assert f"MiB are free in {disk}" in frontend.run("check").stdout
+        assert frontend.run("start", "--allow_partial").returncode == 0
+        with contextlib.suppress(OSError), open(disk / "other", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        stopped = frontend.run("stop")
+        assert stopped.returncode == 0 and "Not stopped" not in stopped.stdout
+        assert frontend.processes() == []
+    finally:
+        frontend.run("stop", "--stop_grace_s=0")
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_closed_tmux_session_ends_its_processes(frontend: Frontend):
@@ -241,6 +368,15 @@ def test_a_process_that_got_a_recorded_id_since_is_not_touched(frontend: Fronten
     finally:
         other.kill()
         other.wait()
+
+
+def test_processes_are_signalled_by_pythons_of_old_systems_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(os, "pidfd_open")
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    started = start_time(other.pid)
+    assert started is not None and not send(other.pid, started - 1, signal.SIGKILL)
+    assert send(other.pid, started, signal.SIGKILL) and other.wait() == -signal.SIGKILL
+    assert not is_alive(other.pid, None)  # neither is one that had ended when it was looked at
 
 
 def test_where_no_run_is_recorded_stop_says_so(frontend: Frontend):

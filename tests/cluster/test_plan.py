@@ -1,6 +1,8 @@
 """The plan: who is linked to whom, what is started where, and how it is shown."""
 
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from cluster import hosts_csv, options, show
 from cluster.columns import host_of
 from cluster.hosts_csv import Row
 from cluster.model import Here, Plan
+from cluster.mpi import ROOT_MAY
 from cluster.plan import make_plan
 from impala import config
 from user_error import UserError
@@ -21,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = "sandbox/local_workers_example.csv"
 HERE = Here(
     "/home/me/run", "/opt/python", "/opt/impala/experiment.py", "me", "/home/me/.ssh/known_hosts",
-    lambda ip: ip in ("localhost", "10.0.0.9"),
+    lambda ip: ip in ("localhost", "127.0.0.1", "10.0.0.9"),
 )  # fmt: skip
 
 
@@ -93,8 +96,9 @@ def test_learners_on_several_hosts_get_a_host_file_and_an_ssh_configuration():
     )  # fmt: skip
     (hosts_path, hosts), (config_path, ssh_config) = made.spread.files
     assert hosts_path == "/home/me/run/logs/x/cluster/mpirun_hosts"
-    assert hosts == "localhost slots=1\n10.0.0.1-2201 slots=1\n10.0.0.1-2202 slots=1\n"
-    assert "Host 10.0.0.1-2201\n  HostName 10.0.0.1\n  Port 2201\n  User ann\n" in ssh_config
+    first, second = "impala-1-10-0-0-1", "impala-2-10-0-0-1"
+    assert hosts == f"localhost slots=1\n{first} slots=1\n{second} slots=1\n"
+    assert f"Host {first}\n  HostName 10.0.0.1\n  Port 2201\n  User ann\n" in ssh_config
     assert 'IdentityFile "/k/id"' in ssh_config
     mpirun = made.processes[0]
     assert mpirun.host.is_local
@@ -104,6 +108,39 @@ def test_learners_on_several_hosts_get_a_host_file_and_an_ssh_configuration():
     assert "impala env A=1 .venv/bin/python experiment.py " in command
 
 
+# What mpirun makes of an address, and what starts a learner there in place of ssh.
+ADDRESSES = {
+    "h": "impala-0-h",
+    "gpu1.example.com": "impala-1-gpu1-example-com",
+    "2001:db8::1": "impala-2-2001-db8-1",
+    "127.0.0.1": "impala-3-127-0-0-1",
+    "192.0.2.7": "192.0.2.7",
+}
+AGENT = """#!/bin/sh
+echo "$1" >>started
+exit 1
+"""
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="needs mpirun")
+def test_mpirun_asks_its_ssh_for_each_host_by_the_name_that_the_configuration_knows(tmp_path: Path):
+    rows = [row("learner", ip, 8001, ssh_port=2201) for ip in ADDRESSES]
+    (_, hosts), (_, ssh_config) = plan(rows).spread.files
+    assert [line.split()[0] for line in hosts.splitlines()] == list(ADDRESSES.values())
+    for ip, name in ADDRESSES.items():
+        assert f"Host {name}\n  HostName {ip}\n" in ssh_config
+        (tmp_path / "hosts").write_text(f"{name} slots=1\n")
+        (tmp_path / "agent").write_text(AGENT)
+        (tmp_path / "agent").chmod(0o755)
+        (tmp_path / "started").write_text("")
+        agent = ("-hostfile", "hosts", "-mca", "plm_rsh_agent", str(tmp_path / "agent"))
+        subprocess.run(
+            ["mpirun", *agent, "-H", name, "-np", "1", "true"],
+            cwd=tmp_path, env={**os.environ, **dict(ROOT_MAY)}, capture_output=True, check=False,
+        )  # fmt: skip
+        assert (tmp_path / "started").read_text() == f"{name}\n"
+
+
 def test_mpirun_reaches_learners_by_password_through_connections_that_are_open_before():
     rows = [
         row("learner", "h", 8001, ssh_username="ann", ssh_password="hush"),
@@ -111,18 +148,37 @@ def test_mpirun_reaches_learners_by_password_through_connections_that_are_open_b
         row("learner", "h3", 8003, ssh_username="cid"),
     ]
     spread = plan(rows).spread
-    assert [name for name, _ in spread.by_password] == ["h"]
+    assert [name for name, _ in spread.by_password] == ["impala-0-h"]
     first, second, third = spread.files[1][1].split("\n\n")
     assert "ControlPath /tmp/impala-ssh-${IMPALA_RUN}-0" in first
     assert 'IdentityFile "/k/100%%id"' in second and "ControlPath" not in second + third
-    assert [name for name, _ in plan(rows, "--ask_ssh_password").spread.by_password] == ["h", "h3"]
+    asked = plan(rows, "--ask_ssh_password").spread.by_password
+    assert [name for name, _ in asked] == ["impala-0-h", "impala-2-h3"]
     assert "hush" not in repr(spread)
+    # By hand one logs in first, and mpirun finds that connection.
+    shown = "\n".join(show.commands(plan(rows)))
+    login = "-f -N -o ControlMaster=yes -o BatchMode=no impala-0-h\n"
+    assert shown.index(login) < shown.index(" mpirun ")
+    assert shown.count("IMPALA_RUN=by-hand ") == 2
 
 
 def test_learners_on_one_remote_host_run_under_its_own_mpirun():
     made = plan([row("learner", "h", port, ssh_username="root") for port in (8001, 8002)])
     assert str(made.processes[0].host) == "root@h" and not made.spread.files
     assert dict(made.processes[0].env)["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
+
+
+def test_learners_in_two_folders_of_one_host_each_run_in_their_own():
+    rows = [row("learner", "h", port, remote_dir=f"d{port}") for port in (8001, 8002)]
+    (mpirun,) = [process for process in plan(rows).processes if process.parts]
+    first, second = shlex.join(mpirun.argv).split(" : ")
+    assert mpirun.place.folder == "d8001" and " sh -c " not in first
+    assert second.count(" sh -c ") == 1 and "' d8002 .venv/bin/python" in second
+
+
+def test_a_port_is_used_once_on_this_machine_by_whatever_address_it_is_called():
+    with pytest.raises(UserError, match="x:2: column tf_port: port 1 is used by line 1: localhost"):
+        plan([Row(1, "learner", "localhost", 1), Row(2, "actor", "10.0.0.9", 1)])
 
 
 def test_an_actor_elsewhere_cannot_be_linked_to_localhost():
@@ -136,13 +192,13 @@ def test_commands_are_quoted_once_for_each_shell_and_hold_no_password():
     made = plan(
         [row("learner", "10.0.0.9", 8001),
          row("actor", "h", 9001, ssh_username="ann", ssh_password="hush", remote_dir="a b$(id)",
-             env=(("A", "$(touch x);'"),))],
+             env=(("A", "$(touch x);' &&  y"),))],
     )  # fmt: skip
     command = show.command(made.processes[1])
     *ssh, there = shlex.split(command)
     assert ssh == ["ssh", "-p", "22", "ann@h"]
     assert shlex.split(there)[:5] == [
-        "cd", "a b$(id)", "&&", "A=$(touch x);'", "CUDA_VISIBLE_DEVICES=-1",
+        "cd", "a b$(id)", "&&", "A=$(touch x);' &&  y", "CUDA_VISIBLE_DEVICES=-1",
     ]  # fmt: skip
     assert "hush" not in "\n".join(show.commands(made)) + repr(made)
 
@@ -157,6 +213,11 @@ def test_commands_are_quoted_once_for_each_shell_and_hold_no_password():
         (["--workers_csv_path=x", "--stop_grace_s=-1"], "--stop_grace_s=-1.0: must be 0 or more"),
         (["--workers_csv_path=x", "--discounting=2"], "--discounting=2.0: must be 1 or less"),
         (["--workers_csv_path=x", "--tmux_sess=a:b"], "--tmux_sess=a:b"),
+        (["--workers_csv_path=x", "--tmux_sess=#(id)"], "--tmux_sess=#(id)"),
+        (["--workers_csv_path=x", "--connect_timeout_s=1e12"], "must be 3600 or less"),
+        (["--action=stop", "--dry_run"], "--dry_run is for --action=start or check or sync or"),
+        (["--action=stop", "--name=actor-0"], "--name is for --action=logs, not for --action=stop"),
+        (["--workers_csv_path=x", "--follow"], "--follow is for --action=status or logs, not for"),
     ],
 )
 def test_a_wrong_flag_is_told(flags: list[str], told: str):

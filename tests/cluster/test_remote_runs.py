@@ -1,6 +1,7 @@
 """Runs on several hosts: real sshd, mpirun and tmux in network namespaces."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -12,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster import frontend, hosts_csv, logins, options
+from cluster.passwords import Passwords
+from cluster.plan import make_plan
 from tests.cluster import networks
 from tests.cluster.conftest import Frontend, wait_for
 from tests.cluster.networks import HEADER, OWN_ADDRESS, PASSWORD, FakeHost, Network
@@ -64,6 +68,24 @@ def test_two_learners_under_mpirun_and_three_actors_on_four_hosts(
     assert stopped.stdout == "Stopped 2 learners and 3 actors.\n"
     assert [host.processes() for host in network.hosts] == [[], [], [], []]
     assert remote.processes() == [] and sockets(remote) == []
+
+
+def test_mpirun_finds_learners_by_names_that_only_its_ssh_knows(remote: Frontend, network: Network):
+    first, second = network.hosts[:2]
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001),
+        # Another user of the same host, so that its address says too little.
+        network.row("learner", first, 8002, password=PASSWORD, key=False).replace(
+            first.user, second.user
+        ),
+    )
+    started = remote.run("start")
+    assert started.returncode == 0, started.stdout + started.stderr
+    assert f"{first.ip}:8002 is rank 1 of 2" in remote.run("status").stdout
+    assert first.processes() and second.processes()
+    assert remote.run("stop").stdout == "Stopped 2 learners.\n"
+    assert first.processes() == second.processes() == []
 
 
 def sockets(frontend: Frontend) -> list[Path]:
@@ -211,6 +233,48 @@ def test_each_host_that_cannot_be_used_is_named_within_bounded_time(
     assert first.processes() == []
 
 
+def test_learners_go_on_without_those_whose_host_cannot_be_used_if_that_is_allowed(
+    remote: Frontend, network: Network
+):
+    first, second, third, _ = network.hosts
+    remote.csv(
+        HEADER,
+        network.row("learner", second, 8002).replace(f",{second.port},", ",2250,"),
+        network.row("learner", first, 8001),
+        network.row("actor", third, 9001),
+    )
+    assert remote.run("start").returncode == 1
+    started = remote.run("start", "--allow_partial")
+    assert started.returncode == 0, started.stdout + started.stderr
+    assert "Connection refused" in started.stdout
+    assert "Going on without the learners of hosts that cannot be used." in started.stdout
+    wait_for(lambda: f"actor 0 reached {first.ip}:8001" in remote.run("logs").stdout)
+    assert remote.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
+
+
+def test_a_password_that_is_refused_ends_the_login_for_mpirun_at_once(
+    remote: Frontend, network: Network
+):
+    first, second = network.hosts[:2]
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001),
+        network.row("learner", second, 8002, password=PASSWORD, key=False),
+    )
+    chosen, settings = options.parse([f"--workers_csv_path={remote.folder}/hosts.csv"])
+    rows = hosts_csv.read(Path(chosen.workers_csv_path))
+    here = dataclasses.replace(
+        frontend.here(), folder=str(remote.folder), known_hosts=str(network.known_hosts)
+    )
+    spread = make_plan(rows, settings, chosen, here).spread
+    config = Path(spread.files[-1][0])
+    config.parent.mkdir(parents=True)
+    config.write_text(spread.files[-1][1])
+    wrong = Passwords({spread.by_password[0][1]: "wrong"}, chosen)
+    (told,) = logins.open_all(spread, "none", wrong, chosen)
+    assert "Permission denied" in told and "wrong" not in told
+
+
 def test_new_host_keys_are_refused_until_they_are_accepted(remote: Frontend, network: Network):
     first = network.hosts[0]
     network.known_hosts.unlink()
@@ -248,6 +312,56 @@ def test_an_actors_host_that_dies_is_named_and_the_rest_goes_on_and_stops(
     assert third.processes() == []
 
 
+def test_following_outlasts_a_host_that_is_away_for_a_while(remote: Frontend, network: Network):
+    first = network.hosts[0]
+    remote.csv(HEADER, network.row("learner", first, 8001))
+    assert remote.run("start").returncode == 0
+    shown = remote.folder / "shown"
+    following = subprocess.Popen(
+        remote.command("status", "--follow"),
+        cwd=remote.folder,
+        env=remote.env,
+        stdout=shown.open("w"),
+    )
+    try:
+        wait_for(lambda: "running" in shown.read_text())
+        network.cut(first)
+        away = wait_for(lambda: "unknown: " in (text := shown.read_text()) and text, 120)
+        network.mend(first)
+        wait_for(lambda: "running" in shown.read_text()[len(away) :], 120)
+        assert remote.run("stop").returncode == 0
+        assert following.wait(60) == 0
+    finally:
+        following.kill()
+        following.wait()
+
+
+def test_a_restart_goes_on_without_a_host_that_is_gone_if_that_is_allowed(
+    remote: Frontend, network: Network
+):
+    first, _, third, _ = network.hosts
+    remote.csv(HEADER, network.row("learner", first, 8001), network.row("actor", third, 9001))
+    assert remote.run("start").returncode == 0
+    record = remote.logdir / "cluster" / "run.json"
+    before = record.read_text()
+    network.cut(third)
+    assert remote.run("restart").returncode == 1
+    again = remote.run("restart", "--allow_partial")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "Not stopped:" in again.stdout and first.processes()
+    assert remote.run("stop").returncode == 1 and first.processes() == []
+    # A start that forgets that host says so.
+    remote.csv(HEADER, network.row("learner", first, 8001))
+    warned = remote.run("start")
+    assert warned.returncode == 0
+    assert f"started on {third.user}@{third.ip}:{third.port} cannot be seen now" in warned.stderr
+    assert remote.run("stop").returncode == 0
+    network.mend(third)
+    record.write_text(before)
+    wait_for(lambda: remote.run("stop").returncode == 0)
+    assert third.processes() == []
+
+
 def test_a_learners_host_that_dies_is_named_and_its_mpirun_ends(remote: Frontend, network: Network):
     first, second, third, _ = network.hosts
     remote.csv(*four_hosts(network)[:4])
@@ -279,7 +393,10 @@ def test_a_password_may_come_from_the_environment(remote: Frontend, network: Net
     assert remote.run("check", "--ssh_password_env=SECRET").returncode == 0
     remote.env["SECRET"] = "wrong"
     assert "refused with the password" in remote.run("check", "--ssh_password_env=SECRET").stdout
-    assert remote.run("check", "--ssh_password_env=NONE").returncode == 2
+    # Who gives the password itself does not find it in what is said.
+    nothing = remote.run("check", f"--ssh_password_env={PASSWORD}")
+    assert nothing.returncode == 2 and "no variable of that name" in nothing.stderr
+    assert PASSWORD not in nothing.stdout + nothing.stderr
 
 
 def test_a_learner_that_its_actors_cannot_reach_is_told(remote: Frontend, network: Network):
@@ -356,12 +473,16 @@ def test_another_version_and_a_missing_project_are_told_and_mended_by_sync(
         HEADER + ",remote_dir",
         network.row("learner", first, 8001) + ",",
         network.row("actor", second, 9001) + ",elsewhere",
+        # Another Python in the same folder.
+        network.row("actor", second, 9002).replace(sys.executable, f"/{sys.executable}")
+        + ",elsewhere",
     )
     with open(remote.folder / "experiment.py", "a") as file:
         file.write("# newer\n")
     told = remote.run("check").stdout
     assert "is another version than here" in told and "the project is not in" in told
-    (first.home / "impala" / "cluster" / "gone_here.py").write_text("")
+    for gone_here in ("cluster/gone.py", "gone.py"):
+        (first.home / "impala" / gone_here).write_text("")
 
     synced = remote.run("sync")
     assert synced.returncode == 0, synced.stdout + synced.stderr

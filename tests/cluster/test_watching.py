@@ -1,5 +1,6 @@
 """Watching a run on this machine, and what its keepers do for it: real tmux and mpirun."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.on_host.processes import descendants, send, start_time
+from cluster.on_host import answers
+from cluster.on_host.processes import boot_id, descendants, send, start_time
 from tests.cluster.conftest import Frontend, wait_for
 from tests.cluster.terminal import Terminal
 from tests.cluster.test_local_runs import EXAMPLE, ONE_EACH, state
@@ -75,6 +77,23 @@ def test_follow_goes_on_until_the_run_has_ended(frontend: Frontend, tmp_path: Pa
     assert all(line.startswith("actor-0 ") for line in reached)
     assert len(reached) == len(set(reached))  # each line once
     assert said["status"].read_text().count("stopped") >= 2
+
+
+def test_a_line_that_nobody_will_end_is_shown(frontend: Frontend, tmp_path: Path):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    assert frontend.run("stop").returncode == 0
+    with open(frontend.logdir / "cluster" / "actor-0.log", "a") as log:
+        log.write("Segmentation fa")
+    assert frontend.run("logs").stdout.endswith("actor-0      Segmentation fa\n")
+
+    # Nor does one that is longer than what is read at once hold up those that follow a log.
+    (tmp_path / "a.log").write_bytes(b"x" * (answers.MOST_AT_ONCE + 1))
+    keeper = [os.getpid(), start_time(os.getpid())]
+    alive = {"state": "running", "run_id": "r", "boot_id": boot_id(), "keeper": keeper}
+    (tmp_path / "a.json").write_text(json.dumps(alive))
+    told = answers.tail({"records": tmp_path, "run_id": "r", "offsets": {"a": 0}})
+    assert told["alive"] == ["a"] and told["logs"]["a"]["offset"] == answers.MOST_AT_ONCE
 
 
 def test_in_a_terminal_status_is_refreshed_in_place(frontend: Frontend):

@@ -167,6 +167,7 @@ def test_machines_of_gcloud_are_told_by_names_labels_and_tags():
     ("text", "flags", "told"),
     [
         (INI, ["ansible", "--learners=tpu"], "--learners: 'tpu' is like no name and no tag. There"),
+        ("# ours\nall:\n  hosts:\n", ["ansible", "--learners=a"], "standard input: is YAML. Give"),
         ("[a]\nh x", ["ansible", "--learners=a"], "standard input: line 2: each word after"),
         ("[a]\nh[1:x]", ["ansible", "--learners=a"], "line 2: the range [1:x] is none of"),
         ("[a]\nh ansible_host={{ip}}", ["ansible", "--learners=a"], "h: ansible_host is a templ"),

@@ -1,0 +1,92 @@
+"""Files with keys of hosts and of users; a host's changed key is refused by paramiko itself."""
+
+import threading
+from pathlib import Path
+
+import paramiko
+from paramiko.hostkeys import InvalidHostKey
+
+ENCRYPTED = "Load it with ssh-add and leave ssh_key empty, so that the agent is asked"
+
+
+class BadFile(paramiko.SSHException):
+    """A file of keys that is of no use: what is wrong with it, and how to mend it."""
+
+    def __init__(self, problem: str, remedy: str):
+        super().__init__(problem)
+        self.problem = problem
+        self.remedy = remedy
+
+
+class NewKey(paramiko.SSHException):
+    """A host whose key is not in known_hosts."""
+
+
+class RefuseNew(paramiko.MissingHostKeyPolicy):
+    """Tells which key it is, so that one can compare."""
+
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        raise NewKey(f"{key.get_name()} {key.fingerprint}")
+
+
+class AppendNew(paramiko.MissingHostKeyPolicy):
+    """Adds a line; paramiko's own policy writes the whole file anew, without its comments."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._lock = threading.Lock()
+
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
+        try:
+            with self._lock:
+                self._append(line)
+        except OSError as error:
+            raise BadFile(
+                f"its host key cannot be added to {self._path}: {error.strerror}",
+                "Mend the rights of that file",
+            ) from None
+
+    def _append(self, line: str) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(self._path, "a+") as file:
+            file.seek(0)
+            before = file.read()
+            file.write(line if not before or before.endswith("\n") else f"\n{line}")
+
+
+def load_known(client: paramiko.SSHClient, path: str) -> None:
+    """The keys of hosts in a file, if there is one; ``BadFile`` says why it cannot be used."""
+    try:
+        if Path(path).exists():
+            client.load_system_host_keys(path)
+    except OSError as error:
+        raise BadFile(
+            f"{path} cannot be read: {error.strerror}", "Mend the rights of that file"
+        ) from None
+    except InvalidHostKey as error:
+        raise BadFile(f"{path} has a damaged line: {error.line[:60]} …", "Remove it") from None
+    except UnicodeDecodeError:
+        raise BadFile(f"{path} is not all text", "Remove what is not") from None
+
+
+def private_key(path: str) -> paramiko.PKey:
+    """A user's key; ``BadFile`` says why it cannot be used.
+
+    Asked to look into the file itself, paramiko takes it for each kind of key in turn, and tells
+    of the last kind, not of the host that refused the key.
+    """
+    remedy = "Mend column ssh_key"
+    try:
+        return paramiko.PKey.from_path(path)
+    except OSError as error:
+        raise BadFile(f"the key {path} cannot be read: {error.strerror}", remedy) from None
+    except (TypeError, paramiko.PasswordRequiredException):  # the first is how cryptography says so
+        raise BadFile(f"the key {path} is encrypted", ENCRYPTED) from None
+    except Exception as error:  # a damaged file brings up many kinds
+        what = f"the key {path} is no private key that can be used ({type(error).__name__})"
+        raise BadFile(what, remedy) from None

@@ -1,0 +1,133 @@
+"""What is told of keys, and waits that end: an SSH server that does what no real one should."""
+
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from cluster.model import Host
+from cluster.options import Options
+from cluster.passwords import Passwords
+from cluster.ssh import Connections, HostFailed
+
+
+class Server(paramiko.ServerInterface):
+    """Lets in who has a password, nobody by key, and never begins a command."""
+
+    def __init__(self) -> None:
+        self.key = paramiko.ECDSAKey.generate()
+        self.over = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        peers = []
+        while not self.over.is_set():
+            try:
+                peers.append(paramiko.Transport(self._listener.accept()[0]))
+            except OSError:
+                break
+            peers[-1].add_server_key(self.key)
+            peers[-1].start_server(server=self, event=threading.Event())
+        for peer in peers:
+            peer.close()
+
+    def close(self) -> None:
+        self.over.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "password,publickey"
+
+    def check_auth_password(self, username: str, password: str) -> int:
+        return paramiko.common.AUTH_SUCCESSFUL
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        return paramiko.common.AUTH_FAILED
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return paramiko.common.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        return self.over.wait(250)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
+
+
+def known_hosts(folder: Path, server: Server) -> Path:
+    path = folder / "known_hosts"
+    path.write_text(
+        f"[127.0.0.1]:{server.port} {server.key.get_name()} {server.key.get_base64()}\n"
+    )
+    return path
+
+
+def failure(host: Host, known: Path, password: str = "", accept: bool = False) -> str:
+    """What is told of a command on a host."""
+    passwords = Passwords({host: password}, Options())
+    connections = Connections(passwords, str(known), accept, timeout_s=30)
+    with pytest.raises(HostFailed) as told:
+        connections.run(host, "true", "", 1.0)
+    connections.close()
+    return str(told.value)
+
+
+def test_a_host_that_never_begins_a_command_is_waited_for_no_longer_than_said(
+    server: Server, tmp_path: Path
+):
+    host = Host("127.0.0.1", server.port, "ann")
+    told = failure(host, known_hosts(tmp_path, server), password="hush")
+    assert told == "gave no answer within 1 s."
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
+def test_a_key_that_is_refused_is_told_as_such_of_whatever_kind_it_is(
+    kind: str, server: Server, tmp_path: Path
+):
+    key = tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", key], check=True)
+    host = Host("127.0.0.1", server.port, "ann", str(key))
+    told = failure(host, known_hosts(tmp_path, server))
+    assert told.startswith(f"login as ann refused with the key {key}.")
+
+
+def test_a_key_that_cannot_be_used_is_told_with_its_file(tmp_path: Path):
+    key = tmp_path / "id"
+    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "hush hush", "-f", str(key)]
+    subprocess.run(make, check=True)
+    known = tmp_path / "known_hosts"
+
+    def told(path: Path) -> str:
+        return failure(Host("127.0.0.1", 1, "ann", str(path)), known)
+
+    assert told(key).startswith(f"the key {key} is encrypted. Load it with ssh-add")
+    assert told(Path(f"{key}.pub")).startswith(f"the key {key}.pub is no private key that can be")
+    assert told(tmp_path / "none").startswith(f"the key {tmp_path}/none cannot be read: No such")
+    cut = tmp_path / "cut"
+    lines = key.read_text().splitlines(keepends=True)
+    cut.write_text("".join([*lines[:2], lines[-1]]))
+    assert told(cut).startswith(f"the key {cut} is no private key that can be used")
+
+
+def test_a_known_hosts_that_cannot_be_used_is_told(server: Server, tmp_path: Path):
+    host = Host("127.0.0.1", server.port, "ann")
+    known = tmp_path / "known_hosts"
+    known.write_text("h ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAA\n")  # cut off
+    assert failure(host, known).startswith(f"{known} has a damaged line: h ssh-ed25519 AAAA")
+    known.write_bytes(b"h ssh-ed25519 AAAA \xff\n")
+    assert failure(host, known).startswith(f"{known} is not all text.")
+    assert failure(host, tmp_path).startswith(f"{tmp_path} cannot be read: Is a directory.")
+    nowhere = known / "known_hosts"  # below a file
+    told = failure(host, nowhere, accept=True)
+    assert told.startswith(f"its host key cannot be added to {nowhere}: ")
