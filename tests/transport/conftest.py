@@ -1,5 +1,6 @@
 """Each way to carry what learners and actors say to each other."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,14 @@ def secure_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Secure:
 def carrier(request: pytest.FixtureRequest) -> Plain | Secure:
     """What carries what the ends of a test say: one after the other."""
     return Plain() if request.param == "tensorflow" else request.getfixturevalue("secure_ends")
+
+
+@pytest.fixture
+def ipv6_port() -> int:
+    """A free port of the loopback of IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            return probe.getsockname()[1]
+    except OSError:
+        pytest.skip("there is no IPv6 here")

@@ -1,6 +1,5 @@
 """Blocks and weights between a learner and its actors, on loopback, by each transport."""
 
-import socket
 import threading
 import time
 
@@ -153,16 +152,10 @@ def test_an_actor_waits_for_a_learner_that_is_not_there_and_says_for_whom(carrie
     assert nobody.said == [f"Waiting for the learner at {learner.address} (Connection refused)."]
 
 
-def test_an_address_of_ipv6_in_brackets_is_as_good(carrier):
-    try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
-            port = probe.getsockname()[1]
-    except OSError:
-        pytest.skip("there is no IPv6 here")
-    server = carrier.server("[::1]", port, lambda _: None)
+def test_an_address_of_ipv6_in_brackets_is_as_good(carrier, ipv6_port):
+    server = carrier.server("[::1]", ipv6_port, lambda _: None)
     server.announce(b"it is me")
-    connection = carrier.connection("[::1]", port)
+    connection = carrier.connection("[::1]", ipv6_port)
     assert connection.about() == b"it is me"
     connection.close()
     server.close()
