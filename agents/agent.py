@@ -8,6 +8,7 @@ import numpy as np
 import sonnet as snt
 import tensorflow as tf
 
+from agents.backdrop import Backdrop
 from agents.distributions import distribution_for
 from agents.frame_stack import stack_frames
 from agents.layers import Build, Linear
@@ -33,6 +34,7 @@ class Torso(snt.Module, abc.ABC):
 
     frame: tf.TensorSpec  # one prepared observation, without [T, B]
     output_size: int
+    backdrop: Backdrop | None = None  # of frames, where they are pictures
 
     @abc.abstractmethod
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
@@ -99,6 +101,15 @@ class Agent(snt.Module, abc.ABC):
     def make_torso(self, observation_space: Any, frame_stack: int, build: Build) -> Torso:
         """The network from stacked observations, of a space that it `fits`, to features."""
 
+    @property
+    def backdrop(self) -> Backdrop | None:
+        """The mean picture before which frames are seen; a learner keeps it up to date."""
+        return self._torso.backdrop
+
+    def prepare(self, observation: tf.Tensor) -> tf.Tensor:
+        """Observations [T, B, ...] as the torso and the backdrop know them."""
+        return self._torso.prepare(observation)
+
     def initial_state(self, batch_size: int | tf.Tensor) -> AgentState:
         """The state [B, ...] before an episode's first step."""
         frames: tf.Tensor | tuple[()] = ()
@@ -128,7 +139,7 @@ class Agent(snt.Module, abc.ABC):
         Returns:
             The output of each row, and the state after the last.
         """
-        frames, earlier = self._torso.prepare(observation), state.frames
+        frames, earlier = self.prepare(observation), state.frames
         if self._earlier_frames:
             frames, earlier = stack_frames(frames, first, earlier)
         features = self._torso(snt.merge_leading_dims(frames, 2))

@@ -74,32 +74,47 @@ class Convolution(snt.Module):
         gain: float,
         stride: int = 1,
         padding: str = "VALID",
-        input_scale: float = 1.0,
         name: str | None = None,
     ):
         super().__init__(name=name)
         self._dtype = build.compute_dtype
         self._stride = stride
         self._padding = padding
-        self._input_scale = input_scale
         kernel = build.orthogonal([size, size, inputs, outputs], gain)
         self.weights = build.variable(kernel, "weights")
         self.bias = build.variable(np.zeros(outputs), "bias")
 
-    def kernel(self) -> tf.Tensor:
+    def kernel(self, scale: tf.Tensor | None = None) -> tf.Tensor:
         """[size, size, inputs, outputs] in the dtype of computing, times the input's scale.
 
         A few thousand weights are scaled here instead of millions of pixels.
         """
-        if self._input_scale == 1.0:
+        if scale is None:
             return tf.cast(self.weights, self._dtype)
-        return tf.cast(tf.cast(self.weights, tf.float32) * self._input_scale, self._dtype)
+        return tf.cast(tf.cast(self.weights, tf.float32) * scale, self._dtype)
 
-    def __call__(self, x: tf.Tensor) -> tf.Tensor:
-        """x: [N, H, W, inputs] of any dtype; returns it convolved in the dtype of computing."""
-        return self.convolve(x, self.kernel(), self._stride)
+    def __call__(
+        self, x: tf.Tensor, scale: tf.Tensor | None = None, nothing: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """(x - nothing) * scale, convolved in the dtype of computing.
 
-    def convolve(self, x: tf.Tensor, kernel: tf.Tensor, stride: int) -> tf.Tensor:
-        """The same with another arrangement of `kernel()`, for an input arranged alike."""
-        product = tf.nn.conv2d(tf.cast(x, self._dtype), kernel, stride, self._padding)
-        return tf.nn.bias_add(product, tf.cast(self.bias, self._dtype))
+        Args:
+            x: [N, H, W, inputs] of any dtype.
+            scale: of the input, a scalar; 1 where there is none.
+            nothing: [1, H, W, inputs], the input that is to count as zeros. Its own product is
+                taken off, which is as good as taking it off each input, and cheaper.
+        """
+        return self.convolve(x, self.kernel(scale), self._stride, nothing)
+
+    def convolve(
+        self, x: tf.Tensor, kernel: tf.Tensor, stride: int, nothing: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """The same with another arrangement of `kernel()`, for inputs arranged alike."""
+        product = self._product(x, kernel, stride)
+        bias = tf.cast(self.bias, self._dtype)
+        if nothing is None:
+            return tf.nn.bias_add(product, bias)
+        return product + (bias - self._product(nothing, kernel, stride))
+
+    def _product(self, x: tf.Tensor, kernel: tf.Tensor, stride: int) -> tf.Tensor:
+        return tf.nn.conv2d(tf.cast(x, self._dtype), kernel, stride, self._padding)

@@ -7,6 +7,7 @@ import sonnet as snt
 import tensorflow as tf
 
 from agents.agent import Agent, Torso, is_image
+from agents.backdrop import Backdrop
 from agents.layers import RELU_GAIN, Build, Convolution, Linear
 
 SECTIONS = (16, 32, 32)  # channels
@@ -32,23 +33,26 @@ class ResidualBlock(snt.Module):
 class Section(snt.Module):
     """[N, H, W, inputs] → [N, ⌈H/2⌉, ⌈W/2⌉, channels]: conv, max-pool 3×3/2, residual blocks."""
 
-    def __init__(self, inputs: int, channels: int, build: Build, input_scale: float):
+    def __init__(self, inputs: int, channels: int, build: Build):
         super().__init__()
-        self._convolution = Convolution(
-            inputs, channels, 3, build, 1.0, padding="SAME", input_scale=input_scale
-        )
+        self._convolution = Convolution(inputs, channels, 3, build, 1.0, padding="SAME")
         self._blocks = [ResidualBlock(channels, build) for _ in range(BLOCKS)]
 
-    def __call__(self, x: tf.Tensor) -> tf.Tensor:
-        """x: [N, H, W, inputs]."""
-        x = tf.nn.max_pool2d(self._convolution(x), 3, 2, "SAME")
+    def __call__(
+        self, x: tf.Tensor, scale: tf.Tensor | None = None, nothing: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """x: [N, H, W, inputs], seen as a Convolution sees it."""
+        x = tf.nn.max_pool2d(self._convolution(x, scale, nothing), 3, 2, "SAME")
         for block in self._blocks:
             x = block(x)
         return x
 
 
 class ResNetTorso(Torso):
-    """frames/255 → 3 sections of 16, 32, 32 channels → ReLU, linear 256, ReLU."""
+    """frames → 3 sections of 16, 32, 32 channels → ReLU, linear 256, ReLU.
+
+    Frames are seen before their backdrop; as shares of 255 before there is one.
+    """
 
     output_size = 256
 
@@ -56,11 +60,11 @@ class ResNetTorso(Torso):
         super().__init__()
         height, width, channels = shape
         self.frame = tf.TensorSpec(shape, tf.uint8)
+        self.backdrop: Backdrop = Backdrop(self.frame)
+        self._frame_stack = frame_stack
         inputs = [frame_stack * channels, *SECTIONS]
-        scales = [1 / 255, *[1.0] * len(SECTIONS)]
         self._sections = [
-            Section(inputs[index], channels, build, scales[index])
-            for index, channels in enumerate(SECTIONS)
+            Section(inputs[index], channels, build) for index, channels in enumerate(SECTIONS)
         ]
         halved = 2 ** len(SECTIONS)
         pixels = math.ceil(height / halved) * math.ceil(width / halved)
@@ -72,8 +76,9 @@ class ResNetTorso(Torso):
 
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
         """[N, H, W, frame_stack * C] uint8 → [N, 256]."""
-        x = stacks
-        for section in self._sections:
+        first, *others = self._sections
+        x = first(stacks, self.backdrop.scale(), self.backdrop.stack(self._frame_stack))
+        for section in others:
             x = section(x)
         x = tf.reshape(tf.nn.relu(x), [-1, self._linear.weights.shape[0]])
         return tf.nn.relu(self._linear(x))

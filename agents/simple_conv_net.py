@@ -4,6 +4,7 @@ import gymnasium as gym
 import tensorflow as tf
 
 from agents.agent import Agent, Torso, is_image
+from agents.backdrop import Backdrop
 from agents.layers import RELU_GAIN, Build, Convolution, Linear
 from agents.space_to_depth import BLOCK, kernel_over_blocks, to_blocks
 
@@ -11,7 +12,10 @@ SMALLEST = 36  # pixels a side; the convolutions leave nothing of less
 
 
 class SimpleConvNetTorso(Torso):
-    """frames/255 → conv 32·8×8/4 → 64·4×4/2 → 64·3×3/1 → linear 512, each with a ReLU."""
+    """frames → conv 32·8×8/4 → 64·4×4/2 → 64·3×3/1 → linear 512, each with a ReLU.
+
+    Frames are seen before their backdrop; as shares of 255 before there is one.
+    """
 
     output_size = 512
 
@@ -21,7 +25,8 @@ class SimpleConvNetTorso(Torso):
         self._frame_stack = frame_stack
         self.frame = tf.TensorSpec([height // BLOCK, width // BLOCK, BLOCK**2 * channels], tf.uint8)
         stacked = frame_stack * channels
-        self._first = Convolution(stacked, 32, 8, build, RELU_GAIN, input_scale=1 / 255)
+        self.backdrop: Backdrop = Backdrop(self.frame)
+        self._first = Convolution(stacked, 32, 8, build, RELU_GAIN)
         self._second = Convolution(32, 64, 4, build, RELU_GAIN, stride=2)
         self._third = Convolution(64, 64, 3, build, RELU_GAIN)
         pixels = _pixels_left(height) * _pixels_left(width)
@@ -33,8 +38,10 @@ class SimpleConvNetTorso(Torso):
 
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
         """[N, H // 4, W // 4, frame_stack * 16 * C] uint8 → [N, 512]."""
-        kernel = kernel_over_blocks(self._first.kernel(), self._frame_stack)
-        x = tf.nn.relu(self._first.convolve(stacks, kernel, stride=1))
+        kernel = self._first.kernel(self.backdrop.scale())
+        kernel = kernel_over_blocks(kernel, self._frame_stack)
+        nothing = self.backdrop.stack(self._frame_stack)
+        x = tf.nn.relu(self._first.convolve(stacks, kernel, stride=1, nothing=nothing))
         x = tf.nn.relu(self._second(x))
         x = tf.nn.relu(self._third(x))
         return tf.nn.relu(self._linear(tf.reshape(x, [-1, self._linear.weights.shape[0]])))

@@ -48,5 +48,5 @@ class ActingAgent:
 
     @tf.function
     def _assign(self, weights: list[tf.Variable]) -> None:
-        for mine, theirs in zip(self._agent.trainable_variables, weights, strict=True):
+        for mine, theirs in zip(self._agent.variables, weights, strict=True):
             mine.assign(tf.cast(theirs, mine.dtype))

@@ -275,6 +275,12 @@ class Settings:
         "learn the baseline in units of its targets' spread, for each level by itself, so that "
         "costs mean the same whatever the size of rewards",
     )
+    backdrop: bool = setting(
+        True,
+        "Learning",
+        "show an agent of pictures how pixels differ from a level's mean picture, in units of "
+        "their spread, instead of as shares of 255",
+    )
     max_skipped_updates: int = setting(
         20,
         "Learning",

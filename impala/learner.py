@@ -52,6 +52,7 @@ class Share(NamedTuple):
     count: tf.Tensor  # real transitions, as a share of those that a batch can have
     figures: tf.Tensor  # [F], those of AVERAGED, times ``count``
     popart: tf.Tensor  # [3, L], see ``PopArt.sums``
+    frames: tf.Tensor  # see ``Backdrop.sums``
 
 
 class Learner:
@@ -59,8 +60,11 @@ class Learner:
 
     def __init__(self, agent: Any, settings: Settings, team: Team = ALONE):
         self.agent = agent
-        self.weights = list(agent.trainable_variables)
-        self.optimizer = optimizers.make(settings, self.weights)
+        self.weights = list(agent.variables)
+        self._trained = list(agent.trainable_variables)
+        self.optimizer = optimizers.make(settings, self._trained)
+        # An agent of other making may do without.
+        self._backdrop = getattr(agent, "backdrop", None) if settings.backdrop else None
         self._levels = len(settings.levels)
         self._popart = PopArt(agent.baseline_head, self._levels) if settings.popart else None
         self.updates = 0
@@ -136,23 +140,31 @@ class Learner:
             count = tf.reduce_mean(weights)
             weighted = loss * count
         share = Share(
-            gradients=tape.gradient(weighted, self.weights),
+            gradients=tape.gradient(weighted, self._trained),
             count=count,
             figures=tf.stack([getattr(statistics, name) for name in AVERAGED]) * count,
             popart=self._popart.sums(targets, batch.level, weights)
             if self._popart
             else tf.zeros([3, self._levels]),
+            frames=self._frame_sums(batch.environment.observation),
         )
         return share, [getattr(statistics, name) for name in HISTOGRAMS]
 
     def _nothing(self) -> Share:
         """The share of a learner that has no batch."""
         return Share(
-            gradients=[tf.zeros_like(weight) for weight in self.weights],
+            gradients=[tf.zeros_like(weight) for weight in self._trained],
             count=tf.zeros([]),
             figures=tf.zeros([len(AVERAGED)]),
             popart=tf.zeros([3, self._levels]),
+            frames=self._backdrop.nothing() if self._backdrop else tf.zeros([1]),
         )
+
+    def _frame_sums(self, observation: tf.Tensor) -> tf.Tensor:
+        """Of one frame of each unroll, as those that follow it hardly differ."""
+        if not self._backdrop:
+            return tf.zeros([1])
+        return self._backdrop.sums(self.agent.prepare(observation[:1]))
 
     def _apply(self, share: Share, learning_rate: tf.Tensor) -> tuple[Any, tf.Tensor, tf.Tensor]:
         """Moves the weights; the averaged figures, the gradient's norm and whether it skipped."""
@@ -169,6 +181,8 @@ class Learner:
             self.optimizer.apply(gradients, learning_rate)
             if self._popart:
                 self._popart.update(share.popart)
+            if self._backdrop:
+                self._backdrop.update(share.frames)
             return tf.constant(True)
 
         tf.cond(good, apply, lambda: tf.constant(False))

@@ -32,7 +32,7 @@ class RemoteActors:
         self._error: Exception | None = None
         gpus = tf.config.list_logical_devices("GPU")
         self._device = gpus[0].name if gpus else "/device:CPU:0"
-        dtypes = [weight.dtype for weight in agent.trainable_variables]
+        dtypes = [weight.dtype for weight in agent.variables]
         # A copy, as the next update moves the learner's own weights.
         self._copy = tf.function(
             lambda weights: [tf.cast(w, to) for w, to in zip(weights, dtypes, strict=True)]

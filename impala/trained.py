@@ -48,7 +48,7 @@ class Trained:
             precision=precision or self.settings.precision,
         )
         agent = build.acting_agent(settings, spec)
-        weights, variables = self.checkpoint.weights, agent.trainable_variables
+        weights, variables = self.checkpoint.weights, agent.variables
         if [w.shape for w in weights] != [tuple(v.shape) for v in variables]:
             raise UserError(self._misfit())
         for variable, value in zip(variables, weights, strict=True):

@@ -32,7 +32,7 @@ def block_layout(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Layou
 def weights_layout(agent: Any) -> Layout:
     """The layout of an acting agent's weights, in the types in which it keeps them."""
     return Layout([ArraySpec(np.dtype(w.dtype.as_numpy_dtype), tuple(w.shape))
-                   for w in agent.trainable_variables])  # fmt: skip
+                   for w in agent.variables])  # fmt: skip
 
 
 def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layout) -> Identity:
@@ -48,7 +48,7 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layo
         "observations": f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}",
         "frame_stack": spec.frame_stack,
         "actions": spec.action_space,
-        "weights": f"{sum(int(tf.size(w)) for w in agent.trainable_variables):,}",
+        "weights": f"{sum(int(tf.size(w)) for w in agent.variables):,}",
     }
     return make_identity(told, blocks.digest())
 

@@ -47,6 +47,12 @@ class Pictures(Steps):
         return self.np_random.integers(0, 255, (40, 40, 3), np.uint8)
 
 
+class Glimpses(Pictures):
+    """Alike, but shorter."""
+
+    length = 3
+
+
 class TwoChoices(Steps):
     """Alike, with two choices at once."""
 

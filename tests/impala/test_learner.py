@@ -31,7 +31,7 @@ def played(made: Parts, blocks: int = 2) -> Unroll:
     for _ in range(blocks):
         batch = actor.unroll()
     random = np.random.default_rng(5)
-    for weight in made.learner.weights:
+    for weight in made.learner.agent.trainable_variables:
         weight.assign_add(0.1 * random.normal(size=weight.shape).astype(np.float32))
     return batch
 
@@ -242,3 +242,21 @@ def test_what_is_restored_learns_on_as_if_it_had_not_stopped():
     pairs = zip(learner.weights + learner.slots, other.weights + other.slots, strict=True)
     for one, two in pairs:
         np.testing.assert_allclose(one.numpy(), two.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_the_backdrop_of_pictures_follows_what_is_trained_on():
+    made = parts(small(level(Pictures)))
+    batch = made.actor().unroll()
+    seen = made.learner.agent.prepare(batch.environment.observation[:1]).numpy()[0]
+    made.learner.update(batch, 1.0)
+    made.acting.load(made.learner.weights, 1)
+    # What acts has to see as what learns.
+    for agent in made.learner.agent, made.acting._agent:
+        np.testing.assert_allclose(agent.backdrop.stack(1)[0], seen.mean(0), rtol=1e-5)
+
+
+def test_without_a_backdrop_pixels_stay_shares_of_255():
+    made = parts(small(level(Pictures), backdrop=False))
+    made.learner.update(made.actor().unroll(), 1.0)
+    assert float(made.learner.agent.backdrop.scale()) == pytest.approx(1 / 255)
+    assert not np.any(made.learner.agent.backdrop.stack(1))

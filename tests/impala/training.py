@@ -50,7 +50,7 @@ def parts(settings: Settings) -> Parts:
     spec = build.level_spec(settings)
     learner = Learner(build.learning_agent(settings, spec), settings)
     random = np.random.default_rng(3)
-    for weight in learner.weights:
+    for weight in learner.agent.trainable_variables:
         weight.assign_add(0.05 * random.normal(size=weight.shape).astype(np.float32))
     acting = ActingAgent(build.acting_agent(settings, spec))
     acting.load(learner.weights, learner.updates)

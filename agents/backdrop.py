@@ -1,0 +1,59 @@
+"""A level's backdrop: its mean picture. What differs from it is what an agent should see.
+
+Most of a game's picture is always the same, and walls and scores are brighter than a ball of
+two pixels. A network that is shown each pixel's distance from its mean, in units of how far
+pixels stray from theirs, learns from several times fewer frames.
+"""
+
+import sonnet as snt
+import tensorflow as tf
+
+BRIGHTEST = 255.0
+# Each update moves the estimates by at least this share of the way to the batch's own figures.
+STEP = 1e-4
+SMALLEST_SPREAD = 1.0  # a grey level
+
+
+class Backdrop(snt.Module):
+    """The mean of a level's frames and the spread around it, as the learner estimates them.
+
+    Nothing here is trained by gradients, but it belongs to the agent's weights: whoever acts has to
+    see as the learner sees. Until the first ``update``, pixels are shown as shares of the
+    brightest.
+    """
+
+    def __init__(self, frame: tf.TensorSpec):
+        super().__init__()
+        self._mean = tf.Variable(tf.zeros(frame.shape), trainable=False, name="mean")
+        self._mean_square = tf.Variable(BRIGHTEST**2, trainable=False, name="mean_square")
+        self._seen = tf.Variable(0.0, trainable=False, name="seen")
+
+    def scale(self) -> tf.Tensor:
+        """What differences from the mean are to be multiplied by."""
+        variance = self._mean_square - tf.reduce_mean(tf.square(self._mean))
+        return tf.math.rsqrt(tf.maximum(variance, SMALLEST_SPREAD**2))
+
+    def stack(self, depth: int) -> tf.Tensor:
+        """[1, ..., depth * C]: what a stack of frames would be if nothing ever changed."""
+        return tf.concat([self._mean[tf.newaxis]] * depth, axis=-1)
+
+    def sums(self, frames: tf.Tensor) -> tf.Tensor:
+        """What ``update`` needs of frames [..., H, W, C]; those of batches add up."""
+        frames = tf.reshape(tf.cast(frames, tf.float32), [-1, *self._mean.shape])
+        count = tf.cast(tf.shape(frames)[0], tf.float32)
+        square = tf.reduce_mean(tf.square(frames)) * count
+        return tf.concat([[count, square], tf.reshape(tf.reduce_sum(frames, 0), [-1])], axis=0)
+
+    def nothing(self) -> tf.Tensor:
+        """The sums of no frames."""
+        return tf.zeros([2 + self._mean.shape.num_elements()])
+
+    def update(self, sums: tf.Tensor) -> None:
+        """Moves the estimates towards the means of what was summed."""
+        count, square, pixels = sums[0], sums[1], tf.reshape(sums[2:], self._mean.shape)
+        present = tf.cast(count > 0, tf.float32)
+        self._seen.assign_add(present)
+        # The first updates count alike, so that nothing is left of the start values.
+        step = present * tf.maximum(STEP, 1.0 / tf.maximum(self._seen, 1.0))
+        for estimate, total in (self._mean, pixels), (self._mean_square, square):
+            estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))
