@@ -31,7 +31,7 @@ def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
 
 def frames_to_train(spec: EnvironmentSpec) -> int:
     """How long a level is trained where no one says."""
-    return 16_000_000 if spec.image else 1_000_000
+    return 10_000_000 if spec.image else 1_000_000
 
 
 def actor_environment(settings: Settings, actor: int) -> VectorEnvironment:

@@ -194,7 +194,7 @@ class Settings:
     total_environment_frames: int = setting(
         0,
         "Learning",
-        "frames to train for, over all resumes. 0: 16,000,000 where the agent sees pictures, "
+        "frames to train for, over all resumes. 0: 10,000,000 where the agent sees pictures, "
         "1,000,000 elsewhere",
         least=0,
         most=10**15,

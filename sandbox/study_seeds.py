@@ -1,7 +1,7 @@
 """One training with several seeds, one after another, and its curve with their spread.
 
     python -m sandbox.study_seeds --out=docs/studies/pong --seeds=1,2,3 --reach=18 -- \\
-        --level_name=PongNoFrameskip-v4 --total_environment_frames=16000000
+        --level_name=PongNoFrameskip-v4 --total_environment_frames=10000000
     python -m sandbox.study_seeds --out=docs/studies/pong --draw=logs/pong-1,logs/pong-2
 
 The second only draws what was trained before, wherever it lies and whoever started it.

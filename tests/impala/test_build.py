@@ -12,7 +12,7 @@ from impala.config import Settings
     ("level_name", "agent", "frames"),
     [
         ("CartPole-v1", "VectorAgent", 1_000_000),
-        ("PongNoFrameskip-v4", "SimpleConvNetAgent", 16_000_000),
+        ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000),
     ],
 )
 def test_what_is_left_open_is_chosen_by_the_level(level_name, agent, frames):
