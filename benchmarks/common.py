@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from impala import config
-from impala.config import Settings, setting
+from impala import config, flags
+from impala.config import Settings
+from impala.flags import setting
 from user_error import UserError
 
 # The groups of the trainer's flags that a benchmark can pass on to what it measures.
@@ -39,21 +40,21 @@ def parse(
 
     Of those, it has still to check what only all of them together tell (``config.check``).
     """
-    own = config.fields(kind)
+    own = flags.fields(kind)
     taken = {*DECIDED, *[field.name for field in own]}
     passed_on = [
         field
         for field in config.fields()
         if trainer and field.metadata["group"] in PASSED_ON and field.name not in taken
     ]
-    parser = config.parser_of([*own, *passed_on], f"python -m benchmarks.{name}", about or "", "")
-    values = config.parse_flags(parser, arguments)
+    parser = flags.parser_of([*own, *passed_on], f"python -m benchmarks.{name}", about or "", "")
+    values = flags.parse(parser, arguments)
     options = kind(**{field.name: values[field.name] for field in own})
     settings = Settings(
         seed=options.seed, **{field.name: values[field.name] for field in passed_on}
     )
-    config.check_ranges(options)
-    config.check_ranges(settings)
+    flags.check_ranges(options)
+    flags.check_ranges(settings)
     try:
         Path(options.results).mkdir(parents=True, exist_ok=True)
     except OSError as error:

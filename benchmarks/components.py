@@ -31,7 +31,8 @@ from benchmarks.machine import cores
 from benchmarks.report import Column, Report
 from benchmarks.ways import BOUND_OF, ROOT, Measured
 from impala import config
-from impala.config import Settings, setting
+from impala.config import Settings
+from impala.flags import setting
 from user_error import UserError
 
 COLUMNS = (

@@ -23,7 +23,7 @@ from benchmarks.common import Options, spread
 from benchmarks.report import Column, Report
 from environments.levels import environment_seeds
 from environments.names import AtariLevel, find
-from impala.config import setting
+from impala.flags import setting
 
 OURS = "environments.make"
 WANTED = 0.90

@@ -24,7 +24,7 @@ from benchmarks.common import Options, numbers, spread
 from benchmarks.machine import cores
 from benchmarks.report import Column, Report
 from environments.names import AtariLevel, find
-from impala.config import setting
+from impala.flags import setting
 from impala.threads import threads_named
 from user_error import UserError
 

@@ -24,7 +24,8 @@ from benchmarks import common, parts  # noqa: E402
 from benchmarks.common import Options  # noqa: E402
 from benchmarks.parts import Call  # noqa: E402
 from impala import build, config, precision  # noqa: E402
-from impala.config import Settings, setting  # noqa: E402
+from impala.config import Settings  # noqa: E402
+from impala.flags import setting  # noqa: E402
 from user_error import UserError  # noqa: E402
 
 PARTS = ("emulation", "inference", "acting", "learning", "transport")

@@ -22,7 +22,8 @@ from benchmarks.machine import precision
 from benchmarks.report import Column, Report
 from benchmarks.trainer import Trainer, mean
 from impala import config
-from impala.config import Settings, setting
+from impala.config import Settings
+from impala.flags import setting
 
 COLUMNS = (
     Column("run", 4),

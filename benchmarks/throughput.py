@@ -30,7 +30,8 @@ from benchmarks.report import Column, Report
 from benchmarks.trainer import Trainer, mean, steady_rate
 from benchmarks.ways import BOUND_OF, Measured
 from impala import config
-from impala.config import Settings, setting
+from impala.config import Settings
+from impala.flags import setting
 
 COLUMNS = (
     Column("run", 5),

@@ -30,7 +30,8 @@ from benchmarks import common  # noqa: E402
 from benchmarks.common import Options, Spread, numbers, spread  # noqa: E402
 from benchmarks.report import Column, Report  # noqa: E402
 from benchmarks.sending import TIMEOUT_S  # noqa: E402
-from impala.config import TRANSPORTS, setting  # noqa: E402
+from impala.config import TRANSPORTS  # noqa: E402
+from impala.flags import setting  # noqa: E402
 from transport import (  # noqa: E402
     ArraySpec,
     Layout,

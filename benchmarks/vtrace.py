@@ -26,7 +26,7 @@ import vtrace  # noqa: E402
 from benchmarks import common  # noqa: E402
 from benchmarks.common import Options, Spread, spread  # noqa: E402
 from benchmarks.report import Column, Report  # noqa: E402
-from impala.config import setting  # noqa: E402
+from impala.flags import setting  # noqa: E402
 from vtrace.recursion import decayed_sums  # noqa: E402
 
 BATCH = 32

@@ -5,8 +5,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from impala import config
-from impala.config import Settings, setting
+from impala import config, flags
+from impala.config import Settings
+from impala.flags import setting
 from user_error import UserError
 
 ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")
@@ -79,12 +80,12 @@ class Options:
 
 def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     """Options and settings from a command line; ``UserError`` says what is wrong with a flag."""
-    values = config.parse_flags(make_parser(), arguments)
-    own = {field.name for field in config.fields(Options)}
+    values = flags.parse(make_parser(), arguments)
+    own = {field.name for field in flags.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
-    config.check_ranges(options)
-    config.check_ranges(settings)
+    flags.check_ranges(options)
+    flags.check_ranges(settings)
     _check(options)
     return options, settings
 
@@ -92,8 +93,8 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
 def make_parser() -> argparse.ArgumentParser:
     """The frontend's command line: its own flags, then those of training."""
     passed_on = [field for field in config.fields() if field.name not in DECIDED]
-    return config.parser_of(
-        [*config.fields(Options), *passed_on],
+    return flags.parser_of(
+        [*flags.fields(Options), *passed_on],
         "run_experiment_mm_raw.py",
         "Train on the hosts of a CSV: start a run, look at it, stop it.",
         EXAMPLES,

@@ -5,16 +5,15 @@ Nothing heavy is imported, so that ``--help`` answers at once.
 
 import argparse
 import dataclasses
-import difflib
 import ipaddress
 import json
-import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import credentials
+from impala import flags
+from impala.flags import setting
 from user_error import UserError
 
 MODES = ("train", "test", "export")
@@ -26,30 +25,6 @@ REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
 POLICIES = ("sampled", "greedy")
 COMPRESSIONS = ("none", "fp16", "bf16")
 CORRECTIONS = ("vtrace", "none")
-
-
-def setting(
-    default: Any,
-    group: str,
-    text: str,
-    *,
-    choices: Sequence[str] | None = None,
-    least: float | None = None,
-    most: float | None = None,
-    above: float | None = None,
-) -> Any:
-    """A field of ``Settings``: its default, the group it is listed in, its help and its range."""
-    return dataclasses.field(
-        default=default,
-        metadata={
-            "group": group,
-            "help": text,
-            "choices": choices,
-            "least": least,
-            "most": most,
-            "above": above,
-        },
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -336,14 +311,14 @@ class Settings:
         return self.credentials or f"{self.credentials_folder}/{name}"
 
 
-def fields(kind: type = Settings) -> list[dataclasses.Field]:
+def fields() -> list[dataclasses.Field]:
     """The settings' definitions, in the order in which they are listed."""
-    return list(dataclasses.fields(kind))
+    return flags.fields(Settings)
 
 
 def parse(arguments: Sequence[str]) -> Settings:
     """Settings from a command line; ``UserError`` names what is wrong with a flag."""
-    settings = Settings(**parse_flags(make_parser(), arguments))
+    settings = Settings(**flags.parse(make_parser(), arguments))
     check(settings)
     return settings
 
@@ -355,17 +330,9 @@ def given(arguments: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in names if words & {f"--{name}", f"--no{name}"})
 
 
-def parse_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
-    """The value of each flag of a parser; ``UserError`` names a flag that it does not know."""
-    known, unknown = parser.parse_known_args(list(arguments))
-    if unknown:
-        raise UserError(_unknown_flag(unknown[0], vars(known)))
-    return vars(known)
-
-
 def check(settings: Settings) -> None:
     """Refuses values out of their range, each named by its flag."""
-    check_ranges(settings)
+    flags.check_ranges(settings)
     if not all(settings.levels):
         raise UserError(
             f"--level_name={settings.level_name}: there is an empty name between the commas."
@@ -423,12 +390,6 @@ def _is_host(host: str) -> bool:
         return False
 
 
-def check_ranges(settings: Any) -> None:
-    """Refuses values outside of what their own definition says."""
-    for field in fields(type(settings)):
-        _check_range(field, getattr(settings, field.name))
-
-
 def capacity(settings: Settings) -> int:
     """Unrolls that actors may be ahead of the learner."""
     in_play = settings.num_actors * settings.envs_per_actor
@@ -448,7 +409,7 @@ def fresh_unrolls(settings: Settings) -> int:
 def to_flags(settings: Settings) -> list[str]:
     """The flags that give these settings again; those left at their defaults are not named."""
     return [
-        f"--{field.name}={_flag_text(getattr(settings, field.name))}"
+        f"--{field.name}={flags.text_of(getattr(settings, field.name))}"
         for field in fields()
         if getattr(settings, field.name) != field.default
     ]
@@ -466,29 +427,9 @@ def to_json(settings: Settings) -> str:
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line's definition, made from ``Settings``."""
-    return parser_of(
+    return flags.parser_of(
         fields(), "experiment.py", "Train, evaluate or export an IMPALA agent.", EXAMPLES
     )
-
-
-def parser_of(
-    definitions: Sequence[dataclasses.Field], program: str, description: str, examples: str
-) -> argparse.ArgumentParser:
-    """A command line with a flag for each definition, in their groups."""
-    parser = _Parser(
-        prog=program,
-        description=description,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    groups: dict[str, Any] = {}
-    for field in definitions:
-        name = field.metadata["group"]
-        if name not in groups:
-            groups[name] = parser.add_argument_group(name)
-        _add_flag(groups[name], field)
-    return parser
 
 
 EXAMPLES = """examples:
@@ -497,99 +438,3 @@ EXAMPLES = """examples:
   python experiment.py --mode=test --video=pong.gif      play with what was trained, record it
   python experiment.py --level_name=BreakoutNoFrameskip-v4 --logdir=logs/breakout
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Any:
-        raise UserError(f"{message}. --help lists all flags.")
-
-
-def _add_flag(group: Any, field: dataclasses.Field) -> None:
-    kind = _kind(field)
-    shown = "" if field.default in (None, "") else f" (default: {_flag_text(field.default)})"
-    text = (field.metadata["help"] + shown).replace("%", "%%")
-    flag = f"--{field.name}"
-    if kind is bool:
-        group.add_argument(
-            flag,
-            type=_boolean,
-            nargs="?",
-            const=True,
-            default=field.default,
-            metavar="true|false",
-            help=text,
-        )
-        group.add_argument(
-            f"--no{field.name}", dest=field.name, action="store_false", help=argparse.SUPPRESS
-        )
-        return
-    choices = field.metadata["choices"]
-    metavar = "|".join(choices) if choices else {int: "N", float: "X", str: "NAME"}[kind]
-    group.add_argument(
-        flag,
-        type=_number if kind is int else kind,
-        choices=choices,
-        default=field.default,
-        metavar=metavar,
-        help=text,
-    )
-
-
-def _kind(field: dataclasses.Field) -> type:
-    """The type of one value; ``float | None`` is a float that need not be given."""
-    return float if field.type == (float | None) else field.type  # type: ignore[return-value]
-
-
-def _number(text: str) -> int:
-    """Whole numbers as people write them: 200000000, 200_000_000, 2e8."""
-    try:
-        return int(text)
-    except ValueError:
-        value = float(text)
-        if not value.is_integer():
-            raise ValueError(text) from None
-        return int(value)
-
-
-_number.__name__ = "whole number"
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() in ("true", "1", "yes"):
-        return True
-    if text.lower() in ("false", "0", "no"):
-        return False
-    raise ValueError(text)
-
-
-_boolean.__name__ = "true or false"
-
-
-def _check_range(field: dataclasses.Field, value: Any) -> None:
-    if value is None or isinstance(value, (str, bool)):
-        return
-    limits = field.metadata
-    if not math.isfinite(value):
-        raise UserError(f"--{field.name}={value}: a finite number is wanted.")
-    if limits["least"] is not None and value < limits["least"]:
-        raise UserError(f"--{field.name}={value}: must be {_flag_text(limits['least'])} or more.")
-    if limits["most"] is not None and value > limits["most"]:
-        raise UserError(f"--{field.name}={value}: must be {_flag_text(limits['most'])} or less.")
-    if limits["above"] is not None and value <= limits["above"]:
-        raise UserError(f"--{field.name}={value}: must be above {_flag_text(limits['above'])}.")
-
-
-def _unknown_flag(given: str, names: Iterable[str]) -> str:
-    name = given.split("=")[0]
-    if not name.startswith("-"):
-        return f"{given!r} is not a flag: write --NAME=VALUE. --help lists all flags."
-    known = [f"--{one}" for one in names]
-    near = difflib.get_close_matches(name, known, n=2)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"there is no flag {name}.{hint} --help lists all flags."
-
-
-def _flag_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)

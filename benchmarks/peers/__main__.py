@@ -34,7 +34,8 @@ from benchmarks.report import Column, Report
 from benchmarks.trainer import Trainer, steady_rate
 from environments.names import AtariLevel, find
 from impala import config
-from impala.config import Settings, setting
+from impala.config import Settings
+from impala.flags import setting
 from user_error import UserError
 
 COLUMNS = (

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from benchmarks import common
 from cluster import options as frontend
-from impala import config
-from impala.config import Settings, setting
+from impala import config, flags
+from impala.config import Settings
+from impala.flags import setting
 
 # Of the frontend's flags, those that reach hosts; the rest is the benchmark's to decide.
 REACHING = ("workers_csv_path", "mpirun_network", "accept_new_host_keys", "ssh_password_env",
@@ -46,12 +47,12 @@ class Chosen(NamedTuple):
 
 def parse(arguments: Sequence[str]) -> Chosen:
     """Flags as values; ``UserError`` says what is wrong with one."""
-    values = config.parse_flags(make_parser(), arguments)
+    values = flags.parse(make_parser(), arguments)
 
     def made(kind: Any) -> Any:
-        names = {field.name for field in config.fields(kind)}
+        names = {field.name for field in flags.fields(kind)}
         one = kind(**{name: value for name, value in values.items() if name in names})
-        config.check_ranges(one)
+        flags.check_ranges(one)
         return one
 
     options = made(Options)
@@ -63,11 +64,11 @@ def parse(arguments: Sequence[str]) -> Chosen:
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
-    reaching = [one for one in config.fields(frontend.Options) if one.name in REACHING]
-    own = config.fields(Options)
+    reaching = [one for one in flags.fields(frontend.Options) if one.name in REACHING]
+    own = flags.fields(Options)
     decided = {*DECIDED, *[one.name for one in own]}
     training = [one for one in config.fields() if one.name not in decided]
-    return config.parser_of(
+    return flags.parser_of(
         [*own, *reaching, *training],
         "python -m benchmarks.scaleup",
         "Measure how throughput grows with learners and actors.",

@@ -24,6 +24,7 @@ PROJECT = (
     "credentials.py",
     "cluster",
     "impala/config.py",
+    "impala/flags.py",
 )
 
 

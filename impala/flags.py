@@ -1,0 +1,173 @@
+"""Flags made from the fields of a dataclass: their help, their ranges and how they are read.
+
+A field that ``setting`` makes says all that there is to say of a flag.
+"""
+
+import argparse
+import dataclasses
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from user_error import UserError
+
+
+def setting(
+    default: Any,
+    group: str,
+    text: str,
+    *,
+    choices: Sequence[str] | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+) -> Any:
+    """A field for one flag: its default, the group it is listed in, its help and its range."""
+    return dataclasses.field(
+        default=default,
+        metadata={
+            "group": group,
+            "help": text,
+            "choices": choices,
+            "least": least,
+            "most": most,
+            "above": above,
+        },
+    )
+
+
+def fields(kind: type) -> list[dataclasses.Field]:
+    """The definitions in a dataclass, in the order in which they are listed."""
+    return list(dataclasses.fields(kind))
+
+
+def parser_of(
+    definitions: Sequence[dataclasses.Field], program: str, description: str, examples: str
+) -> argparse.ArgumentParser:
+    """A command line with a flag for each definition, in their groups."""
+    parser = _Parser(
+        prog=program,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    groups: dict[str, Any] = {}
+    for field in definitions:
+        name = field.metadata["group"]
+        if name not in groups:
+            groups[name] = parser.add_argument_group(name)
+        _add_flag(groups[name], field)
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
+    """The value of each flag of a parser; ``UserError`` names a flag that it does not know."""
+    known, unknown = parser.parse_known_args(list(arguments))
+    if unknown:
+        raise UserError(_unknown_flag(unknown[0], vars(known)))
+    return vars(known)
+
+
+def check_ranges(settings: Any) -> None:
+    """Refuses values outside of what their own definition says."""
+    for field in fields(type(settings)):
+        _check_range(field, getattr(settings, field.name))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise UserError(f"{message}. --help lists all flags.")
+
+
+def _add_flag(group: Any, field: dataclasses.Field) -> None:
+    kind = _kind(field)
+    shown = "" if field.default in (None, "") else f" (default: {text_of(field.default)})"
+    text = (field.metadata["help"] + shown).replace("%", "%%")
+    flag = f"--{field.name}"
+    if kind is bool:
+        group.add_argument(
+            flag,
+            type=_boolean,
+            nargs="?",
+            const=True,
+            default=field.default,
+            metavar="true|false",
+            help=text,
+        )
+        group.add_argument(
+            f"--no{field.name}", dest=field.name, action="store_false", help=argparse.SUPPRESS
+        )
+        return
+    choices = field.metadata["choices"]
+    metavar = "|".join(choices) if choices else {int: "N", float: "X", str: "NAME"}[kind]
+    group.add_argument(
+        flag,
+        type=_number if kind is int else kind,
+        choices=choices,
+        default=field.default,
+        metavar=metavar,
+        help=text,
+    )
+
+
+def _kind(field: dataclasses.Field) -> type:
+    """The type of one value; ``float | None`` is a float that need not be given."""
+    return float if field.type == (float | None) else field.type  # type: ignore[return-value]
+
+
+def _number(text: str) -> int:
+    """Whole numbers as people write them: 200000000, 200_000_000, 2e8."""
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+        if not value.is_integer():
+            raise ValueError(text) from None
+        return int(value)
+
+
+_number.__name__ = "whole number"
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "1", "yes"):
+        return True
+    if text.lower() in ("false", "0", "no"):
+        return False
+    raise ValueError(text)
+
+
+_boolean.__name__ = "true or false"
+
+
+def _check_range(field: dataclasses.Field, value: Any) -> None:
+    if value is None or isinstance(value, (str, bool)):
+        return
+    limits = field.metadata
+    if not math.isfinite(value):
+        raise UserError(f"--{field.name}={value}: a finite number is wanted.")
+    if limits["least"] is not None and value < limits["least"]:
+        raise UserError(f"--{field.name}={value}: must be {text_of(limits['least'])} or more.")
+    if limits["most"] is not None and value > limits["most"]:
+        raise UserError(f"--{field.name}={value}: must be {text_of(limits['most'])} or less.")
+    if limits["above"] is not None and value <= limits["above"]:
+        raise UserError(f"--{field.name}={value}: must be above {text_of(limits['above'])}.")
+
+
+def _unknown_flag(given: str, names: Iterable[str]) -> str:
+    name = given.split("=")[0]
+    if not name.startswith("-"):
+        return f"{given!r} is not a flag: write --NAME=VALUE. --help lists all flags."
+    known = [f"--{one}" for one in names]
+    near = difflib.get_close_matches(name, known, n=2)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"there is no flag {name}.{hint} --help lists all flags."
+
+
+def text_of(value: Any) -> str:
+    """A value as it stands behind a flag."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
