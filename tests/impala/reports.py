@@ -1,6 +1,16 @@
 """Reports as a training makes them, for tests of where they go."""
 
+from typing import Any
+
 import numpy as np
+from tensorboard.backend.event_processing.event_accumulator import (
+    STORE_EVERYTHING_SIZE_GUIDANCE,
+    EventAccumulator,
+)
+
+from impala.config import Settings
+
+ABOUT = {"agent": "SimpleConvNetAgent", "level": "PongNoFrameskip-v4", "weights": "1,684,128"}
 
 
 def figures(frames=1_000_000, **changed):
@@ -46,3 +56,27 @@ def of_levels(frames=1_000_000, levels=tuple(LEVELS), **changed):
     }
     returns[f"mean_episode_return/{levels[-1]}"] = None
     return figures(frames, **returns, **changed)
+
+
+def settings_of(folder, **changed):
+    """Those of such a run."""
+    chosen: dict[str, Any] = {
+        "agent_name": "SimpleConvNetAgent",
+        "total_environment_frames": 16_000_000,
+    }
+    return Settings(logdir=str(folder), **chosen | changed)
+
+
+def events(folder):
+    """What TensorBoard reads in a folder."""
+    accumulator = EventAccumulator(str(folder), STORE_EVERYTHING_SIZE_GUIDANCE)
+    return accumulator.Reload()
+
+
+def scalars(folder):
+    """Each scalar as TensorBoard draws it, by its name: steps and values."""
+    read = events(folder)
+    return {
+        tag: [(event.step, event.value) for event in read.Scalars(tag)]
+        for tag in read.Tags()["scalars"]
+    }

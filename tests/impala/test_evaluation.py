@@ -17,7 +17,7 @@ from impala import build, human_scores, trained
 from impala.config import Settings
 from impala.evaluation import evaluate, seed_of_level
 from impala.playing import Player, play
-from tests.impala.test_reporting import files_limited_to
+from tests.impala.disks import files_limited_to
 from tests.impala.untrained import Uneven, make_run
 from user_error import UserError
 

@@ -15,8 +15,8 @@ from impala import build, trained
 from impala.config import Settings
 from impala.export import export
 from impala.export_notes import README
+from tests.impala.disks import files_limited_to
 from tests.impala.launching import contents
-from tests.impala.test_reporting import files_limited_to
 from tests.impala.untrained import make_run
 from user_error import UserError
 

@@ -17,7 +17,7 @@ from impala import video
 from impala.config import Settings
 from impala.dashboard import Dashboard, bars, fitted
 from impala.evaluation import evaluate
-from tests.impala.test_reporting import files_limited_to
+from tests.impala.disks import files_limited_to
 from tests.impala.untrained import make_run
 from user_error import UserError
 
