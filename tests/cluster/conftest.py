@@ -1,6 +1,7 @@
 """A project folder with a quick experiment.py, and its frontend."""
 
 import dataclasses
+import json
 import os
 import pwd
 import shutil
@@ -149,3 +150,9 @@ def remote(frontend: Frontend, network: "Network") -> Iterator[Frontend]:
     yield frontend
     for host in network.hosts:
         network.mend(host)
+
+
+def sockets(frontend: Frontend) -> list[Path]:
+    """Of the run's connections that were logged in by password."""
+    run_id = json.loads((frontend.logdir / "cluster" / "run.json").read_text())["run_id"]
+    return list(Path("/tmp").glob(f"impala-ssh-{run_id}-*"))

@@ -125,3 +125,16 @@ class Network:
 
 
 HEADER = "job,ip,tf_port,ssh_port,ssh_username,ssh_password,ssh_key,python"
+
+
+def four_hosts(network: Network) -> list[str]:
+    """A CSV with a learner on two hosts each and actors on two others, by key and by password."""
+    first, second, third, fourth = network.hosts
+    return [
+        HEADER,
+        network.row("learner", first, 8001),
+        network.row("learner", second, 8002, password=PASSWORD, key=False),
+        network.row("actor", third, 9001, password=PASSWORD, key=False),
+        network.row("actor", fourth, 9002),
+        network.row("actor", fourth, 9003),
+    ]

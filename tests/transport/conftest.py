@@ -1,11 +1,13 @@
 """Each way to carry what learners and actors say to each other."""
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.transport.ends import Learner, Plain, Secure
+from tests.transport.ends import Actor, Learner, Plain, Secure, running
 
 
 @pytest.fixture
@@ -31,3 +33,15 @@ def ipv6_port() -> int:
             return probe.getsockname()[1]
     except OSError:
         pytest.skip("there is no IPv6 here")
+
+
+@pytest.fixture
+def learner() -> Iterator[Learner]:
+    """One that goes on whatever happens: at the end, an actor of its own is served."""
+    made = Learner()
+    with running(made):
+        made.receiver.publish([np.zeros(3, np.float32)], 0)
+        yield made
+        with running(actor := Actor(made, "actor")):
+            assert actor.put([7])
+            assert made.take(1) == [7]

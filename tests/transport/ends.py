@@ -1,6 +1,7 @@
 """A learner's and an actor's end of a transport, on loopback, whatever carries what they say."""
 
 import contextlib
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,3 +131,27 @@ def eventually(check: Any, seconds: float = 15) -> None:
     while not check():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+ONCE = "This is told once."
+
+
+def told_once(learner: Learner, words: str) -> None:
+    """Whether a learner said these words, and said them once."""
+    eventually(lambda: any(words in line for line in learner.said))
+    assert len([line for line in learner.said if ONCE in line]) == 1, learner.said
+
+
+@contextlib.contextmanager
+def secure_server(ends: Secure, **more: Any) -> Iterator[tuple[secure.Server, secure.Connection]]:
+    """A server without a receiver, and a connection to it."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    given: dict[str, Any] = {"most_bytes": MOST_BYTES, "timeout_s": TIMEOUT_S}
+    given |= {"say": lambda _: None} | more
+    made = secure.Server("localhost", port, ends.learner, **given)
+    connection = ends.connection("localhost", port)
+    yield made, connection
+    connection.close()
+    made.close()

@@ -1,0 +1,153 @@
+"""The secure transport between a learner and its own actors."""
+
+import contextlib
+import socket
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.transport.ends import (
+    BLOCKS,
+    TIMEOUT_S,
+    Actor,
+    Learner,
+    Secure,
+    eventually,
+    running,
+    secure_server,
+    told_once,
+)
+from transport import Closed, Layout, Receiver, Refused, make_identity, messages, secure
+from transport.layout import ArraySpec
+from transport.messages import Lost, Silent
+from transport.secure import calls, server
+
+pytestmark = pytest.mark.usefixtures("secure_ends")
+
+
+def test_a_block_larger_than_the_learner_takes_ends_its_actor_with_words(learner):
+    actor = Actor(learner, "large")
+    told = "are the most. Give the actor a lower --envs_per_actor"
+    with running(actor), pytest.raises(Refused, match=told):
+        actor.put(list(range(2000)))
+        actor.put([1])
+
+
+def test_an_actor_of_another_run_is_refused_and_ends_with_words(learner, tmp_path):
+    other = Secure(tmp_path / "other")
+    stranger = secure.Connection(
+        learner.host,
+        learner.port,
+        # The right certificate, as anyone can fetch it, and a token of another run.
+        type(other.actor)("actor.pem", learner.carrier.actor.certificate, other.actor.token),
+        TIMEOUT_S,
+    )
+    with pytest.raises(Refused, match="does not know the token in actor.pem"):
+        stranger.about()
+
+
+def test_an_actor_refuses_a_learner_with_another_certificate_and_sends_it_nothing(tmp_path):
+    mine, other = Secure(tmp_path / "mine"), Secure(tmp_path / "other")
+    impostor = Learner()
+    with running(impostor):
+        Learner.carrier = mine
+        actor = Actor(impostor, "actor")
+        with running(actor), pytest.raises(Refused, match="its certificate is not the one in"):
+            actor.put([1])
+        told_once(impostor, "made no call: an actor that gave up, a port scan")
+    assert not any("joined" in line for line in impostor.said)
+    assert other.actor.token != mine.actor.token
+
+
+def test_a_learner_of_the_other_transport_is_told_to_an_actor():
+    with socket.create_server(("localhost", 0)) as plain:
+        port = plain.getsockname()[1]
+
+        def answer() -> None:
+            with contextlib.suppress(OSError), plain.accept()[0] as caller:
+                caller.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                caller.recv(4096)
+
+        threading.Thread(target=answer, daemon=True).start()
+        connection = Learner.carrier.connection("localhost", port)
+        with pytest.raises(Lost, match="does not speak TLS: is it one with --transport=secure"):
+            connection.about()
+
+
+def test_large_blocks_and_weights_arrive_as_they_were(secure_ends):
+    layout = Layout([ArraySpec(np.dtype(np.uint8), (None, 3 * calls.PIECE + 5))])
+    heavy = Layout([ArraySpec(np.dtype(np.float32), (calls.PIECE,))])
+    sent = [np.random.default_rng(1).integers(0, 255, [2, 3 * calls.PIECE + 5], np.uint8)]
+    weights = np.random.default_rng(2).random(calls.PIECE).astype(np.float32)
+    with secure_server(secure_ends, most_bytes=layout.size(2)) as (made, connection):
+        receiver = Receiver(
+            made, make_identity({}, layout.digest()), layout, heavy,
+            capacity=2, timeout_s=TIMEOUT_S, say=lambda _: None,
+        )  # fmt: skip
+        with receiver:
+            receiver.publish([weights], 5)
+            print_of = messages.fingerprint(make_identity({}, layout.digest()))
+            header = messages.Header(print_of, b"a" * 16, 1, 2, 0.0).pack()
+            connection.put(header, layout.pack(sent, 2))
+            taken = receiver.take(10)
+            assert taken is not None and (taken[0] == sent[0]).all()
+            eventually(lambda: connection.weights()[1] == 5)
+            (got,) = heavy.unpack(connection.weights()[0])
+            assert (got == weights).all()
+
+
+def test_blocks_that_nobody_takes_stay_with_their_actors_beyond_a_few(secure_ends):
+    header, block = np.zeros(48, np.uint8), BLOCKS.pack(np.zeros([2, 1], np.int64), 1)
+    with secure_server(secure_ends) as (made, connection):
+        host, port = connection._learner.split(":")
+        answers: list[str] = []
+
+        def put() -> None:
+            mine = secure_ends.connection(host, int(port))
+            try:
+                mine.put(header, block)
+                answers.append("taken")
+            except Silent:
+                answers.append("silent")
+            mine.close()
+
+        threads = [threading.Thread(target=put) for _ in range(2 * server.MOST_BLOCKS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert answers == ["silent"] * len(threads)
+        # Those will be sent again by their actors; none is kept.
+        eventually(lambda: not made._desk._blocks)
+        threading.Thread(target=put).start()
+        assert (made.receive()[1] == block).all()
+        eventually(lambda: "taken" in answers)
+
+
+def test_who_waits_is_told_that_the_learner_ends(secure_ends):
+    with secure_server(secure_ends) as (made, connection):
+        ended: list[type] = []
+
+        def wait(call: Any) -> None:
+            try:
+                call()
+            except (Lost, Closed) as error:
+                ended.append(type(error))
+
+        waiting = [
+            threading.Thread(
+                target=wait,
+                args=(lambda: connection.put(np.zeros(1, np.uint8), np.zeros(8, np.uint8)),),
+            ),
+            threading.Thread(target=wait, args=(lambda: [made.receive() for _ in range(2)],)),
+        ]
+        for thread in waiting:
+            thread.start()
+        time.sleep(0.2)
+        made.close()
+        for thread in waiting:
+            thread.join(20)
+        assert Closed in ended

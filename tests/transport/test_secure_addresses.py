@@ -1,0 +1,65 @@
+"""The secure transport listens where it was told to, and nowhere else."""
+
+import socket
+
+import pytest
+
+from tests.transport.ends import (
+    TIMEOUT_S,
+    secure_server,
+)
+from transport import secure
+from user_error import UserError
+
+pytestmark = pytest.mark.usefixtures("secure_ends")
+
+
+def test_at_an_address_of_ipv6_none_of_ipv4_is_listened_at(secure_ends, ipv6_port):
+    made = secure.Server(
+        "[::1]", ipv6_port, secure_ends.learner,
+        most_bytes=1, timeout_s=TIMEOUT_S, say=lambda _: None,
+    )  # fmt: skip
+    socket.create_connection(("::1", ipv6_port)).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", ipv6_port))
+    made.close()
+
+
+def test_only_the_address_that_was_given_is_listened_at(secure_ends):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.5", 0))
+        port = probe.getsockname()[1]
+    made = secure.Server(
+        "127.0.0.5", port, secure_ends.learner,
+        most_bytes=1, timeout_s=TIMEOUT_S, say=lambda _: None,
+    )  # fmt: skip
+    socket.create_connection(("127.0.0.5", port)).close()
+    for other in ("127.0.0.1", "127.0.0.6"):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((other, port))
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("192.0.2.1", "Cannot assign requested address.*name an address of this machine"),
+        ("no-such-host.invalid", "cannot listen there"),
+    ],
+)
+def test_an_address_that_is_not_ours_is_told(secure_ends, host, words):
+    with pytest.raises(UserError, match=words):
+        secure.Server(
+            host, 8001, secure_ends.learner, most_bytes=1, timeout_s=1.0, say=lambda _: None
+        )
+
+
+def test_a_port_in_use_is_told(secure_ends):
+    with (
+        secure_server(secure_ends) as (_, connection),
+        pytest.raises(UserError, match="cannot listen there .Address already in use"),
+    ):
+        host, port = connection._learner.split(":")
+        secure.Server(
+            host, int(port), secure_ends.learner, most_bytes=1, timeout_s=1.0, say=lambda _: None
+        )
