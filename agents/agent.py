@@ -141,7 +141,8 @@ class Agent(snt.Module, abc.ABC):
         """
         frames, earlier = self.prepare(observation), state.frames
         if self._earlier_frames:
-            frames, earlier = stack_frames(frames, first, earlier)
+            blank = self.backdrop.blank() if self.backdrop else None
+            frames, earlier = stack_frames(frames, first, earlier, blank)
         features = self._torso(snt.merge_leading_dims(frames, 2))
         features = tf.concat(
             [tf.cast(features, tf.float32), self._last_transition(reward, action, first)], axis=-1

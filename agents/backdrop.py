@@ -24,6 +24,7 @@ class Backdrop(snt.Module):
 
     def __init__(self, frame: tf.TensorSpec):
         super().__init__()
+        self._dtype = frame.dtype
         self._mean = tf.Variable(tf.zeros(frame.shape), trainable=False, name="mean")
         self._mean_square = tf.Variable(BRIGHTEST**2, trainable=False, name="mean_square")
         self._seen = tf.Variable(0.0, trainable=False, name="seen")
@@ -36,6 +37,10 @@ class Backdrop(snt.Module):
     def stack(self, depth: int) -> tf.Tensor:
         """[1, ..., depth * C]: what a stack of frames would be if nothing ever changed."""
         return tf.concat([self._mean[tf.newaxis]] * depth, axis=-1)
+
+    def blank(self) -> tf.Tensor:
+        """[..., C]: a frame on which there is nothing to see."""
+        return tf.saturate_cast(tf.round(self._mean), self._dtype)
 
     def sums(self, frames: tf.Tensor) -> tf.Tensor:
         """What ``update`` needs of frames [..., H, W, C]; those of batches add up."""

@@ -84,28 +84,26 @@ def test_agents_see_the_same_in_another_light(name):
         for variable, value in zip(backdrop.variables, untouched, strict=True):
             variable.assign(value)
         backdrop.update(backdrop.sums(agent.prepare(pictures)))
-        # Both rows of a stack are of one episode: what lies before it is black in any light.
-        earlier = agent.prepare(pictures[:1])
-        state = agent.initial_state(2)._replace(frames=tf.transpose(earlier, [1, 0, 2, 3, 4]))
-        output, _ = agent(pictures, rest, rest.astype(np.int32), rest > 0, state)
+        first = np.array([[True, True], [False, False], [False, True]])
+        output, _ = agent(pictures, rest, rest.astype(np.int32), first, agent.initial_state(2))
         return output.baseline.numpy()
 
     untouched = [variable.numpy() for variable in backdrop.variables]
     usual = seen(pictures)
     assert np.std(usual) > 0.01
-    np.testing.assert_allclose(seen(pictures + 50), usual, atol=2e-3)
-    np.testing.assert_allclose(seen(pictures * 2), usual, atol=2e-3)
+    np.testing.assert_allclose(seen(pictures + 50), usual, atol=5e-3)
+    np.testing.assert_allclose(seen(pictures * 2), usual, atol=5e-3)
 
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_is_always_there_is_not_seen(name):
-    agent = agents.make(name, PICTURES, gym.spaces.Discrete(3), seed=1)
+    agent = agents.make(name, PICTURES, gym.spaces.Discrete(3), frame_stack=3, seed=1)
     scenery = np.random.default_rng(0).integers(0, 256, PICTURES.shape).astype(np.uint8)
     backdrop = backdrop_of(agent)
     backdrop.update(backdrop.sums(agent.prepare(scenery[None, None])))
     rest = np.zeros([1, 1], np.float32)
-    # A graph, as everywhere: oneDNN fails in eager mode on pooling of a single channel's features.
-    output, _ = tf.function(agent)(
+    # Nor is what lies before an episode.
+    output, _ = agent(
         scenery[None, None], rest, rest.astype(np.int32), rest < 1, agent.initial_state(1)
     )
     np.testing.assert_allclose(output.baseline, 0.0, atol=1e-3)

@@ -62,6 +62,15 @@ def test_nothing_of_an_earlier_episode_is_seen_or_handed_on():
     np.testing.assert_array_equal(state[0, :, 0, 0, 0], [0, 9, 9])
 
 
+def test_what_lies_before_an_episode_can_be_another_blank():
+    frames = tf.fill([3, 1, 2, 2, 1], tf.constant(9, tf.uint8))
+    earlier = tf.fill([1, 3, 2, 2, 1], tf.constant(7, tf.uint8))
+    blank = tf.fill([2, 2, 1], tf.constant(5, tf.uint8))
+    stacks, state = stack_frames(frames, tf.constant([[False], [True], [False]]), earlier, blank)
+    np.testing.assert_array_equal(stacks[:, 0, 0, 0], [[7, 7, 7, 9], [5, 5, 5, 9], [5, 5, 9, 9]])
+    np.testing.assert_array_equal(state[0, :, 0, 0, 0], [5, 9, 9])
+
+
 def test_frames_of_several_channels_stay_together():
     frames, first = stream(10, 2, (2, 2, 3))
     expected = stacked_one_by_one(frames[:, 1], first[:, 1], 4)
