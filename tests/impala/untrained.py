@@ -21,7 +21,7 @@ def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: An
     random = np.random.default_rng(settings.seed)
     weights = [
         np.asarray(variable + 0.1 * random.normal(size=variable.shape).astype(np.float32))
-        for variable in build.learning_agent(settings, spec).trainable_variables
+        for variable in build.learning_agent(settings, spec).variables
     ]
     levels = len(settings.levels)
     # PopArt's mean, mean square and count.
