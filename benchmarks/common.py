@@ -40,7 +40,7 @@ def parse(
 
     Of those, it has still to check what only all of them together tell (``config.check``).
     """
-    own = flags.fields(kind)
+    own = dataclasses.fields(kind)
     taken = {*DECIDED, *[field.name for field in own]}
     passed_on = [
         field

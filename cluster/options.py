@@ -81,7 +81,7 @@ class Options:
 def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     """Options and settings from a command line; ``UserError`` says what is wrong with a flag."""
     values = flags.parse(make_parser(), arguments)
-    own = {field.name for field in flags.fields(Options)}
+    own = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
     flags.check_ranges(options)
@@ -94,7 +94,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The frontend's command line: its own flags, then those of training."""
     passed_on = [field for field in config.fields() if field.name not in DECIDED]
     return flags.parser_of(
-        [*flags.fields(Options), *passed_on],
+        [*dataclasses.fields(Options), *passed_on],
         "run_experiment_mm_raw.py",
         "Train on the hosts of a CSV: start a run, look at it, stop it.",
         EXAMPLES,

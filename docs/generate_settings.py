@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import options
-from impala import config, flags
+from impala import config
 
 PAGE = Path(__file__).with_name("settings.md")
 HEAD = """<!-- Made by docs/generate_settings.py: change the definitions, then run it. -->
@@ -33,7 +33,7 @@ def page() -> str:
     for group in dict.fromkeys(field.metadata["group"] for field in config.fields()):
         those = [field for field in config.fields() if field.metadata["group"] == group]
         parts.append(f"\n## {group}\n\n{_table(those)}")
-    parts.append(FRONTEND + _table(flags.fields(options.Options)))
+    parts.append(FRONTEND + _table(dataclasses.fields(options.Options)))
     return "".join(parts)
 
 

@@ -311,9 +311,9 @@ class Settings:
         return self.credentials or f"{self.credentials_folder}/{name}"
 
 
-def fields() -> list[dataclasses.Field]:
+def fields() -> tuple[dataclasses.Field, ...]:
     """The settings' definitions, in the order in which they are listed."""
-    return flags.fields(Settings)
+    return dataclasses.fields(Settings)
 
 
 def parse(arguments: Sequence[str]) -> Settings:

@@ -37,11 +37,6 @@ def setting(
     )
 
 
-def fields(kind: type) -> list[dataclasses.Field]:
-    """The definitions in a dataclass, in the order in which they are listed."""
-    return list(dataclasses.fields(kind))
-
-
 def parser_of(
     definitions: Sequence[dataclasses.Field], program: str, description: str, examples: str
 ) -> argparse.ArgumentParser:
@@ -72,7 +67,7 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str
 
 def check_ranges(settings: Any) -> None:
     """Refuses values outside of what their own definition says."""
-    for field in fields(type(settings)):
+    for field in dataclasses.fields(settings):
         _check_range(field, getattr(settings, field.name))
 
 

@@ -50,7 +50,7 @@ def parse(arguments: Sequence[str]) -> Chosen:
     values = flags.parse(make_parser(), arguments)
 
     def made(kind: Any) -> Any:
-        names = {field.name for field in flags.fields(kind)}
+        names = {field.name for field in dataclasses.fields(kind)}
         one = kind(**{name: value for name, value in values.items() if name in names})
         flags.check_ranges(one)
         return one
@@ -64,8 +64,8 @@ def parse(arguments: Sequence[str]) -> Chosen:
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
-    reaching = [one for one in flags.fields(frontend.Options) if one.name in REACHING]
-    own = flags.fields(Options)
+    reaching = [one for one in dataclasses.fields(frontend.Options) if one.name in REACHING]
+    own = dataclasses.fields(Options)
     decided = {*DECIDED, *[one.name for one in own]}
     training = [one for one in config.fields() if one.name not in decided]
     return flags.parser_of(

@@ -260,3 +260,20 @@ def test_without_a_backdrop_pixels_stay_shares_of_255():
     made.learner.update(made.actor().unroll(), 1.0)
     assert float(made.learner.agent.backdrop.scale()) == pytest.approx(1 / 255)
     assert not np.any(made.learner.agent.backdrop.stack(1))
+
+
+@pytest.mark.parametrize("agent_name", ["SimpleConvNetAgent", "ResNetLSTMAgent"])
+def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
+    made = [parts(small(level(Pictures), agent_name=agent_name)) for _ in range(2)]
+    batch = made[0].actor().unroll()
+    assert batch.environment.first.any()
+    losses, scales = [], []
+    for one, with_xla in zip(made, (False, True), strict=True):
+        one.learner.compile(with_xla)
+        # Before the first step of Adam, which is as large where gradients are only rounding.
+        backdrop = one.learner.agent.backdrop
+        backdrop.update(backdrop.sums(one.learner.agent.prepare(batch.environment.observation)))
+        losses.append(float(one.learner.update(batch, 1.0).total_loss))
+        scales.append(float(one.learner.agent.backdrop.scale()))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert scales[1] == pytest.approx(scales[0], rel=1e-4)
