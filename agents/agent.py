@@ -42,7 +42,17 @@ class Torso(snt.Module, abc.ABC):
 
     @abc.abstractmethod
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
-        """[N, ...] prepared and stacked along the last axis → features [N, output_size]."""
+        """[N, ...], seen and stacked along the last axis → features [N, output_size]."""
+
+    def see(self, frames: tf.Tensor) -> tf.Tensor:
+        """[N, *frame.shape] prepared → the same, as it is stacked and given to the network."""
+        return self.backdrop.taken_off(frames) if self.backdrop else frames
+
+    def blank(self) -> tf.Tensor:
+        """[*frame.shape] prepared: a frame on which there is nothing to see."""
+        if self.backdrop:
+            return self.backdrop.blank()
+        return tf.zeros(self.frame.shape, self.frame.dtype)
 
 
 class Agent(snt.Module, abc.ABC):
@@ -139,11 +149,12 @@ class Agent(snt.Module, abc.ABC):
         Returns:
             The output of each row, and the state after the last.
         """
-        frames, earlier = self.prepare(observation), state.frames
+        torso, frames, earlier = self._torso, self.prepare(observation), state.frames
         if self._earlier_frames:
-            blank = self.backdrop.blank() if self.backdrop else None
-            frames, earlier = stack_frames(frames, first, earlier, blank)
-        features = self._torso(snt.merge_leading_dims(frames, 2))
+            stacks, earlier = stack_frames(frames, first, earlier, torso.blank(), torso.see)
+        else:
+            stacks = torso.see(snt.merge_leading_dims(frames, 2))
+        features = torso(stacks)
         features = tf.concat(
             [tf.cast(features, tf.float32), self._last_transition(reward, action, first)], axis=-1
         )

@@ -22,43 +22,45 @@ class Backdrop(snt.Module):
     brightest.
     """
 
-    def __init__(self, frame: tf.TensorSpec):
+    def __init__(self, frame: tf.TensorSpec, compute_dtype: tf.DType = tf.float32):
         super().__init__()
         self._dtype = frame.dtype
-        self._mean = tf.Variable(tf.zeros(frame.shape), trainable=False, name="mean")
+        self._compute_dtype = compute_dtype
+        self.mean = tf.Variable(tf.zeros(frame.shape), trainable=False, name="mean")
         self._mean_square = tf.Variable(BRIGHTEST**2, trainable=False, name="mean_square")
         self._seen = tf.Variable(0.0, trainable=False, name="seen")
 
     def scale(self) -> tf.Tensor:
         """What differences from the mean are to be multiplied by."""
-        variance = self._mean_square - tf.reduce_mean(tf.square(self._mean))
+        variance = self._mean_square - tf.reduce_mean(tf.square(self.mean))
         return tf.math.rsqrt(tf.maximum(variance, SMALLEST_SPREAD**2))
-
-    def stack(self, depth: int) -> tf.Tensor:
-        """[1, ..., depth * C]: what a stack of frames would be if nothing ever changed."""
-        return tf.concat([self._mean[tf.newaxis]] * depth, axis=-1)
 
     def blank(self) -> tf.Tensor:
         """[..., C]: a frame on which there is nothing to see."""
-        return tf.saturate_cast(tf.round(self._mean), self._dtype)
+        return tf.saturate_cast(tf.round(self.mean), self._dtype)
+
+    def taken_off(self, frames: tf.Tensor) -> tf.Tensor:
+        """[N, ..., C]: how far pixels are from their mean, in whole grey levels."""
+        # Whole, so that blank frames become zeros, and that eight bits of bfloat16 hold them.
+        return tf.cast(frames, self._compute_dtype) - tf.cast(self.blank(), self._compute_dtype)
 
     def sums(self, frames: tf.Tensor) -> tf.Tensor:
         """What ``update`` needs of frames [..., H, W, C]; those of batches add up."""
-        frames = tf.reshape(tf.cast(frames, tf.float32), [-1, *self._mean.shape])
+        frames = tf.reshape(tf.cast(frames, tf.float32), [-1, *self.mean.shape])
         count = tf.cast(tf.shape(frames)[0], tf.float32)
         square = tf.reduce_mean(tf.square(frames)) * count
         return tf.concat([[count, square], tf.reshape(tf.reduce_sum(frames, 0), [-1])], axis=0)
 
     def nothing(self) -> tf.Tensor:
         """The sums of no frames."""
-        return tf.zeros([2 + self._mean.shape.num_elements()])
+        return tf.zeros([2 + self.mean.shape.num_elements()])
 
     def update(self, sums: tf.Tensor) -> None:
         """Moves the estimates towards the means of what was summed."""
-        count, square, pixels = sums[0], sums[1], tf.reshape(sums[2:], self._mean.shape)
+        count, square, pixels = sums[0], sums[1], tf.reshape(sums[2:], self.mean.shape)
         present = tf.cast(count > 0, tf.float32)
         self._seen.assign_add(present)
         # The first updates count alike, so that nothing is left of the start values.
         step = present * tf.maximum(STEP, 1.0 / tf.maximum(self._seen, 1.0))
-        for estimate, total in (self._mean, pixels), (self._mean_square, square):
+        for estimate, total in (self.mean, pixels), (self._mean_square, square):
             estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))

@@ -4,6 +4,9 @@ Actors send and store single frames; acting (one row) and learning (a whole unro
 them here with the same function, so both see the same bits.
 """
 
+import math
+from collections.abc import Callable
+
 import tensorflow as tf
 
 
@@ -11,53 +14,60 @@ def stack_frames(
     frames: tf.Tensor,
     first: tf.Tensor,
     earlier: tf.Tensor,
-    blank: tf.Tensor | None = None,
+    blank: tf.Tensor,
+    see: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Each row's frame behind the frames before it, joined along the last axis, oldest first.
 
     What lies before an episode's first frame is blank. Repeating the first frame instead
-    would need to know which frame that was, at every row; this needs only a mask, and none
-    where no episode starts.
+    would need to know which frame that was, at every row; this only needs to know to which
+    episode a frame belongs.
 
     Args:
         frames: [T, B, ..., C], each row's newest frame.
         first: [T, B] bool, the frame starts an episode: frames before it are of another one.
         earlier: [B, K, ..., C], the K frames before row 0, oldest first.
-        blank: [..., C], a frame on which there is nothing to see; zeros if None.
+        blank: [..., C], a frame on which there is nothing to see.
+        see: [N, ..., C] → [N, ..., C] of another dtype, what is stacked of frames; each is looked
+            at once, before there are K + 1 of it.
 
     Returns:
-        The stacks [T, B, ..., (K + 1) * C], and `earlier` for the row after the last.
+        The stacks [T * B, ..., (K + 1) * C], and `earlier` for the row after the last.
     """
-    depth = earlier.shape[1]
-    if depth == 0:
-        return frames, earlier
-    rows = tf.shape(frames)[0]
-    order = list(range(len(earlier.shape)))
-    timeline = tf.concat([tf.transpose(earlier, [1, 0, *order[2:]]), frames], axis=0)
-    aged = [timeline[depth - age : depth - age + rows] for age in range(1, depth + 1)]
-    if blank is None:
-        blank = tf.zeros([], frames.dtype)
-    aged = tf.cond(
-        tf.reduce_any(first), lambda: _of_the_same_episode(aged, first, blank), lambda: aged
+    shape, depth = earlier.shape[2:], earlier.shape[1] + 1
+    order = range(2, len(earlier.shape))
+    each = tf.concat(
+        [
+            tf.reshape(tf.transpose(earlier, [1, 0, *order]), [-1, *shape]),
+            tf.reshape(frames, [-1, *shape]),
+            blank[tf.newaxis],
+        ],
+        axis=0,
     )
-    newest = tf.stack([frames[-1], *[one[-1] for one in aged[:-1]]][::-1], axis=1)
-    return tf.concat([*aged[::-1], frames], axis=-1), newest
+    which = _which(first, depth)  # [T, B, depth]
+    seen = tf.gather(see(each), tf.reshape(which, [-1, depth]))
+    # To join single frames along the last axis would take several times as long.
+    pixels, channels = math.prod(shape[:-1]), shape[-1]
+    joined = tf.transpose(tf.reshape(seen, [-1, depth, pixels, channels]), [0, 2, 1, 3])
+    stacks = tf.reshape(joined, [-1, *shape[:-1], depth * channels])
+    return stacks, tf.gather(each, which[-1, :, 1:])
 
 
-def _of_the_same_episode(
-    aged: list[tf.Tensor], first: tf.Tensor, blank: tf.Tensor
-) -> list[tf.Tensor]:
-    """Frames [T, B, ...] of each age, the youngest first, blank where another episode's were."""
-    visible = same_episode = tf.logical_not(first)
-    seen = []
-    for one in aged:
-        seen.append(tf.where(_like(visible, one), one, blank))
-        # `earlier` was masked when it was handed on, so above row 0 everything is visible.
-        above = tf.concat([tf.ones_like(first[:1]), visible[:-1]], axis=0)
-        visible = tf.logical_and(same_episode, above)
-    return seen
+def _which(first: tf.Tensor, depth: int) -> tf.Tensor:
+    """[T, B, depth]: which frames each row sees.
 
-
-def _like(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """[T, B] → [T, B, 1, ...] with as many axes as `tensor`."""
-    return mask[(..., *[tf.newaxis] * (len(tensor.shape) - 2))]
+    Frames are counted row by row from the oldest of `earlier` on; the last is the blank.
+    """
+    rows, batch, ages = tf.shape(first)[0], tf.shape(first)[1], depth - 1
+    # `earlier` was blanked when it was handed on, so above row 0 everything is visible.
+    episode = tf.cumsum(tf.cast(first, tf.int32))
+    episode = tf.concat([tf.zeros([ages, batch], tf.int32), episode], axis=0)
+    number = tf.reshape(tf.range((ages + rows) * batch), [ages + rows, batch])
+    blank = (ages + rows) * batch
+    return tf.stack(
+        [
+            tf.where(episode[row : row + rows] == episode[ages:], number[row : row + rows], blank)
+            for row in range(depth)
+        ],
+        axis=-1,
+    )

@@ -53,12 +53,14 @@ class Linear(snt.Module):
     ):
         super().__init__(name=name)
         self._dtype = build.compute_dtype
-        self.weights = build.variable(build.orthogonal([inputs, outputs], gain), "weights")
+        # Output by output: so oneDNN multiplies a few rows by many weights in half of the time.
+        self.weights = build.variable(build.orthogonal([inputs, outputs], gain).T, "weights")
         self.bias = build.variable(np.zeros(outputs), "bias")
 
     def __call__(self, x: tf.Tensor) -> tf.Tensor:
         """x: [N, inputs] of any float dtype; returns [N, outputs] in the dtype of computing."""
-        product = tf.matmul(tf.cast(x, self._dtype), tf.cast(self.weights, self._dtype))
+        weights = tf.cast(self.weights, self._dtype)
+        product = tf.matmul(tf.cast(x, self._dtype), weights, transpose_b=True)
         return tf.nn.bias_add(product, tf.cast(self.bias, self._dtype))
 
 
@@ -93,28 +95,16 @@ class Convolution(snt.Module):
             return tf.cast(self.weights, self._dtype)
         return tf.cast(tf.cast(self.weights, tf.float32) * scale, self._dtype)
 
-    def __call__(
-        self, x: tf.Tensor, scale: tf.Tensor | None = None, nothing: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        """(x - nothing) * scale, convolved in the dtype of computing.
+    def __call__(self, x: tf.Tensor, scale: tf.Tensor | None = None) -> tf.Tensor:
+        """x * scale, convolved in the dtype of computing.
 
         Args:
             x: [N, H, W, inputs] of any dtype.
             scale: of the input, a scalar; 1 where there is none.
-            nothing: [1, H, W, inputs], the input that is to count as zeros. Its own product is
-                taken off, which is as good as taking it off each input, and cheaper.
         """
-        return self.convolve(x, self.kernel(scale), self._stride, nothing)
+        return self.convolve(x, self.kernel(scale), self._stride)
 
-    def convolve(
-        self, x: tf.Tensor, kernel: tf.Tensor, stride: int, nothing: tf.Tensor | None = None
-    ) -> tf.Tensor:
+    def convolve(self, x: tf.Tensor, kernel: tf.Tensor, stride: int) -> tf.Tensor:
         """The same with another arrangement of `kernel()`, for inputs arranged alike."""
-        product = self._product(x, kernel, stride)
-        bias = tf.cast(self.bias, self._dtype)
-        if nothing is None:
-            return tf.nn.bias_add(product, bias)
-        return product + (bias - self._product(nothing, kernel, stride))
-
-    def _product(self, x: tf.Tensor, kernel: tf.Tensor, stride: int) -> tf.Tensor:
-        return tf.nn.conv2d(tf.cast(x, self._dtype), kernel, stride, self._padding)
+        product = tf.nn.conv2d(tf.cast(x, self._dtype), kernel, stride, self._padding)
+        return tf.nn.bias_add(product, tf.cast(self.bias, self._dtype))

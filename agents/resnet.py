@@ -27,7 +27,10 @@ class ResidualBlock(snt.Module):
 
     def __call__(self, x: tf.Tensor) -> tf.Tensor:
         """x: [N, H, W, C]."""
-        return x + self._second(tf.nn.relu(self._first(tf.nn.relu(x))))
+        added = self._second(tf.nn.relu(self._first(tf.nn.relu(x))))
+        # TensorFlow's remapper would fuse a plain sum into the convolution, stumble over the sum
+        # before it, and give up all its fusions. A sum of different ranks it leaves alone.
+        return tf.squeeze(tf.expand_dims(x, 0) + added, 0)
 
 
 class Section(snt.Module):
@@ -38,21 +41,16 @@ class Section(snt.Module):
         self._convolution = Convolution(inputs, channels, 3, build, 1.0, padding="SAME")
         self._blocks = [ResidualBlock(channels, build) for _ in range(BLOCKS)]
 
-    def __call__(
-        self, x: tf.Tensor, scale: tf.Tensor | None = None, nothing: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        """x: [N, H, W, inputs], seen as a Convolution sees it."""
-        x = tf.nn.max_pool2d(self._convolution(x, scale, nothing), 3, 2, "SAME")
+    def __call__(self, x: tf.Tensor, scale: tf.Tensor | None = None) -> tf.Tensor:
+        """x: [N, H, W, inputs], to be multiplied by the scale."""
+        x = tf.nn.max_pool2d(self._convolution(x, scale), 3, 2, "SAME")
         for block in self._blocks:
             x = block(x)
         return x
 
 
 class ResNetTorso(Torso):
-    """frames → 3 sections of 16, 32, 32 channels → ReLU, linear 256, ReLU.
-
-    Frames are seen before their backdrop; as shares of 255 before there is one.
-    """
+    """frames → 3 sections of 16, 32, 32 channels → ReLU, linear 256, ReLU."""
 
     output_size = 256
 
@@ -60,8 +58,7 @@ class ResNetTorso(Torso):
         super().__init__()
         height, width, channels = shape
         self.frame = tf.TensorSpec(shape, tf.uint8)
-        self.backdrop: Backdrop = Backdrop(self.frame)
-        self._frame_stack = frame_stack
+        self.backdrop: Backdrop = Backdrop(self.frame, build.compute_dtype)
         inputs = [frame_stack * channels, *SECTIONS]
         self._sections = [
             Section(inputs[index], channels, build) for index, channels in enumerate(SECTIONS)
@@ -75,12 +72,12 @@ class ResNetTorso(Torso):
         return observation
 
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
-        """[N, H, W, frame_stack * C] uint8 → [N, 256]."""
+        """[N, H, W, frame_stack * C] → [N, 256]."""
         first, *others = self._sections
-        x = first(stacks, self.backdrop.scale(), self.backdrop.stack(self._frame_stack))
+        x = first(stacks, self.backdrop.scale())
         for section in others:
             x = section(x)
-        x = tf.reshape(tf.nn.relu(x), [-1, self._linear.weights.shape[0]])
+        x = tf.reshape(tf.nn.relu(x), [-1, self._linear.weights.shape[1]])
         return tf.nn.relu(self._linear(x))
 
 

@@ -12,10 +12,7 @@ SMALLEST = 36  # pixels a side; the convolutions leave nothing of less
 
 
 class SimpleConvNetTorso(Torso):
-    """frames → conv 32·8×8/4 → 64·4×4/2 → 64·3×3/1 → linear 512, each with a ReLU.
-
-    Frames are seen before their backdrop; as shares of 255 before there is one.
-    """
+    """frames → conv 32·8×8/4 → 64·4×4/2 → 64·3×3/1 → linear 512, each with a ReLU."""
 
     output_size = 512
 
@@ -25,7 +22,7 @@ class SimpleConvNetTorso(Torso):
         self._frame_stack = frame_stack
         self.frame = tf.TensorSpec([height // BLOCK, width // BLOCK, BLOCK**2 * channels], tf.uint8)
         stacked = frame_stack * channels
-        self.backdrop: Backdrop = Backdrop(self.frame)
+        self.backdrop: Backdrop = Backdrop(self.frame, build.compute_dtype)
         self._first = Convolution(stacked, 32, 8, build, RELU_GAIN)
         self._second = Convolution(32, 64, 4, build, RELU_GAIN, stride=2)
         self._third = Convolution(64, 64, 3, build, RELU_GAIN)
@@ -37,14 +34,13 @@ class SimpleConvNetTorso(Torso):
         return to_blocks(observation)
 
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
-        """[N, H // 4, W // 4, frame_stack * 16 * C] uint8 → [N, 512]."""
+        """[N, H // 4, W // 4, frame_stack * 16 * C] → [N, 512]."""
         kernel = self._first.kernel(self.backdrop.scale())
         kernel = kernel_over_blocks(kernel, self._frame_stack)
-        nothing = self.backdrop.stack(self._frame_stack)
-        x = tf.nn.relu(self._first.convolve(stacks, kernel, stride=1, nothing=nothing))
+        x = tf.nn.relu(self._first.convolve(stacks, kernel, stride=1))
         x = tf.nn.relu(self._second(x))
         x = tf.nn.relu(self._third(x))
-        return tf.nn.relu(self._linear(tf.reshape(x, [-1, self._linear.weights.shape[0]])))
+        return tf.nn.relu(self._linear(tf.reshape(x, [-1, self._linear.weights.shape[1]])))
 
 
 class SimpleConvNetAgent(Agent):

@@ -82,6 +82,11 @@ class Learner:
         self._differentiate = tf.function(self._share, jit_compile=with_xla)
         self._move = tf.function(self._apply, jit_compile=with_xla)
 
+    def prepare(self, batch: Unroll) -> None:
+        """Makes ready for batches of these shapes, whatever is in them; moves nothing."""
+        share, _ = self.share(batch)
+        self._move.get_concrete_function(share, np.float32(0.0))
+
     @property
     def slots(self) -> list[tf.Variable]:
         """What a checkpoint keeps besides the weights."""

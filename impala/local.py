@@ -21,6 +21,7 @@ from impala.learner import Learner
 from impala.metrics import ended_episodes
 from impala.run import Run
 from impala.stopping import StopSignal
+from impala.synthetic import made_up
 from impala.threads import name_thread
 from impala.training import Training
 from impala.trajectory import Unroll
@@ -42,7 +43,7 @@ def train(settings: Settings) -> None:
         acting = ActingAgent(build.acting_agent(settings, spec))
         with StopSignal() as stop, ActorThreads(settings, acting) as actors:
             training = Training(settings, learner, meter, actors, stop, run)
-            training.go_on()
+            training.go_on(like=made_up(settings, spec, learner.agent))
 
 
 class ActorFailed(Exception):

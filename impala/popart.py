@@ -62,7 +62,7 @@ class PopArt:
         for estimate, total in zip(estimates, tf.unstack(sums[1:]), strict=True):
             estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))
         new_spread = self._spreads()
-        self._head.weights.assign(self._head.weights * (spread / new_spread))
+        self._head.weights.assign(self._head.weights * (spread / new_spread)[:, tf.newaxis])
         self._head.bias.assign((spread * self._head.bias + mean - self._mean) / new_spread)
 
     def _spreads(self) -> tf.Tensor:

@@ -17,6 +17,7 @@ from impala.run import Run
 from impala.stopping import StopSignal
 from impala.team import ALONE, Round, Team
 from impala.terminal import say
+from impala.trajectory import Unroll
 from user_error import UserError
 
 # How long a learner waits for unrolls before it looks whether it was told to stop.
@@ -76,10 +77,16 @@ class Training:
         # Of this learner alone; what is reported is the team's.
         self._pace = Pace(f"learner {team.rank}", settings.report_every_s, say)
 
-    def go_on(self) -> None:
-        """Trains; leaves a checkpoint and a summary, also where an error ends the run."""
+    def go_on(self, like: Unroll | None = None) -> None:
+        """Trains; leaves a checkpoint and a summary, also where an error ends the run.
+
+        ``like`` is a batch of the shapes of those to come: the learner makes ready for them while
+        the first is played.
+        """
         self._actors.publish(self._learner)
         try:
+            if like is not None:
+                self._learner.prepare(like)
             while not self._done():
                 self._round()
         except UserError:

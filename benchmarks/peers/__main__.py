@@ -74,7 +74,7 @@ class Own(Options):
     batch_size: int = setting(32, "Measuring", "unrolls in an update", least=1)
     peer_envs: int = setting(32, "Measuring", "environments of a peer", least=1)
     envs_per_actor: int = setting(
-        16, "Measuring", "environments of each of this trainer's actors", least=1
+        32, "Measuring", "environments of each of this trainer's actors", least=1
     )
     warm_up_s: float = setting(20.0, "Measuring", "left out of each run", least=0)
     seconds: float = setting(40.0, "Measuring", "measured of each run", above=0)

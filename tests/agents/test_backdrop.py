@@ -18,7 +18,7 @@ def frames(count: int, seed: int = 0) -> np.ndarray:
 
 
 def estimates(backdrop: Backdrop) -> tuple[np.ndarray, float]:
-    return backdrop.stack(1)[0].numpy(), 1 / float(backdrop.scale())
+    return backdrop.mean.numpy(), 1 / float(backdrop.scale())
 
 
 def backdrop_of(agent: agents.Agent) -> Backdrop:

@@ -35,11 +35,14 @@ def stacked_in_unrolls(frames, first, depth, rows):
     state = tf.zeros([batch, depth - 1, *shape], frames.dtype)
     stacks = []
     for start in range(0, len(frames), rows):
-        end = start + rows
+        end = min(start + rows, len(frames))
         stack, state = stack_frames(
-            tf.constant(frames[start:end]), tf.constant(first[start:end]), state
+            tf.constant(frames[start:end]),
+            tf.constant(first[start:end]),
+            state,
+            tf.zeros(shape, frames.dtype),
         )
-        stacks.append(stack.numpy())
+        stacks.append(stack.numpy().reshape(end - start, batch, *stack.shape[1:]))
     return np.concatenate(stacks)
 
 
@@ -53,22 +56,30 @@ def test_unrolls_of_any_length_show_what_a_deque_shows(depth, rows):
     np.testing.assert_array_equal(stacked_in_unrolls(frames, first, depth, rows), expected)
 
 
-def test_nothing_of_an_earlier_episode_is_seen_or_handed_on():
+@pytest.mark.parametrize("blank", [0, 5])
+def test_nothing_of_an_earlier_episode_is_seen_or_handed_on(blank):
     frames = tf.fill([3, 1, 2, 2, 1], tf.constant(9, tf.uint8))
     earlier = tf.fill([1, 3, 2, 2, 1], tf.constant(7, tf.uint8))
     first = tf.constant([[False], [True], [False]])
-    stacks, state = stack_frames(frames, first, earlier)
-    np.testing.assert_array_equal(stacks[:, 0, 0, 0], [[7, 7, 7, 9], [0, 0, 0, 9], [0, 0, 9, 9]])
-    np.testing.assert_array_equal(state[0, :, 0, 0, 0], [0, 9, 9])
+    stacks, state = stack_frames(frames, first, earlier, tf.fill([2, 2, 1], np.uint8(blank)))
+    seen = [[7, 7, 7, 9], [blank, blank, blank, 9], [blank, blank, 9, 9]]
+    np.testing.assert_array_equal(stacks[:, 0, 0], seen)
+    np.testing.assert_array_equal(state[0, :, 0, 0, 0], [blank, 9, 9])
 
 
-def test_what_lies_before_an_episode_can_be_another_blank():
-    frames = tf.fill([3, 1, 2, 2, 1], tf.constant(9, tf.uint8))
-    earlier = tf.fill([1, 3, 2, 2, 1], tf.constant(7, tf.uint8))
-    blank = tf.fill([2, 2, 1], tf.constant(5, tf.uint8))
-    stacks, state = stack_frames(frames, tf.constant([[False], [True], [False]]), earlier, blank)
-    np.testing.assert_array_equal(stacks[:, 0, 0, 0], [[7, 7, 7, 9], [5, 5, 5, 9], [5, 5, 9, 9]])
-    np.testing.assert_array_equal(state[0, :, 0, 0, 0], [5, 9, 9])
+def test_frames_are_stacked_as_they_are_seen_and_handed_on_as_they_are():
+    frames, first = stream(6, 2, (3, 2, 1))
+    earlier, blank = tf.zeros([2, 3, 3, 2, 1], tf.uint8), tf.zeros([3, 2, 1], tf.uint8)
+    plain, after = stack_frames(tf.constant(frames), tf.constant(first), earlier, blank)
+    seen, same = stack_frames(
+        tf.constant(frames),
+        tf.constant(first),
+        earlier,
+        blank,
+        lambda frames: tf.cast(frames, tf.float32) / 2,
+    )
+    np.testing.assert_array_equal(seen, plain.numpy() / 2)
+    np.testing.assert_array_equal(after, same)
 
 
 def test_frames_of_several_channels_stay_together():
@@ -96,7 +107,10 @@ def test_the_number_of_rows_may_be_known_only_when_run():
             tf.TensorSpec([None, None, 2, 2, 1], tf.uint8),
             tf.TensorSpec([None, None], tf.bool),
             tf.TensorSpec([None, 3, 2, 2, 1], tf.uint8),
+            tf.TensorSpec([2, 2, 1], tf.uint8),
         ],
     )
-    stacks, _ = unknown(frames, first, np.zeros([2, 3, 2, 2, 1], np.uint8))
-    np.testing.assert_array_equal(stacks[:, 0], stacked_one_by_one(frames[:, 0], first[:, 0], 4))
+    earlier, blank = np.zeros([2, 3, 2, 2, 1], np.uint8), np.zeros([2, 2, 1], np.uint8)
+    stacks, _ = unknown(frames, first, earlier, blank)
+    expected = stacked_one_by_one(frames[:, 0], first[:, 0], 4)
+    np.testing.assert_array_equal(stacks.numpy().reshape(9, 2, 2, 2, 4)[:, 0], expected)

@@ -20,19 +20,18 @@ CONVOLUTIONS = {
     ],
 }
 CONVOLUTIONS["ResNetLSTMAgent"] = CONVOLUTIONS["ResNetAgent"]
-# The last reward and the one-hot of the last of six actions join the features.
-MATRICES = {
+# From how many numbers to how many. The last reward and the one-hot of the last of six actions
+# join the features.
+LINEAR = {
     "SimpleConvNetAgent": [(7 * 7 * 64, 512), (512 + 1 + 6, 6), (512 + 1 + 6, 1)],
     "ResNetAgent": [(11 * 11 * 32, 256), (256 + 1 + 6, 6), (256 + 1 + 6, 1)],
-    "ResNetLSTMAgent": [
-        *[(11 * 11 * 32, 256), (256 + 1 + 6, 4 * 256), (256, 4 * 256)],
-        *[(256, 6), (256, 1)],
-    ],
+    "ResNetLSTMAgent": [(11 * 11 * 32, 256), (256, 6), (256, 1)],
     "VectorAgent": [(4 * 4, 64), (64, 64), (64 + 1 + 6, 6), (64 + 1 + 6, 1)],
-    "VectorLSTMAgent": [
-        *[(4 * 4, 64), (64, 64), (64 + 1 + 6, 4 * 64), (64, 4 * 64)],
-        *[(64, 6), (64, 1)],
-    ],
+    "VectorLSTMAgent": [(4 * 4, 64), (64, 64), (64, 6), (64, 1)],
+}
+LSTM = {
+    "ResNetLSTMAgent": [(256 + 1 + 6, 4 * 256), (256, 4 * 256)],
+    "VectorLSTMAgent": [(64 + 1 + 6, 4 * 64), (64, 4 * 64)],
 }
 
 
@@ -57,11 +56,11 @@ def test_layers_have_their_sizes(name):
     shapes = [tuple(variable.shape) for variable in make(name).trainable_variables]
     kernels = [shape for shape in shapes if len(shape) == 4]
     assert sorted(kernels) == sorted(CONVOLUTIONS.get(name, []))
-    assert sorted(shape for shape in shapes if len(shape) == 2) == sorted(MATRICES[name])
+    lstm = LSTM.get(name, [])
+    matrices = [*lstm, *[(outputs, inputs) for inputs, outputs in LINEAR[name]]]
+    assert sorted(shape for shape in shapes if len(shape) == 2) == sorted(matrices)
     biases = sum(shape[0] for shape in shapes if len(shape) == 1)
-    lstm_reads_twice = 4 * 64 if name == "VectorLSTMAgent" else 4 * 256
-    outputs = sum(shape[-1] for shape in kernels + MATRICES[name])
-    assert biases == outputs - (lstm_reads_twice if "LSTM" in name else 0)
+    assert biases == sum(shape[-1] for shape in kernels + LINEAR[name] + lstm[:1])
 
 
 @pytest.mark.parametrize("name", agents.known_agents())
@@ -116,7 +115,7 @@ def test_weights_are_copied_in_order_to_an_acting_agent_of_fewer_bits():
     for copy, original in pairs:
         copy.assign(tf.cast(original, copy.dtype))
     heads = [copy for copy, _ in pairs if copy.dtype == tf.float32]
-    assert sorted(tuple(head.shape) for head in heads) == [(1,), (6,), (519, 1), (519, 6)]
+    assert sorted(tuple(head.shape) for head in heads) == [(1,), (1, 519), (6,), (6, 519)]
     rows = rows_for("SimpleConvNetAgent")
     acted, _ = acting(*rows, acting.initial_state(2))
     learned, _ = learning(*rows, learning.initial_state(2))

@@ -31,10 +31,14 @@ def test_convolution_over_blocks_is_the_plain_one(height, width, channels, frame
     first = tf.zeros([1, 2], tf.bool)
     kernel = tf.random.stateless_normal([8, 8, frames * channels, 5], [0, 1])
 
-    plain, _ = stack_frames(tf.constant(newest), first, tf.constant(earlier))
-    expected = tf.nn.conv2d(tf.cast(plain[0], tf.float32), kernel, 4, "VALID")
+    def stacked(frames, earlier):
+        blank = tf.zeros(frames.shape[2:], tf.uint8)
+        stacks, _ = stack_frames(frames, first, earlier, blank)
+        return tf.cast(stacks, tf.float32)
 
-    blocks, _ = stack_frames(to_blocks(tf.constant(newest)), first, to_blocks(tf.constant(earlier)))
+    plain = stacked(tf.constant(newest), tf.constant(earlier))
+    expected = tf.nn.conv2d(plain, kernel, 4, "VALID")
+    blocks = stacked(to_blocks(tf.constant(newest)), to_blocks(tf.constant(earlier)))
     rearranged = kernel_over_blocks(kernel, frames)
-    result = tf.nn.conv2d(tf.cast(blocks[0], tf.float32), rearranged, 1, "VALID")
+    result = tf.nn.conv2d(blocks, rearranged, 1, "VALID")
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=0.05)  # sums reach 10,000

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from impala.checkpoints import Checkpoint
 from impala.config import Settings
+from impala.synthetic import made_up
 from impala.trajectory import Unroll
 from tests.impala.levels import Continuous, Pictures, Steps, Tens, TwoChoices, level
 from tests.impala.training import Parts, parts, small, values_of
@@ -252,14 +253,14 @@ def test_the_backdrop_of_pictures_follows_what_is_trained_on():
     made.acting.load(made.learner.weights, 1)
     # What acts has to see as what learns.
     for agent in made.learner.agent, made.acting._agent:
-        np.testing.assert_allclose(agent.backdrop.stack(1)[0], seen.mean(0), rtol=1e-5)
+        np.testing.assert_allclose(agent.backdrop.mean, seen.mean(0), rtol=1e-5)
 
 
 def test_without_a_backdrop_pixels_stay_shares_of_255():
     made = parts(small(level(Pictures), backdrop=False))
     made.learner.update(made.actor().unroll(), 1.0)
     assert float(made.learner.agent.backdrop.scale()) == pytest.approx(1 / 255)
-    assert not np.any(made.learner.agent.backdrop.stack(1))
+    assert not np.any(made.learner.agent.backdrop.mean)
 
 
 @pytest.mark.parametrize("agent_name", ["SimpleConvNetAgent", "ResNetLSTMAgent"])
@@ -277,3 +278,13 @@ def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
         scales.append(float(one.learner.agent.backdrop.scale()))
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
     assert scales[1] == pytest.approx(scales[0], rel=1e-4)
+
+
+def test_making_ready_moves_nothing():
+    made = parts(small(level(Pictures)))
+    learner = made.learner
+    before = [variable.numpy() for variable in learner.variables]
+    learner.prepare(made_up(made.settings, made.spec, learner.agent))
+    for old, new in zip(before, learner.variables, strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert learner.updates == 0
