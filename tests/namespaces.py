@@ -1,6 +1,7 @@
 """Hosts on this machine: network namespaces on a bridge, each with an address of its own.
 
-They take root. Tests that run at the same time need a bridge each.
+They take root. Each bridge has a number that no other has: tests may run at the same time,
+and what a killed run left is in nobody's way.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 SSHD = "/usr/sbin/sshd"
+PREFIX = "imp"
 
 
 def missing(*programs: str) -> str:
@@ -36,6 +38,7 @@ def sh(command: str) -> str:
 class Namespace:
     """A host: its link to the bridge can be unplugged."""
 
+    number: int
     name: str
     ip: str
     link: str
@@ -56,22 +59,20 @@ class Namespace:
 class Bridge:
     """What joins the hosts, and this machine to them; ``close`` takes everything down."""
 
-    def __init__(self, prefix: str, subnet: str):
-        """``prefix`` begins all names; ``subnet`` is an address's first three numbers."""
-        self.address = f"{subnet}.254"
-        self.network = f"{subnet}.0/24"
+    def __init__(self) -> None:
+        self.prefix, self._name = _make_bridge()
+        self.subnet = f"10.77.{self.prefix.removeprefix(PREFIX)}"
+        self.address = f"{self.subnet}.254"
+        self.network = f"{self.subnet}.0/24"
         self.hosts: list[Namespace] = []
         self._servers: list[subprocess.Popen] = []
-        self._prefix, self._subnet = prefix, subnet
-        self._name = f"{prefix}br0"
-        sh(f"ip link add {self._name} type bridge")
         sh(f"ip addr add {self.address}/24 dev {self._name} && ip link set {self._name} up")
 
     def add(self) -> Namespace:
         """A new host."""
         number = len(self.hosts) + 1
-        name, ip = f"{self._prefix}ns{number}", f"{self._subnet}.{number}"
-        host = Namespace(name, ip, f"{self._prefix}v{number}")
+        name, ip = f"{self.prefix}ns{number}", f"{self.subnet}.{number}"
+        host = Namespace(number, name, ip, f"{self.prefix}v{number}")
         sh(f"ip netns add {name}")
         self.hosts.append(host)
         sh(f"ip link add {host.link} type veth peer name eth0 netns {name}")
@@ -101,6 +102,22 @@ class Bridge:
             subprocess.run(["ip", "link", "del", host.link], check=False)
             subprocess.run(["ip", "netns", "del", host.name], check=False)
         subprocess.run(["ip", "link", "del", self._name], check=False)
+
+
+def _make_bridge() -> tuple[str, str]:
+    """What the names of the first free number begin with, and the bridge that now holds it."""
+    for number in range(1, 255):
+        prefix = f"{PREFIX}{number}"
+        made = subprocess.run(
+            ["ip", "link", "add", f"{prefix}br", "type", "bridge"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode == 0:
+            return prefix, f"{prefix}br"
+        assert "File exists" in made.stderr, made.stderr
+    raise AssertionError(f"all bridges from {PREFIX}1br to {prefix}br are taken: ip link")
 
 
 def make_key(path: Path) -> None:

@@ -127,8 +127,8 @@ def network() -> "Iterator[Network]":
 
     made = Network()
     try:
-        for number in range(1, 5):
-            made.add_host(number)
+        for _ in range(4):
+            made.add_host()
         yield made
     finally:
         sockets = [f"/tmp/tmux-{pwd.getpwnam(host.user).pw_uid}" for host in made.hosts]
@@ -140,13 +140,11 @@ def network() -> "Iterator[Network]":
 @pytest.fixture
 def remote(frontend: Frontend, network: "Network") -> Iterator[Frontend]:
     """A frontend whose user knows the four hosts."""
-    from tests.cluster.networks import NETWORK
-
     network.known_hosts.unlink(missing_ok=True)
     for host in network.hosts:
         network.remember(host)
     frontend.env["HOME"] = str(network.home)
-    frontend.flags = [f"--mpirun_network={NETWORK}", "--connect_timeout_s=3"]
+    frontend.flags = [f"--mpirun_network={network.network}", "--connect_timeout_s=3"]
     yield frontend
     for host in network.hosts:
         network.mend(host)

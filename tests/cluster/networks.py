@@ -13,10 +13,8 @@ from pathlib import Path
 
 from tests import namespaces
 from tests.cluster.conftest import copy_project
-from tests.namespaces import SSHD, Bridge, make_key, sh
+from tests.namespaces import SSHD, Bridge, Namespace, make_key, sh
 
-PREFIX, SUBNET = "imp", "10.77.9"
-NETWORK, OWN_ADDRESS = f"{SUBNET}.0/24", f"{SUBNET}.254"
 PASSWORD = "hush-4711-hush"
 
 
@@ -29,24 +27,20 @@ def missing() -> str:
 class FakeHost:
     """A namespace with an address; its sshd and its user's home."""
 
-    number: int
+    namespace: Namespace
     home: Path
 
     @property
     def ip(self) -> str:
-        return f"10.77.9.{self.number}"
+        return self.namespace.ip
 
     @property
     def port(self) -> int:
-        return 2200 + self.number
+        return 2200 + self.namespace.number
 
     @property
     def user(self) -> str:
-        return f"imptest{self.number}"
-
-    @property
-    def link(self) -> str:
-        return f"impv{self.number}"
+        return self.namespace.name
 
     def processes(self) -> list[str]:
         """Command lines of its user."""
@@ -67,7 +61,8 @@ class Network:
         self.folder = Path(tempfile.mkdtemp(prefix="imphosts"))
         self.folder.chmod(0o755)
         self.hosts: list[FakeHost] = []
-        self._bridge = Bridge(PREFIX, SUBNET)
+        self._bridge = Bridge()
+        self.network, self.own_address = self._bridge.network, self._bridge.address
         # The frontend's user: a key, and nobody known yet.
         self.home = self.folder / "me"
         (self.home / ".ssh").mkdir(parents=True)
@@ -78,12 +73,11 @@ class Network:
     def known_hosts(self) -> Path:
         return self.home / ".ssh" / "known_hosts"
 
-    def add_host(self, number: int) -> FakeHost:
+    def add_host(self) -> FakeHost:
         """A new host whose user may log in with the key or with the password."""
-        home = self.folder / f"home{number}"
         namespace = self._bridge.add()
-        host = FakeHost(number, home)
-        assert (namespace.ip, namespace.link) == (host.ip, host.link)
+        home = self.folder / f"home{namespace.number}"
+        host = FakeHost(namespace, home)
         sh(f"useradd -m -d {home} -s /bin/bash {host.user}")
         subprocess.run(["chpasswd"], input=f"{host.user}:{PASSWORD}", text=True, check=True)
         (home / ".ssh").mkdir()
@@ -97,17 +91,17 @@ class Network:
 
     def remember(self, host: FakeHost) -> None:
         """Writes a host's key to known_hosts."""
-        kind, key = (self.folder / f"key-{PREFIX}ns{host.number}.pub").read_text().split()[:2]
+        kind, key = (self.folder / f"key-{host.namespace.name}.pub").read_text().split()[:2]
         with open(self.known_hosts, "a") as file:
             file.write(f"[{host.ip}]:{host.port} {kind} {key}\n")
 
     def cut(self, host: FakeHost) -> None:
         """Takes a host off the network."""
-        self._bridge.hosts[host.number - 1].unplug()
+        host.namespace.unplug()
 
     def mend(self, host: FakeHost) -> None:
         """Puts it back."""
-        self._bridge.hosts[host.number - 1].plug()
+        host.namespace.plug()
 
     def row(self, job: str, host: FakeHost, port: int, password: str = "", key: bool = True) -> str:
         """A line of the CSV."""

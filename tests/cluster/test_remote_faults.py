@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster import networks
 from tests.cluster.conftest import Frontend, sockets, wait_for
-from tests.cluster.networks import HEADER, OWN_ADDRESS, PASSWORD, FakeHost, Network, four_hosts
+from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts
 
 pytestmark = [
     pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
@@ -25,16 +25,16 @@ def test_each_host_that_cannot_be_used_is_named_within_bounded_time(
     network.known_hosts.write_text(
         "\n".join([*changed[:3], " ".join([*changed[3].split()[:2], other_key])]) + "\n"
     )
-    silent = socket.create_server((OWN_ADDRESS, 2299))
-    refusing = FakeHost(second.number, second.home)
+    silent = socket.create_server((network.own_address, 2299))
+    nobody = network.own_address.replace(".254", ".99")
     remote.csv(
         HEADER,
         network.row("learner", first, 8001),
-        network.row("actor", refusing, 9001).replace(f",{second.port},", ",2250,"),
+        network.row("actor", second, 9001).replace(f",{second.port},", ",2250,"),
         network.row("actor", third, 9002, password="wrong-" + PASSWORD, key=False),
         network.row("actor", fourth, 9003),
-        f"actor,{OWN_ADDRESS},9004,2299,ann,,{network.key},python3",
-        f"actor,10.77.9.99,9005,22,ann,,{network.key},python3",
+        f"actor,{network.own_address},9004,2299,ann,,{network.key},python3",
+        f"actor,{nobody},9005,22,ann,,{network.key},python3",
     )
     checked = remote.run("check")
     silent.close()
@@ -43,8 +43,8 @@ def test_each_host_that_cannot_be_used_is_named_within_bounded_time(
     assert "Connection refused" in told[f"{second.user}@{second.ip}:2250"]
     assert "login as" in told[f"{third.user}@{third.ip}:{third.port}"]
     assert "its host key has CHANGED" in told[f"{fourth.user}@{fourth.ip}:{fourth.port}"]
-    assert "no SSH server answers within 3 s" in told[f"ann@{OWN_ADDRESS}:2299"]
-    assert "ann@10.77.9.99" in told and first.user not in checked.stdout
+    assert "no SSH server answers within 3 s" in told[f"ann@{network.own_address}:2299"]
+    assert f"ann@{nobody}" in told and first.user not in checked.stdout
     assert PASSWORD not in checked.stdout + checked.stderr
     assert "can be read by other users" in checked.stderr
 
@@ -178,13 +178,14 @@ def test_a_learners_host_that_dies_is_named_and_its_mpirun_ends(remote: Frontend
 
 def test_a_learner_that_its_actors_cannot_reach_is_told(remote: Frontend, network: Network):
     first, second = network.hosts[:2]
+    nobody = network.own_address.replace(".254", ".99")
     remote.csv(
         HEADER,
         network.row("learner", first, 8001),
         network.row("actor", second, 9001),
     )
     assert remote.run("check").returncode == 0
-    route = f"ip -n impns{second.number} route"
+    route = f"ip -n {second.namespace.name} route"
     networks.sh(f"{route} add blackhole {first.ip}")
     try:
         told = remote.run("check")

@@ -76,11 +76,12 @@ def test_two_learners_train_together_across_hosts_and_save_when_stopped(
         f"{host.user}@{host.ip}:{host.port}" for host in network.hosts[:2]
     ]
     said = whole.run("logs").stdout
+    first, second = network.hosts[:2]
     for line in (
-        "learner-0    learner 0: waiting for actors at 10.77.9.1:8001.",
-        "learner-1    learner 1: waiting for actors at 10.77.9.2:8002.",
-        "actor-0      actor 0: Connected to the learner at 10.77.9.1:8001.",
-        "actor-1      actor 1: Connected to the learner at 10.77.9.2:8002.",
+        f"learner-0    learner 0: waiting for actors at {first.ip}:8001.",
+        f"learner-1    learner 1: waiting for actors at {second.ip}:8002.",
+        f"actor-0      actor 0: Connected to the learner at {first.ip}:8001.",
+        f"actor-1      actor 1: Connected to the learner at {second.ip}:8002.",
     ):
         assert line in whole.run("logs", f"--name={line.split()[0]}").stdout
     assert said.count("frames/s") > 4 and "differs" not in said

@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def bridge() -> Iterator[Bridge]:
-    made = Bridge("iml", "10.77.19")
+    made = Bridge()
     try:
         for _ in range(3):
             made.add()
