@@ -113,12 +113,12 @@ def in_turns(measures: Mapping[str, Callable[[], float]], repeats: int) -> dict[
     return {name: values[1:] for name, values in found.items()}
 
 
-def rate(calls: Sequence[Callable[[], int]], seconds: float) -> float:
+def rate(calls: Sequence[Callable[[], float]], seconds: float) -> float:
     """What calls get done a second when each is made again and again, all at the same time."""
     rates: list[float] = []
 
-    def repeat(call: Callable[[], int]) -> None:
-        done, start = 0, time.perf_counter()
+    def repeat(call: Callable[[], float]) -> None:
+        done, start = 0.0, time.perf_counter()
         while time.perf_counter() - start < seconds:
             done += call()
         rates.append(done / (time.perf_counter() - start))

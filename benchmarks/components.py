@@ -8,6 +8,8 @@
   inference   choosing the actions of all environments of an actor with one call
   acting      both in turn, as an actor does it: what is more than the sum is Python's
   learning    the update of the weights with a batch of unrolls that were really played
+  multiplying as many multiplications as inference and learning take, made by large products of
+              matrices, which is as fast as the processor multiplies at all
   transport   unrolls through the queue of one process, joined to batches; and, from actors in
               other processes, over distributed TensorFlow
 
@@ -41,6 +43,7 @@ COLUMNS = (
     Column("agent steps/s", 26, ",.0f"),
     Column("µs a step", 10, ",.0f"),
 )
+MULTIPLYING = ("multiplying for inference", "multiplying for learning")
 LOCAL = "transport, in one process"
 REMOTE = "transport, {}"
 
@@ -69,12 +72,14 @@ def measure(arguments: list[str]) -> None:
     report = Report(
         "components", COLUMNS, own, measured[0].precision, what(settings, measured[0]), settings
     )
-    for part in ("emulation", "inference", "acting", "learning", "transport"):
+    for part in ("emulation", "inference", "acting", "learning", *MULTIPLYING, "transport"):
         for one in measured:
             if part in one.rates:
                 row(report, LOCAL if part == "transport" else part, one.way.name, one.rates[part])
     for count in filter(None, actors):
-        rates = between_processes(own, settings, measured[0].block_bytes, count)
+        rates = between_processes(
+            settings, measured[0].sizes["block"], count, own.seconds, own.repeats
+        )
         for transport, rate in rates.items():
             told = f"all cores, {count} actor{'s' * (count > 1)}"
             row(report, REMOTE.format(transport), told, rate)
@@ -86,7 +91,8 @@ def measure(arguments: list[str]) -> None:
 
 def parts_for(way: ways.Way) -> Sequence[str]:
     """What is measured in this way; the queue of one process uses one core anyway."""
-    return (*BOUND_OF, "acting", "transport") if way.cores == 1 else (*BOUND_OF, "acting")
+    parts = (*BOUND_OF, "acting", *MULTIPLYING)
+    return (*parts, "transport") if way.cores == 1 else parts
 
 
 def what(settings: Settings, measured: Measured) -> str:
@@ -103,7 +109,9 @@ def row(report: Report, part: str, cores: str, rate: Spread | float) -> None:
     report.row(part, cores, rate, 1e6 / median)
 
 
-def between_processes(own: Own, settings: Settings, size: int, actors: int) -> dict[str, Spread]:
+def between_processes(
+    settings: Settings, size: int, actors: int, seconds: float, repeats: int
+) -> dict[str, Spread]:
     """Agent steps a second that arrive at a learner from actors which do nothing but send.
 
     By transport.
@@ -114,8 +122,8 @@ def between_processes(own: Own, settings: Settings, size: int, actors: int) -> d
             f"--unrolls={settings.envs_per_actor}",
             f"--actors={actors}",
             f"--unroll_bytes={size}",
-            f"--seconds={own.seconds}",
-            f"--repeats={own.repeats}",
+            f"--seconds={seconds}",
+            f"--repeats={repeats}",
             f"--results={folder}",
         ]
         command = [sys.executable, "-m", "benchmarks.transport", *flags]

@@ -8,7 +8,9 @@ A cluster trains as fast as the slowest of these lets it, each in agent steps/s:
 - the way into each learner, which all unrolls of its actors take;
 - the network between all hosts, where it carries less than all their links together.
 
-On one machine acting and learning take the cores from one another, so their times add up.
+On one machine acting, learning and moving unrolls take the cores from one another, so their
+times add up; and what shares caches and takes turns on cores gets less done than what was
+measured alone.
 Weights go out on the other lane of the learner's link. They hold up nobody: where there is no
 room, actors play on with older ones, which shows as policy lag.
 """
@@ -39,6 +41,7 @@ class Parts:
     receive_bytes_per_s: float = math.inf  # most that a learner takes in, whatever the network
     reduce_latency_s: float = 0.0  # of each message of a reduction
     shared_bytes_per_s: float = math.inf  # most that the network between all hosts carries
+    shared_cores: float = 1.0  # what is left of cores that several processes share
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Cluster:
     """Hosts and network."""
 
     learners: int
-    actors: int
+    actors: int  # none: learners make up their unrolls
     network_bytes_per_s: float = math.inf  # of each host's link, each way
     shared_bytes_per_s: float | None = None  # None: as in the measured parts
     one_machine: bool = False
@@ -79,23 +82,26 @@ def predict(parts: Parts, cluster: Cluster) -> Prediction:
     seconds = reductions(parts, cluster.learners, network)
     reduced_by = min(seconds, key=seconds.__getitem__)
     reduce_s = seconds[reduced_by]
-    shared = cluster.shared_bytes_per_s
-    shared = parts.shared_bytes_per_s if shared is None else shared
     if cluster.one_machine:
         # All learners together have the cores that one alone would have.
         update_s = cluster.learners * parts.batch_steps / parts.learner_steps_per_s + reduce_s
         learning = cluster.learners * parts.batch_steps / update_s
-        limits = {CORES: 1 / (1 / parts.actor_steps_per_s + 1 / learning)}
-        network = shared = math.inf
+        step_s = 1 / learning
+        if cluster.actors:
+            step_s += 1 / parts.actor_steps_per_s + parts.step_bytes / parts.receive_bytes_per_s
+        left = parts.shared_cores if cluster.learners + cluster.actors > 1 else 1.0
+        limits = {CORES: left / step_s}
+        network = math.inf
     else:
+        shared = cluster.shared_bytes_per_s
+        shared = parts.shared_bytes_per_s if shared is None else shared
         update_s = parts.batch_steps / parts.learner_steps_per_s + reduce_s
-        limits = {
-            ACTORS: cluster.actors * parts.actor_steps_per_s,
-            LEARNERS: cluster.learners * parts.batch_steps / update_s,
-        }
-    receive = min(network, parts.receive_bytes_per_s)
-    limits[UNROLLS_IN] = cluster.learners * receive / parts.step_bytes
-    limits[SHARED] = shared / parts.step_bytes
+        limits = {LEARNERS: cluster.learners * parts.batch_steps / update_s}
+        if cluster.actors:
+            receive = min(network, parts.receive_bytes_per_s)
+            limits[ACTORS] = cluster.actors * parts.actor_steps_per_s
+            limits[UNROLLS_IN] = cluster.learners * receive / parts.step_bytes
+            limits[SHARED] = shared / parts.step_bytes
     rate = min(limits.values())
     fetches_per_s = rate / cluster.learners / parts.steps_per_fetch
     return Prediction(

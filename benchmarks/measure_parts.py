@@ -20,7 +20,7 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402 (quietly, and before what uses it)
 
-from benchmarks import common, parts  # noqa: E402
+from benchmarks import common, multiplying, parts  # noqa: E402
 from benchmarks.common import Options  # noqa: E402
 from benchmarks.parts import Call  # noqa: E402
 from impala import build, config, precision  # noqa: E402
@@ -28,7 +28,15 @@ from impala.config import Settings  # noqa: E402
 from impala.flags import setting  # noqa: E402
 from user_error import UserError  # noqa: E402
 
-PARTS = ("emulation", "inference", "acting", "learning", "transport")
+PARTS = (
+    "emulation",
+    "inference",
+    "acting",
+    "learning",
+    "transport",
+    "multiplying for inference",
+    "multiplying for learning",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +55,8 @@ def calls(part: str, settings: Settings, own: Own) -> list[Call]:
         "acting": lambda: parts.acting(settings, own.threads, own.callers),
         "learning": lambda: parts.learning(settings, own.callers),
         "transport": lambda: parts.transport(settings),
+        "multiplying for inference": lambda: multiplying.for_inference(settings, own.callers),
+        "multiplying for learning": lambda: multiplying.for_learning(settings, own.callers),
     }
     if part not in kinds:
         raise UserError(f"--parts={part}: there is no such part. Known are {', '.join(PARTS)}.")
@@ -69,7 +79,11 @@ def measure(arguments: list[str]) -> None:
         "agent": build.agent_name(settings, spec),
         "precision": precision.compute_dtype(settings.precision).name,
         "gpus": len(tf.config.list_physical_devices("GPU")),
-        "block_bytes": parts.block_bytes(settings),
+        "sizes": {
+            "block": parts.block_bytes(settings),
+            "weights": parts.weights_bytes(settings),
+            "gradient": parts.gradient_bytes(settings),
+        },
         "rates": rates,
     }
     print(json.dumps(told), flush=True)

@@ -16,7 +16,7 @@ from impala.learner import Learner
 from impala.trajectory import Unroll
 from transport import UnrollQueue
 
-Call = Callable[[], int]  # does a piece of work, says how many agent steps that was
+Call = Callable[[], float]  # does a piece of work, says how many agent steps that was
 # Steps that acting sees again and again, so that no emulator has to run meanwhile.
 STEPS = 8
 
@@ -118,6 +118,17 @@ def block_bytes(settings: Settings) -> int:
     """How many bytes an unroll takes between processes."""
     spec = build.level_spec(settings)
     return wire.block_layout(settings, spec, build.acting_agent(settings, spec)).size()
+
+
+def weights_bytes(settings: Settings) -> int:
+    """How many bytes of weights an actor fetches."""
+    return wire.weights_layout(build.acting_agent(settings, build.level_spec(settings))).size()
+
+
+def gradient_bytes(settings: Settings) -> int:
+    """How many bytes of gradients a learner adds to those of the others."""
+    agent = build.learning_agent(settings, build.level_spec(settings))
+    return sum(int(np.prod(one.shape)) * one.dtype.size for one in agent.trainable_variables)
 
 
 def _environment(settings: Settings, index: int, threads: int) -> VectorEnvironment:

@@ -54,7 +54,7 @@ class Measured(NamedTuple):
     way: Way
     agent: str
     precision: str
-    block_bytes: int  # that an unroll takes between processes
+    sizes: dict[str, int]  # bytes of an unroll between processes, of weights and of a gradient
     rates: dict[str, Spread]  # agent steps a second, of each part
 
 
@@ -78,7 +78,7 @@ def measure(
         way,
         told["agent"],
         told["precision"],
-        told["block_bytes"],
+        told["sizes"],
         {part: spread(values) for part, values in told["rates"].items()},
     )
 

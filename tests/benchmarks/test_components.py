@@ -17,7 +17,7 @@ QUICK = ["--repeats=1", "--seconds=0.05", "--unroll_length=3"]
 
 def measured(way, **rates):
     rates = {part: spread([rate]) for part, rate in rates.items()}
-    return Measured(Way(way, 1, 1, 1), "Agent", "float32", 100, rates)
+    return Measured(Way(way, 1, 1, 1), "Agent", "float32", {"block": 100}, rates)
 
 
 def test_the_bound_is_what_the_better_way_of_each_part_allows():
@@ -50,6 +50,7 @@ def test_every_part_has_its_rate(tmp_path, capsys):
     parts = {part for part, _ in rows}
     assert parts == {
         *("emulation", "inference", "acting", "learning", "bound"),
+        *components.MULTIPLYING,
         *("transport, in one process", "transport, tensorflow", "transport, secure"),
     }
     assert len([part for part, _ in rows if part == "learning"]) == len(all_ways())

@@ -103,6 +103,19 @@ def test_acting_and_learning_share_the_cores_of_one_machine():
     assert rate == pytest.approx(1 / (1 / 100 + 1 / 1000))
 
 
+def test_processes_that_share_the_cores_leave_less_of_them():
+    shared = dataclasses.replace(PARTS, shared_cores=0.8, receive_bytes_per_s=1e7)
+    moving = PARTS.step_bytes / 1e7
+    rate = predict(shared, Cluster(1, 7, one_machine=True)).rate
+    assert rate == pytest.approx(0.8 / (1 / 100 + 1 / 1000 + moving))
+
+
+@pytest.mark.parametrize("one_machine", [True, False])
+def test_learners_that_make_up_their_unrolls_need_no_actors(one_machine):
+    prediction = predict(PARTS, Cluster(1, 0, one_machine=one_machine))
+    assert prediction.rate == pytest.approx(1000)
+
+
 def test_a_ring_is_better_for_large_gradients_and_a_tree_for_many_learners():
     heavy = dataclasses.replace(PARTS, gradient_bytes=1e9, reduce_latency_s=0)
     assert predict(heavy, Cluster(8, 8, network_bytes_per_s=1e9)).reduced_by == cost_model.RING

@@ -178,7 +178,6 @@ def test_a_learners_host_that_dies_is_named_and_its_mpirun_ends(remote: Frontend
 
 def test_a_learner_that_its_actors_cannot_reach_is_told(remote: Frontend, network: Network):
     first, second = network.hosts[:2]
-    nobody = network.own_address.replace(".254", ".99")
     remote.csv(
         HEADER,
         network.row("learner", first, 8001),
