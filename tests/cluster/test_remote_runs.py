@@ -30,7 +30,8 @@ def test_two_learners_under_mpirun_and_three_actors_on_four_hosts(
     assert told.returncode == 0, told.stdout
     assert f"{network.hosts[1].ip}:8002 is rank 1 of 2" in told.stdout
     assert all(host.processes() for host in network.hosts)
-    reached = re.compile(r"actor-1 +actor 1 reached 10\.77\.9\.2:8002")
+    address = re.escape(f"{network.hosts[1].ip}:8002")
+    reached = re.compile(f"actor-1 +actor 1 reached {address}")
     wait_for(lambda: reached.search(remote.run("logs").stdout))
 
     stopped = remote.run("stop")
