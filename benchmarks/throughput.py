@@ -54,7 +54,7 @@ WANTED = {"local": 0.90, "cluster": 0.80}
 
 @dataclasses.dataclass(frozen=True)
 class Own(Options):
-    repeats: int = setting(3, "Measuring", "runs of the trainer", least=1)
+    repeats: int = setting(5, "Measuring", "runs of the trainer", least=1)
     job: str = setting(
         "local",
         "Measuring",
@@ -62,9 +62,9 @@ class Own(Options):
         choices=JOBS,
     )
     actors: int = setting(2, "Measuring", "actor processes of --job=cluster", least=1, most=256)
-    warm_up_s: float = setting(20.0, "Measuring", "left out of each run", least=0)
-    seconds: float = setting(60.0, "Measuring", "measured of each run", above=0)
-    part_seconds: float = setting(2.0, "Measuring", "for each measurement of a part", above=0)
+    warm_up_s: float = setting(10.0, "Measuring", "left out of each run", least=0)
+    seconds: float = setting(30.0, "Measuring", "measured of each run", above=0)
+    part_seconds: float = setting(1.0, "Measuring", "for each measurement of a part", above=0)
     part_repeats: int = setting(3, "Measuring", "measurements of a part at a time", least=1)
 
 
@@ -90,7 +90,8 @@ def measure(arguments: list[str]) -> None:
         runs.append(run_trainer(own, settings))
         parts.append(measure_parts(own, settings))
         around = [*parts[-2], *parts[-1]]
-        bound = statistics.mean(ways.bound(one) for one in parts[-2:])
+        known = [one for each in parts for one in each]
+        bound = statistics.mean(ways.bound(one, known) for one in parts[-2:])
         ratios.append(runs[-1].steps_per_second / bound)
         add(report, str(index + 1), around, bound, runs[-1])
     ratio = spread(ratios)

@@ -100,11 +100,24 @@ def _printed(module: str, flags: Sequence[str], some: Sequence[int]) -> str:
 
 
 def best(measured: Sequence[Measured], part: str) -> tuple[Way, Spread]:
-    """The way in which all cores do most of a part."""
-    fastest = max(measured, key=lambda one: one.rates[part].median)
-    return fastest.way, fastest.rates[part]
+    """The way in which all cores do most of a part, and all that was measured of it."""
+    values: dict[Way, list[float]] = {}
+    for one in measured:
+        values.setdefault(one.way, []).extend(one.rates[part].values)
+    found = {way: spread(rates) for way, rates in values.items()}
+    fastest = max(found, key=lambda way: found[way].median)
+    return fastest, found[fastest]
 
 
-def bound(measured: Sequence[Measured]) -> float:
-    """Agent steps a second that cores could do which emulate, infer and learn every step."""
-    return 1.0 / sum(1.0 / best(measured, part)[1].median for part in BOUND_OF)
+def bound(measured: Sequence[Measured], known: Sequence[Measured] = ()) -> float:
+    """Agent steps a second that cores could do which emulate, infer and learn every step.
+
+    Which way is the better one is told by all that is ``known``: with little to go by, whatever
+    happened to be measured on a good moment would be taken for it.
+    """
+    seconds = 0.0
+    for part in BOUND_OF:
+        way, _ = best(known or measured, part)
+        _, rate = best([one for one in measured if one.way == way], part)
+        seconds += 1.0 / rate.median
+    return 1.0 / seconds

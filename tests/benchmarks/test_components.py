@@ -30,6 +30,16 @@ def test_the_bound_is_what_the_better_way_of_each_part_allows():
     assert bound(ways) == pytest.approx(2000)
 
 
+def test_the_better_way_is_told_by_all_that_was_measured():
+    parts = {"emulation": 6000, "inference": 10_000}
+    usual = [measured("one call", **parts, learning=4000)] * 3
+    lucky = measured("two calls", **parts, learning=4100)
+    unlucky = [measured("two calls", **parts, learning=3000)] * 3
+    now = [usual[0], lucky]
+    assert bound(now) > bound([usual[0]])
+    assert bound(now, [*now, *usual, *unlucky]) == pytest.approx(bound([usual[0]]))
+
+
 def test_with_one_core_there_is_one_way(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
     assert [way.cores for way in all_ways()] == [1]
