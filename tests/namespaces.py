@@ -60,8 +60,9 @@ class Bridge:
     """What joins the hosts, and this machine to them; ``close`` takes everything down."""
 
     def __init__(self) -> None:
-        self.prefix, self._name = _make_bridge()
-        self.subnet = f"10.77.{self.prefix.removeprefix(PREFIX)}"
+        number = _make_bridge()
+        self.prefix, self.subnet = f"{PREFIX}{number}", f"10.77.{number}"
+        self._name = _bridge_name(number)
         self.address = f"{self.subnet}.254"
         self.network = f"{self.subnet}.0/24"
         self.hosts: list[Namespace] = []
@@ -104,20 +105,23 @@ class Bridge:
         subprocess.run(["ip", "link", "del", self._name], check=False)
 
 
-def _make_bridge() -> tuple[str, str]:
-    """What the names of the first free number begin with, and the bridge that now holds it."""
+def _bridge_name(number: int) -> str:
+    return f"{PREFIX}{number}br"
+
+
+def _make_bridge() -> int:
+    """Makes a bridge of the first number that no other has."""
     for number in range(1, 255):
-        prefix = f"{PREFIX}{number}"
         made = subprocess.run(
-            ["ip", "link", "add", f"{prefix}br", "type", "bridge"],
+            ["ip", "link", "add", _bridge_name(number), "type", "bridge"],
             capture_output=True,
             text=True,
             check=False,
         )
         if made.returncode == 0:
-            return prefix, f"{prefix}br"
+            return number
         assert "File exists" in made.stderr, made.stderr
-    raise AssertionError(f"all bridges from {PREFIX}1br to {prefix}br are taken: ip link")
+    raise AssertionError("all numbers of bridges are taken: ip link shows them")
 
 
 def make_key(path: Path) -> None:

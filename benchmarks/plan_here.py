@@ -1,27 +1,27 @@
 """What the plan of a cluster says of this machine, beside what was measured on it.
 
-    python -m sandbox.study_plan [--out=benchmarks/measured] [--seconds=40] [--smoke]
+  python -m benchmarks.plan_here
+  python -m benchmarks.plan_here --smoke --repeats=1 --seconds=0.05 --train_s=1
 
 For each training it measures the parts (`benchmarks.plan_parts`), then whole trainings of one
 learner and more and more actors as processes of this machine, then the parts again. It writes
-OUT/NAME.json for each, OUT/here.csv, and prints them beside what the plan says. One figure is not
+NAME.json for each and here.csv, and prints them beside what the plan says. One figure is not
 measured but fitted, to the rates of the first training alone: what sharing the cores costs.
 """
 
-import argparse
 import csv
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import cost_fit, plan_parts
+from benchmarks import common, cost_fit, plan_parts
 from benchmarks.cost_fit import Measured
 from benchmarks.cost_model import Cluster, Parts, read_parts
 from benchmarks.trainer import Trainer, steady_rate
 from impala import config
 from impala.config import Settings
-from user_error import UserError
+from impala.flags import setting
 
 FITTED = "shared_cores"
 LARGE = ("--unroll_length=20", "--batch_size=32")
@@ -47,24 +47,34 @@ CASES = (
 SMOKE = (Case("cartpole", ("--level_name=CartPole-v1", "--envs_per_actor=4"), (1,)),)
 
 
-def study(out: Path, cases: Sequence[Case], own: plan_parts.Own, seconds: float) -> str:
-    """Measures everything; the table."""
-    out.mkdir(parents=True, exist_ok=True)
-    rows: list[Measured] = []
+@dataclasses.dataclass(frozen=True)
+class Own(plan_parts.Own):
+    results: str = setting("benchmarks/measured", "Measuring", "folder for NAME.json and here.csv")
+    train_s: float = setting(40.0, "Measuring", "measured of each training", above=0)
+    smoke: bool = setting(False, "Measuring", "one small training, to see that it works")
+
+
+def measure(arguments: list[str]) -> None:
+    """Measures everything; prints the table."""
+    own, _ = common.parse(Own, "plan_here", __doc__, arguments)
+    cases: Sequence[Case] = SMOKE if own.smoke else CASES
+    out, rows = Path(own.results), []
     for case in cases:
         settings = config.parse(list(case.flags))
         before = plan_parts.measured(own, settings)
         for actors in case.actors:
-            rate = trained(settings, actors, seconds)
-            print(f"{case.name}, {actors} actors: {rate:,.0f} agent steps/s", flush=True)
+            rate = trained(settings, actors, own.train_s)
+            common.progress(f"{case.name}, {actors} actors: {rate:,.0f} agent steps/s")
             cluster = Cluster(learners=1, actors=actors, one_machine=True)
             rows.append(Measured(out / f"{case.name}.json", cluster, rate))
         parts = plan_parts.mean([before, plan_parts.measured(own, settings)])
         rows[-1].parts.write_text(plan_parts.as_json(parts))
     share(rows, cases[0])
-    with open(out / "here.csv", "w", newline="") as file:
+    here = out / "here.csv"
+    with open(here, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([cost_fit.COLUMNS, *written(rows)])
-    return cost_fit.table(rows)
+    # As the plan reads it, so that both say the same to the last digit.
+    print(cost_fit.table(cost_fit.read_measured(here)))
 
 
 def trained(settings: Settings, actors: int, seconds: float) -> float:
@@ -94,29 +104,5 @@ def written(rows: Sequence[Measured]) -> Iterator[tuple[str, ...]]:
         yield (row.parts.name, "one_machine", *counts, "", f"{row.steps_per_s:.0f}")
 
 
-def main() -> int:
-    """Runs the study."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument("--out", default="benchmarks/measured", help="folder of the results")
-    parser.add_argument("--seconds", type=float, default=40.0, help="measured of each training")
-    parser.add_argument("--smoke", action="store_true", help="only see that it works, in seconds")
-    given = parser.parse_args()
-    own, seconds = plan_parts.Own(), given.seconds
-    cases: Sequence[Case] = CASES
-    if given.smoke:
-        own = dataclasses.replace(own, repeats=1, seconds=0.05)
-        cases, seconds = SMOKE, 1.0
-    try:
-        print(study(Path(given.out), cases, own, seconds))
-    except UserError as error:
-        print(f"study_plan.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(common.run("plan_here", measure))
