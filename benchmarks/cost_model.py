@@ -10,7 +10,7 @@ A cluster trains as fast as the slowest of these lets it, each in agent steps/s:
 
 On one machine acting, learning and moving unrolls take the cores from one another, so their
 times add up; and what shares caches and takes turns on cores gets less done than what was
-measured alone.
+measured alone. An actor there emulates and infers in turn, so that few of them leave cores idle.
 Weights go out on the other lane of the learner's link. They hold up nobody: where there is no
 room, actors play on with older ones, which shows as policy lag.
 """
@@ -42,6 +42,7 @@ class Parts:
     reduce_latency_s: float = 0.0  # of each message of a reduction
     shared_bytes_per_s: float = math.inf  # most that the network between all hosts carries
     shared_cores: float = 1.0  # what is left of cores that several processes share
+    lone_actor_steps_per_s: float = math.inf  # one actor on half of the cores of one machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,11 +87,12 @@ def predict(parts: Parts, cluster: Cluster) -> Prediction:
         # All learners together have the cores that one alone would have.
         update_s = cluster.learners * parts.batch_steps / parts.learner_steps_per_s + reduce_s
         learning = cluster.learners * parts.batch_steps / update_s
-        step_s = 1 / learning
+        left = parts.shared_cores if cluster.learners + cluster.actors > 1 else 1.0
+        step_s, limits = 1 / learning, {}
         if cluster.actors:
             step_s += 1 / parts.actor_steps_per_s + parts.step_bytes / parts.receive_bytes_per_s
-        left = parts.shared_cores if cluster.learners + cluster.actors > 1 else 1.0
-        limits = {CORES: left / step_s}
+            limits[ACTORS] = left * cluster.actors * parts.lone_actor_steps_per_s
+        limits[CORES] = left / step_s
         network = math.inf
     else:
         shared = cluster.shared_bytes_per_s

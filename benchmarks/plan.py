@@ -29,19 +29,20 @@ WORTH = 0.01
 def changes(cluster: Cluster, parts: Parts) -> dict[str, tuple[Parts, Cluster]]:
     """What could be added, one thing at a time."""
     more = max(1, cluster.actors // 10)
+    more_actors = dataclasses.replace(cluster, actors=cluster.actors + more)
     faster = dataclasses.replace(
         parts,
         **{name: 2 * getattr(parts, name) for name in ("learner_steps_per_s", "actor_steps_per_s")},
     )
     if cluster.one_machine:
-        return {"twice the cores": (faster, cluster)}
+        return {
+            "twice the cores": (faster, cluster),
+            _counted(more, "more actor"): (parts, more_actors),
+        }
     shared = cluster.shared_bytes_per_s
     shared = parts.shared_bytes_per_s if shared is None else shared
     return {
-        _counted(more, "more actor"): (
-            parts,
-            dataclasses.replace(cluster, actors=cluster.actors + more),
-        ),
+        _counted(more, "more actor"): (parts, more_actors),
         "one more learner": (
             parts,
             dataclasses.replace(cluster, learners=cluster.learners + 1),

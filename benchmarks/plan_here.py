@@ -12,7 +12,7 @@ measured but fitted, to the rates of the first training alone: what sharing the 
 import csv
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import common, cost_fit, plan_parts
@@ -69,12 +69,10 @@ def measure(arguments: list[str]) -> None:
             rows.append(Measured(out / f"{case.name}.json", cluster, rate))
         parts = plan_parts.mean([before, plan_parts.measured(own, settings)])
         rows[-1].parts.write_text(plan_parts.as_json(parts))
+        write(rows, out / "here.csv")
     share(rows, cases[0])
-    here = out / "here.csv"
-    with open(here, "w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([cost_fit.COLUMNS, *written(rows)])
     # As the plan reads it, so that both say the same to the last digit.
-    print(cost_fit.table(cost_fit.read_measured(here)))
+    print(cost_fit.table(cost_fit.read_measured(out / "here.csv")))
 
 
 def trained(settings: Settings, actors: int, seconds: float) -> float:
@@ -97,11 +95,14 @@ def share(rows: Sequence[Measured], fitted_to: Case) -> None:
         path.write_text(plan_parts.as_json(parts))
 
 
-def written(rows: Sequence[Measured]) -> Iterator[tuple[str, ...]]:
-    """The rows as ``cost_fit.read_measured`` reads them."""
-    for row in rows:
-        counts = (str(row.cluster.learners), str(row.cluster.actors))
-        yield (row.parts.name, "one_machine", *counts, "", f"{row.steps_per_s:.0f}")
+def write(rows: Sequence[Measured], path: Path) -> None:
+    """Writes the rows as ``cost_fit.read_measured`` reads them."""
+    with open(path, "w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(cost_fit.COLUMNS)
+        for row in rows:
+            counts = (row.cluster.learners, row.cluster.actors)
+            table.writerow((row.parts.name, "one_machine", *counts, "", f"{row.steps_per_s:.0f}"))
 
 
 if __name__ == "__main__":

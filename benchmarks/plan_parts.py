@@ -3,9 +3,10 @@
   python -m benchmarks.plan_parts --agent_name=ResNetAgent
   python -m benchmarks.plan --parts benchmarks/results/plan_parts.json --learners 2 --actors 16
 
-It measures what all cores of this machine do when they only act, and when they only learn, and
-what a learner takes in from actors that only send. So the plan's hosts are machines like this
-one: an actor is a host of actors, a learner is a host that learns.
+It measures what all cores of this machine do when they only act, and when they only learn, what
+one actor does with half of them, and what a learner takes in from actors that only send. So the
+plan's hosts are machines like this one: an actor is a host of actors, a learner is a host that
+learns.
 """
 
 import dataclasses
@@ -54,6 +55,9 @@ def measured(own: Own, settings: Settings) -> Parts:
         ways.measure(settings, way, MEASURED, own.seconds, own.repeats, own.results)
         for way in ways.full_ways()
     ]
+    lone = ways.measure(
+        settings, ways.half_way(), ("acting",), own.seconds, own.repeats, own.results
+    )
     sizes, step = rates[0].sizes, settings.unroll_length
     arriving = components.between_processes(
         settings, sizes["block"], SENDERS, own.seconds, own.repeats
@@ -68,12 +72,13 @@ def measured(own: Own, settings: Settings) -> Parts:
         steps_per_fetch=settings.envs_per_actor * step,
         gradient_bytes=sizes["gradient"],
         receive_bytes_per_s=arriving.median * sizes["block"] / step,
+        lone_actor_steps_per_s=lone.rates["acting"].median,
     )
 
 
 def mean(several: Sequence[Parts]) -> Parts:
     """The parts of one training, measured several times."""
-    rates = ("actor_steps_per_s", "learner_steps_per_s", "receive_bytes_per_s")
+    rates = [field.name for field in dataclasses.fields(Parts) if "_per_s" in field.name]
     means = {name: statistics.mean(getattr(one, name) for one in several) for name in rates}
     return dataclasses.replace(several[0], **means)
 

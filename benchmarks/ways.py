@@ -48,6 +48,12 @@ def full_ways() -> list[Way]:
     return [way for way in all_ways() if way.cores == cores()]
 
 
+def half_way() -> Way:
+    """One call on half of the cores, as where another part has the other half."""
+    half = max(1, cores() // 2)
+    return Way("half of the cores, 1 call", half, 1, half)
+
+
 class Measured(NamedTuple):
     """What one way gave."""
 

@@ -15,6 +15,7 @@ from benchmarks.cost_model import Cluster, Parts, predict
 from user_error import UserError
 
 PUBLISHED = plan.MEASURED / "published.csv"
+HERE = plan.MEASURED / "here.csv"
 PARTS = Parts(
     about="made up for these tests",
     actor_steps_per_s=100,
@@ -41,7 +42,7 @@ clusters = st.builds(
     one_machine=st.booleans(),
 )
 # What may be had more of, and never makes it slower.
-MORE = ["actor_steps_per_s", "learner_steps_per_s", "receive_bytes_per_s", "shared_bytes_per_s"]
+MORE = [field.name for field in dataclasses.fields(Parts) if "_per_s" in field.name]
 LESS = ["step_bytes", "gradient_bytes", "reduce_latency_s"]
 
 
@@ -136,6 +137,18 @@ def test_the_published_rates_are_met_within_a_tenth():
     rows = cost_fit.read_measured(PUBLISHED)
     assert len(rows) == 12
     assert abs(cost_fit.errors(rows)).max() < 0.1
+
+
+def test_rates_measured_on_one_machine_are_met_as_the_guide_says():
+    errors = cost_fit.errors(cost_fit.read_measured(HERE))
+    assert len(errors) >= 8 and abs(errors).max() < 0.15
+
+
+def test_an_actor_alone_leaves_cores_of_its_machine_idle():
+    alone = dataclasses.replace(PARTS, lone_actor_steps_per_s=60, shared_cores=0.5)
+    few, many = (predict(alone, Cluster(1, count, one_machine=True)) for count in (1, 7))
+    assert (few.rate, few.limited_by) == (30, cost_model.ACTORS)
+    assert many.limited_by == cost_model.CORES
 
 
 def test_the_published_figures_are_those_that_a_fit_finds():
