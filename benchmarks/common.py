@@ -64,6 +64,12 @@ def parse(
     return options, settings
 
 
+def in_a_cluster(settings: Settings) -> Settings:
+    """With as many environments as actors in processes of their own play."""
+    actor = dataclasses.replace(settings, job_name="actor")
+    return dataclasses.replace(settings, envs_per_actor=config.envs_per_actor(actor))
+
+
 def numbers(flag: str, text: str, least: int = 1) -> list[int]:
     """Whole numbers with commas between."""
     try:

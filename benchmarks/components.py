@@ -98,8 +98,8 @@ def parts_for(way: ways.Way) -> Sequence[str]:
 def what(settings: Settings, measured: Measured) -> str:
     """The work in words."""
     return (
-        f"{settings.level_name}, {measured.agent}, {settings.envs_per_actor} environments an "
-        f"actor, unroll {settings.unroll_length}, batch {settings.batch_size}"
+        f"{settings.level_name}, {measured.agent}, {config.envs_per_actor(settings)} environments "
+        f"an actor, unroll {settings.unroll_length}, batch {settings.batch_size}"
     )
 
 
@@ -119,7 +119,7 @@ def between_processes(
     common.progress(f"transport: {actors} actors in processes of their own")
     with tempfile.TemporaryDirectory() as folder:
         flags = [
-            f"--unrolls={settings.envs_per_actor}",
+            f"--unrolls={config.envs_per_actor(settings)}",
             f"--actors={actors}",
             f"--unroll_bytes={size}",
             f"--seconds={seconds}",

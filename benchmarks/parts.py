@@ -62,14 +62,14 @@ def inference(settings: Settings, callers: int) -> list[Call]:
 
 def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
     """An actor's whole loop: emulation and inference in turn, and writing down what came of it."""
-    policy = _acting(settings)
+    policy, envs = _acting(settings), config.envs_per_actor(settings)
 
     def caller(index: int) -> Call:
         actor = _actor(settings, policy, index, threads)
 
         def play() -> int:
             actor.unroll()
-            return settings.envs_per_actor * settings.unroll_length
+            return envs * settings.unroll_length
 
         return play
 
@@ -101,10 +101,11 @@ def transport(settings: Settings) -> list[Call]:
     """Blocks through the queue of one process, and joined to a batch."""
     block = _actor(settings, _acting(settings), 0, cores()).unroll()
     queue, joined = UnrollQueue(config.capacity(settings)), batches.make(settings)
+    envs = config.envs_per_actor(settings)
 
     def take() -> Unroll | None:
-        queue.announce(settings.envs_per_actor)
-        queue.put(block, settings.envs_per_actor)
+        queue.announce(envs)
+        queue.put(block, envs)
         return queue.take()
 
     def batch() -> int:

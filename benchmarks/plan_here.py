@@ -24,7 +24,7 @@ from impala.config import Settings
 from impala.flags import setting
 
 FITTED = "shared_cores"
-LARGE = ("--unroll_length=20", "--batch_size=32")
+LARGE = ("--unroll_length=20", "--batch_size=32", "--envs_per_actor=10")
 
 
 @dataclasses.dataclass(frozen=True)

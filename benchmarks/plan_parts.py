@@ -40,6 +40,7 @@ def measure(arguments: list[str]) -> None:
     """Prints the parts and writes them."""
     own, settings = common.parse(Own, "plan_parts", __doc__, arguments, trainer=True)
     config.check(settings)
+    settings = common.in_a_cluster(settings)
     path = Path(own.results) / "plan_parts.json"
     written = as_json(measured(own, settings))
     try:
@@ -69,7 +70,7 @@ def measured(own: Own, settings: Settings) -> Parts:
         batch_steps=config.fresh_unrolls(settings) * step,
         step_bytes=sizes["block"] / step,
         weights_bytes=sizes["weights"],
-        steps_per_fetch=settings.envs_per_actor * step,
+        steps_per_fetch=config.envs_per_actor(settings) * step,
         gradient_bytes=sizes["gradient"],
         receive_bytes_per_s=arriving.median * sizes["block"] / step,
         lone_actor_steps_per_s=lone.rates["acting"].median,

@@ -81,6 +81,8 @@ def measure(arguments: list[str]) -> None:
     """Prints the tables."""
     own, settings = common.parse(Own, "throughput", __doc__, arguments, trainer=True)
     config.check(settings)
+    if own.job == "cluster":
+        settings = common.in_a_cluster(settings)
     parts = [measure_parts(own, settings)]
     report = Report(
         "throughput", COLUMNS, own, parts[0][0].precision, words(own, settings, parts[0]), settings

@@ -5,7 +5,7 @@ import socket
 
 import tensorflow as tf
 
-from impala import build, carriers, wire
+from impala import build, carriers, config, wire
 from impala.acting import ActingAgent
 from impala.actor import Actor
 from impala.config import Settings
@@ -56,7 +56,8 @@ def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
             raise _Leave
 
     environment = build.actor_environment(settings, settings.task)
-    frames = settings.unroll_length * settings.envs_per_actor * environment.spec.frames_per_step
+    envs = config.envs_per_actor(settings)
+    frames = settings.unroll_length * envs * environment.spec.frames_per_step
     pace = Pace(f"actor {settings.task}", settings.report_every_s, say)
     try:
         actor = Actor(
@@ -71,7 +72,7 @@ def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
             check()
             ready = link.announce(LOOK_EVERY_S)
             if ready:
-                link.put(actor.unroll(), settings.envs_per_actor)
+                link.put(actor.unroll(), envs)
             pace.add(frames if ready else 0)
     except _Leave:
         return f"left on {stop.name}."

@@ -8,7 +8,7 @@ import tensorflow as tf
 import agents
 import environments
 from environments import EnvironmentSpec, VectorEnvironment
-from impala import precision
+from impala import config, precision
 from impala.config import Settings
 from impala.threads import threads_named
 
@@ -40,7 +40,7 @@ def actor_environment(settings: Settings, actor: int) -> VectorEnvironment:
     with threads_named("emulator"):
         return environments.make(
             settings.levels[level],
-            settings.envs_per_actor,
+            config.envs_per_actor(settings),
             # Far apart, so that no two actors share a seed.
             settings.seed + actor * 1_000_003,
             level_index=level,

@@ -62,7 +62,7 @@ def server(
         return plain
     from transport import secure
 
-    most = max(ORDINARY_UNROLLS, settings.envs_per_actor, config.waiting_unrolls(settings))
+    most = max(ORDINARY_UNROLLS, config.envs_per_actor(settings), config.waiting_unrolls(settings))
     secured = secure.Server(
         host,
         port,

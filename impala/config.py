@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import ipaddress
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,8 @@ REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
 POLICIES = ("sampled", "greedy")
 COMPRESSIONS = ("none", "fp16", "bf16")
 CORRECTIONS = ("vtrace", "none")
+# Environments of an actor where no one says how many.
+FEWEST_ENVS, MOST_ENVS = 10, 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +87,12 @@ class Settings:
 
     num_actors: int = setting(2, "Actors", "actor threads of this process", least=1, most=1024)
     envs_per_actor: int = setting(
-        10, "Actors", "environments that an actor plays side by side", least=1, most=4096
+        0,
+        "Actors",
+        "environments that an actor plays side by side; 0: 10, or in a local training as many as "
+        "let all actors together play one and a half batches at a time, at most 32",
+        least=0,
+        most=4096,
     )
     env_threads: int = setting(
         0,
@@ -358,11 +366,11 @@ def _check_local(settings: Settings) -> None:
             f"{settings.num_actors}: each level needs an actor of its own. "
             f"Give --num_actors={len(settings.levels)} or more."
         )
-    ahead = max(settings.num_actors * settings.envs_per_actor, capacity(settings))
+    ahead = max(settings.num_actors * envs_per_actor(settings), capacity(settings))
     if fresh_unrolls(settings) > ahead:
         raise UserError(
             f"--batch_size={settings.batch_size} cannot be filled: {settings.num_actors} actors "
-            f"× {settings.envs_per_actor} environments with --queue_capacity="
+            f"× {envs_per_actor(settings)} environments with --queue_capacity="
             f"{settings.queue_capacity} give {ahead} unrolls at a time. Lower --batch_size, or "
             "raise --num_actors, --envs_per_actor or --queue_capacity."
         )
@@ -390,9 +398,20 @@ def _is_host(host: str) -> bool:
         return False
 
 
+def envs_per_actor(settings: Settings) -> int:
+    """Environments that an actor plays side by side.
+
+    More of them share what each call of the network costs, and make unrolls older.
+    """
+    if settings.envs_per_actor or settings.job_name != "local":
+        return settings.envs_per_actor or FEWEST_ENVS
+    together = math.ceil(1.5 * fresh_unrolls(settings))
+    return min(max(FEWEST_ENVS, -(-together // settings.num_actors)), MOST_ENVS)
+
+
 def capacity(settings: Settings) -> int:
     """Unrolls that actors may be ahead of the learner."""
-    in_play = settings.num_actors * settings.envs_per_actor
+    in_play = settings.num_actors * envs_per_actor(settings)
     return settings.queue_capacity or max(in_play, fresh_unrolls(settings))
 
 

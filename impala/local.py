@@ -130,9 +130,10 @@ class ActorThreads:
                 seed=settings.seed * 100_003 + index,
                 check=self._queue.check_open,
             )
+            envs = config.envs_per_actor(settings)
             while True:
-                self._queue.announce(settings.envs_per_actor)
-                self._queue.put(actor.unroll(), settings.envs_per_actor)
+                self._queue.announce(envs)
+                self._queue.put(actor.unroll(), envs)
         except Closed:
             pass
         except UserError as error:

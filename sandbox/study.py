@@ -7,6 +7,7 @@ commands. A table of results is printed in Markdown. Stopped with Ctrl-C, the sa
 """
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -76,6 +77,11 @@ def _parser(description: str, out: str) -> argparse.ArgumentParser:
     parser.add_argument("--seeds", default="1,2,3", help="a training each (default: 1,2,3)")
     parser.add_argument("--logs", default="", help="the trainings' folders; default: logs/studies")
     parser.add_argument("--title", default="", help="the picture's title; default: level, agent")
+    parser.add_argument(
+        "--until", type=float, metavar="FRAMES",
+        help="stop each training there, with the schedule of --total_environment_frames; its "
+        "checkpoint can go on",
+    )  # fmt: skip
     parser.add_argument("--reach", type=float, help="tell when this mean return was reached")
     parser.add_argument("--smoke", action="store_true", help="only see that it works, in seconds")
     parser.add_argument(
@@ -90,7 +96,7 @@ def _trainings(
     given: argparse.Namespace, variants: Variants, flags: Sequence[str]
 ) -> list[Training]:
     if given.draw:
-        return [_drawn(part) for part in given.draw.split(",")]
+        return [_drawn(part, given.until) for part in given.draw.split(",")]
     try:
         seeds = [1] if given.smoke else [int(part) for part in given.seeds.split(",")]
     except ValueError:
@@ -98,24 +104,29 @@ def _trainings(
             f"--seeds={given.seeds}: wanted are whole numbers with commas between."
         ) from None
     logs = Path(given.logs or Path("logs") / "studies" / Path(given.out).name)
+    if given.until is not None and given.until <= 0:
+        raise UserError(f"--until={given.until:g}: wanted are frames, more than 0.")
     return [
-        _training(logs, variant, seed, [*flags, *more])
+        _training(logs, variant, seed, [*flags, *more], given.until)
         for seed in seeds
         for variant, more in variants.items()
     ]
 
 
-def _training(logs: Path, variant: str, seed: int, flags: list[str]) -> Training:
+def _training(
+    logs: Path, variant: str, seed: int, flags: list[str], until: float | None
+) -> Training:
     safe = "".join(letter if letter.isalnum() else "-" for letter in variant)
     folder = logs / "-".join(filter(None, (safe, f"seed-{seed}")))
     flags = [*flags, f"--seed={seed}", f"--logdir={folder}"]
     config.parse(flags)  # what is wrong with them is told before the first training
-    return Training(variant, seed, folder, tuple(flags))
+    return Training(variant, seed, folder, tuple(flags), until)
 
 
-def _drawn(part: str) -> Training:
+def _drawn(part: str, until: float | None) -> Training:
     name, equals, folder = part.rpartition("=")
-    return finished_training(Path(folder), name if equals else "")
+    training = finished_training(Path(folder), name if equals else "")
+    return dataclasses.replace(training, until=until)
 
 
 def _study(given: argparse.Namespace, trainings: list[Training]) -> None:

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,16 @@ COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """One training of a study: its variant, its seed, its folder, and all of its flags."""
+    """One training of a study: its variant, its seed, its folder, and all of its flags.
+
+    With ``until`` only so many frames of it count, and it is stopped there.
+    """
 
     variant: str
     seed: int
     folder: Path
     flags: tuple[str, ...] = ()
+    until: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,36 +81,49 @@ def is_finished(training: Training) -> bool:
     # What the flags leave open, the training has filled in.
     chosen = json.loads((training.folder / "settings.json").read_text())
     wanted = config.parse(training.flags).total_environment_frames
-    return rows[-1]["environment_frames"] >= (wanted or chosen["total_environment_frames"])
+    whole = wanted or chosen["total_environment_frames"]
+    return rows[-1]["environment_frames"] >= min(whole, training.until or whole)
 
 
 def _run(training: Training) -> None:
     # Ctrl-C reaches the training too, which saves and ends; this process has to wait for that.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        done = subprocess.run(
-            [sys.executable, str(PROJECT / "experiment.py"), *training.flags], check=False
+        process = subprocess.Popen(
+            [sys.executable, str(PROJECT / "experiment.py"), *training.flags]
         )
+        returncode = _wait(process, training)
     finally:
         signal.signal(signal.SIGINT, before)
-    if done.returncode:
-        raise UserError(f"the training in {training.folder} ended with {done.returncode}.")
+    if returncode:
+        raise UserError(f"the training in {training.folder} ended with {returncode}.")
     if not is_finished(training):
         raise UserError(
             f"the training in {training.folder} was stopped. The same command goes on from there."
         )
 
 
+def _wait(process: subprocess.Popen[bytes], training: Training) -> int:
+    """Waits until a training has ended, or has gone as far as it shall; returns its exit code."""
+    while training.until is not None and process.poll() is None:
+        if is_finished(training):
+            process.terminate()  # it saves, and ends
+            break
+        time.sleep(1)
+    return process.wait()
+
+
 def curve_of(training: Training) -> Curve:
-    """The reports of a training from the first that has a mean return."""
-    rows = [row for row in read_metrics(training.folder) if _has_return(row)]
+    """The reports of a training from the first that has a mean return to the last that counts."""
+    rows = [row for row in read_metrics(training.folder) if _counts(row, training.until)]
     if not rows:
         raise UserError(f"{training.folder} holds no report with a mean return.")
     return Curve(training.variant, training.seed, rows)
 
 
-def _has_return(row: dict[str, Any]) -> bool:
-    return row.get("mean_episode_return") is not None
+def _counts(row: dict[str, Any], until: float | None) -> bool:
+    early = until is None or row["environment_frames"] <= until
+    return early and row.get("mean_episode_return") is not None
 
 
 def finished_training(folder: Path, variant: str) -> Training:

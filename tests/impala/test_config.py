@@ -133,6 +133,24 @@ def test_actors_play_ahead_as_much_as_a_batch_needs():
     assert config.capacity(dataclasses.replace(settings, queue_capacity=5)) == 5
 
 
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ([], 10),
+        (["--batch_size=32"], 24),
+        (["--batch_size=32", "--num_actors=4"], 12),
+        (["--batch_size=32", "--num_actors=5"], 10),
+        (["--batch_size=32", "--replay_share=0.5"], 12),
+        (["--batch_size=512"], 32),
+        (["--batch_size=32", "--envs_per_actor=3"], 3),
+        (["--batch_size=32", "--job_name=actor"], 10),
+        (["--batch_size=32", "--job_name=learner", "--envs_per_actor=3"], 3),
+    ],
+)
+def test_actors_of_one_process_play_one_and_a_half_batches(flags, wanted):
+    assert config.envs_per_actor(config.parse(flags)) == wanted
+
+
 def test_every_setting_says_what_it_is():
     for field in dataclasses.fields(Settings):
         assert len(field.metadata["help"]) > 10, field.name

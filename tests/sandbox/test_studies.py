@@ -109,9 +109,24 @@ def test_seeds_are_trained_in_turn_and_a_stopped_study_goes_on(tmp_path):
     }
 
 
+def test_a_training_is_stopped_where_only_its_beginning_counts(tmp_path):
+    flags = ["--level_name=CartPole-v1", "--total_environment_frames=1e9"]
+    arguments = ["--seeds=3", "--until=30000", "--", *flags, "--report_every_s=0.3", *FLAGS]
+    done = run("study_seeds", tmp_path, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = tmp_path / "logs" / "seed-3"
+    assert read_metrics(folder)[-1]["environment_frames"] >= 30000
+    assert list((folder / "checkpoints").iterdir()), "what was trained can go on"
+    counted = [float(row["environment_frames"]) for row in table_of(tmp_path)]
+    assert counted and max(counted) <= 30000
+    again = run("study_seeds", tmp_path, *arguments)
+    assert again.returncode == 0 and f"{folder} is trained already" in again.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--until=-1"], "--until=-1: wanted are frames"),
         (["--", "--lerning_rate=1"], "--learning_rate"),
         (["--seeds=1,x"], "--seeds=1,x: wanted are whole numbers"),
         (["--draw=/nowhere/at/all"], "/nowhere/at/all is no run's folder"),
