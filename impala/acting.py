@@ -65,7 +65,7 @@ class ActingAgent:
         action = distribution.mode(policy) if self._greedy else distribution.sample(policy, seed)
         return action, distribution.log_prob(policy, action), state
 
-    @tf.function
+    @tf.function(autograph=False)
     def _assign(self, weights: list[tf.Variable]) -> None:
         for mine, theirs in zip(self._agent.variables, weights, strict=True):
             mine.assign(tf.cast(theirs, mine.dtype))
@@ -79,7 +79,9 @@ class _Graph:
     """
 
     def __init__(self, function: Callable[..., Any], given: Any):
-        traced = tf.function(lambda *flat: function(*tf.nest.pack_sequence_as(given, flat)))
+        traced = tf.function(
+            lambda *flat: function(*tf.nest.pack_sequence_as(given, flat)), autograph=False
+        )
         arrays = map(tf.convert_to_tensor, tf.nest.flatten(given))
         self._graph = traced.get_concrete_function(*arrays)
         self._variables = list(self._graph.captured_inputs)

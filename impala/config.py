@@ -89,8 +89,8 @@ class Settings:
     envs_per_actor: int = setting(
         0,
         "Actors",
-        "environments that an actor plays side by side; 0: 10, or in a local training as many as "
-        "let all actors together play one and a half batches at a time, at most 32",
+        "environments that an actor plays side by side; 0: 10, or more in a local training whose "
+        "actors would together not play a whole batch at a time, at most 32",
         least=0,
         most=4096,
     )
@@ -405,8 +405,8 @@ def envs_per_actor(settings: Settings) -> int:
     """
     if settings.envs_per_actor or settings.job_name != "local":
         return settings.envs_per_actor or FEWEST_ENVS
-    together = math.ceil(1.5 * fresh_unrolls(settings))
-    return min(max(FEWEST_ENVS, -(-together // settings.num_actors)), MOST_ENVS)
+    batch = math.ceil(fresh_unrolls(settings) / settings.num_actors)
+    return min(max(FEWEST_ENVS, batch), MOST_ENVS)
 
 
 def capacity(settings: Settings) -> int:

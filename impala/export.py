@@ -55,12 +55,12 @@ class ExportedAgent(tf.Module):
 
     def signatures(self) -> dict[str, Any]:
         """``act``, and ``initial_state`` where the agent has a state."""
-        functions = {"act": tf.function(self._act).get_concrete_function(**_named(self.inputs))}
+        act = tf.function(self._act, autograph=False)
+        functions = {"act": act.get_concrete_function(**_named(self.inputs))}
         if self.state:
             size = tf.TensorSpec([], tf.int32, "batch_size")
-            functions["initial_state"] = tf.function(self._initial_state).get_concrete_function(
-                batch_size=size
-            )
+            initial_state = tf.function(self._initial_state, autograph=False)
+            functions["initial_state"] = initial_state.get_concrete_function(batch_size=size)
         return functions
 
     def _initial_state(self, batch_size: tf.Tensor) -> dict[str, tf.Tensor]:

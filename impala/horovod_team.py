@@ -47,7 +47,8 @@ class HorovodTeam:
         self._told = False
         # Compiled, so that each reduction has one name for the whole run, and all begin at once.
         self._sums = tf.function(
-            functools.partial(_sums, hvd, compression.TYPES.get(gradient_compression))
+            functools.partial(_sums, hvd, compression.TYPES.get(gradient_compression)),
+            autograph=False,
         )
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 

@@ -79,8 +79,10 @@ class Learner:
 
         What the team adds up in between cannot be added up within a program of XLA.
         """
-        self._differentiate = tf.function(self._share, jit_compile=with_xla)
-        self._move = tf.function(self._apply, jit_compile=with_xla)
+        # Autograph rewrites every function on the way, which takes most of the time of tracing;
+        # nothing here needs Python's own conditions and loops over tensors.
+        self._differentiate = tf.function(self._share, autograph=False, jit_compile=with_xla)
+        self._move = tf.function(self._apply, autograph=False, jit_compile=with_xla)
 
     def prepare(self, batch: Unroll) -> None:
         """Makes ready for batches of these shapes, whatever is in them; moves nothing."""

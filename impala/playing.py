@@ -36,7 +36,7 @@ class Player:
         choice, self._state = self._act(step, last_action, self._state, self._seed)
         return Choice(*(tensor.numpy() for tensor in choice))
 
-    @tf.function
+    @tf.function(autograph=False)
     def _act(self, step: EnvironmentStep, last_action: Any, state: Any, seed: Any) -> Any:
         observation, reward, _, first = (tf.expand_dims(array, 0) for array in step)
         output, state = self._agent(

@@ -35,7 +35,8 @@ class RemoteActors:
         dtypes = [weight.dtype for weight in agent.variables]
         # A copy, as the next update moves the learner's own weights.
         self._copy = tf.function(
-            lambda weights: [tf.cast(w, to) for w, to in zip(weights, dtypes, strict=True)]
+            lambda weights: [tf.cast(w, to) for w, to in zip(weights, dtypes, strict=True)],
+            autograph=False,
         )
         self._thread = threading.Thread(target=self._prepare, name="batches", daemon=True)
 
