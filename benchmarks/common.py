@@ -1,6 +1,7 @@
 """What all benchmarks share: their flags, the machine, taking turns, medians and spreads."""
 
 import dataclasses
+import signal
 import statistics
 import sys
 import threading
@@ -83,6 +84,8 @@ def numbers(flag: str, text: str, least: int = 1) -> list[int]:
 
 def run(name: str, measure: Callable[[list[str]], None]) -> int:
     """A benchmark as a program; returns the exit code."""
+    # Unwinds as Ctrl-C does, so that what was started for a measurement is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         measure(sys.argv[1:])
     except UserError as error:

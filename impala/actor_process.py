@@ -5,7 +5,7 @@ import socket
 
 import tensorflow as tf
 
-from impala import build, carriers, config, wire
+from impala import build, carriers, config, cores, wire
 from impala.acting import ActingAgent
 from impala.actor import Actor
 from impala.config import Settings
@@ -25,6 +25,7 @@ def act(settings: Settings) -> None:
     """Plays until the learner has done all that it was asked for, or until a signal."""
     connect = carriers.connector(settings)
     tf.config.set_visible_devices([], "GPU")
+    cores.share(with_others=carriers.on_one_machine(settings))
     spec = build.level_spec(settings)
     agent = build.acting_agent(settings, spec)
     acting = ActingAgent(agent)

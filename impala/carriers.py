@@ -90,6 +90,11 @@ def _check_known(host: str, say: Callable[[str], None]) -> None:
         )
 
 
+def on_one_machine(settings: Settings) -> bool:
+    """Whether a learner and its actors share cores: no other machine reaches such an address."""
+    return is_loopback(config.address(settings)[0])
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine knows a host by that name."""
     try:

@@ -403,8 +403,10 @@ def envs_per_actor(settings: Settings) -> int:
 
     More of them share what each call of the network costs, and make unrolls older.
     """
-    if settings.envs_per_actor or settings.job_name != "local":
-        return settings.envs_per_actor or FEWEST_ENVS
+    if settings.envs_per_actor:
+        return settings.envs_per_actor
+    if settings.job_name != "local":
+        return FEWEST_ENVS  # how many actors there are, they do not know
     batch = math.ceil(fresh_unrolls(settings) / settings.num_actors)
     return min(max(FEWEST_ENVS, batch), MOST_ENVS)
 

@@ -1,9 +1,10 @@
-"""How busy the cores are that this process may use, be it with this process or with others."""
+"""The cores that this process may use: who takes how many, and how busy they are."""
 
 import os
 from typing import NamedTuple
 
 import psutil
+import tensorflow as tf
 
 
 class CoresTime(NamedTuple):
@@ -33,3 +34,14 @@ def busy_share(since: CoresTime | None) -> float | None:
     if since is None or now is None or now.passed <= since.passed:
         return None
     return min(1.0, max(0.0, (now.busy - since.busy) / (now.passed - since.passed)))
+
+
+def share(processes: int = 1, with_others: bool = False) -> None:
+    """Lets an operation of TensorFlow take this process's share of the cores, one of so many.
+
+    ``with_others``, be it emulators or actors, that need theirs at the same time, it is half of
+    that: threads that wait for a core hold up the operation that they are a part of.
+    """
+    cores = len(os.sched_getaffinity(0)) // processes
+    threads = max(1, cores // 2 if with_others else cores)
+    tf.config.threading.set_intra_op_parallelism_threads(threads)

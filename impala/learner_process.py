@@ -5,7 +5,6 @@ Started by ``mpirun`` as one of several, it trains together with the others.
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ import tensorflow as tf
 
 from credentials import Credentials
 from environments import EnvironmentSpec
-from impala import build, carriers, config, terminal, wire
+from impala import build, carriers, config, cores, terminal, wire
 from impala.config import Settings
 from impala.horovod_team import HorovodTeam, horovod
 from impala.launching import keep_to_this_host, launched_together
@@ -64,8 +63,7 @@ def _team(settings: Settings) -> Team:
     gpus = tf.config.list_physical_devices("GPU")
     if hvd and gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
-    cores = len(os.sched_getaffinity(0)) // (hvd.local_size() if hvd else 1)
-    tf.config.threading.set_intra_op_parallelism_threads(max(1, cores))
+    cores.share(hvd.local_size() if hvd else 1, with_others=carriers.on_one_machine(settings))
     if hvd is None:
         return ALONE
     patience = settings.peer_timeout_s + settings.max_batch_wait_s

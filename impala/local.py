@@ -4,15 +4,13 @@ TensorFlow and the emulators release the interpreter's lock, so that emulation, 
 learning run side by side. The learner has the main thread; each actor has one of its own.
 """
 
-import os
 import threading
 import time
 
 import numpy as np
-import tensorflow as tf
 
 from environments import VectorEnvironment
-from impala import batches, build, config
+from impala import batches, build, config, cores
 from impala.acting import ActingAgent
 from impala.actor import Actor
 from impala.batches import Batch
@@ -31,7 +29,7 @@ from user_error import UserError
 
 def train(settings: Settings) -> None:
     """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
-    _share_cores()
+    cores.share(with_others=True)
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
     learner = Learner(build.learning_agent(settings, spec), settings)
@@ -152,10 +150,3 @@ class ActorThreads:
         """Leaves it to the learner's thread to tell the first error and to end the run."""
         self._error = self._error or error
         self._queue.close()
-
-
-def _share_cores() -> None:
-    """Half of the cores for one operation of TensorFlow: emulators need theirs at the same time."""
-    cores = len(os.sched_getaffinity(0))
-    tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // 2))
-    tf.config.threading.set_inter_op_parallelism_threads(cores)

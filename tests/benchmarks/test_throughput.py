@@ -1,11 +1,17 @@
 """The whole trainer beside its parts, in real processes, as small as can be."""
 
+import contextlib
 import json
+import signal
+import sys
+import time
 
+import psutil
 import pytest
 
 from benchmarks import throughput
 from benchmarks.trainer import Trainer, steady_rate
+from benchmarks.ways import ROOT
 from impala.config import Settings
 from user_error import UserError
 
@@ -43,6 +49,31 @@ def test_a_trainer_that_ends_too_soon_is_told_with_its_words():
         trainer.wait_for_update()
         trainer.run_for(100)
     assert "simulator fell over" in str(told.value)
+
+
+@pytest.mark.timeout(600)
+def test_a_benchmark_that_is_ended_ends_its_trainer(tmp_path):
+    benchmark = psutil.Popen(
+        [sys.executable, "-m", "benchmarks.throughput", *TINY, *QUICK]
+        + ["--seconds=1000", f"--results={tmp_path}"],
+        cwd=ROOT,
+    )
+    try:
+        while not (started := [one for one in benchmark.children() if is_trainer(one)]):
+            assert benchmark.poll() is None
+            time.sleep(0.05)
+        benchmark.terminate()
+        assert benchmark.wait(100) == 128 + signal.SIGTERM
+        assert not any(one.is_running() for one in started)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            benchmark.kill()
+
+
+def is_trainer(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return "experiment.py" in process.cmdline()
+    return False
 
 
 def test_the_rate_is_that_between_two_reports():

@@ -35,7 +35,7 @@ RETURNS = {level(Steps): 7, level(Tens): 30}
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
     """No thread is left behind; TensorFlow's own were made before and cannot be shared anew."""
-    monkeypatch.setattr(local, "_share_cores", lambda: None)
+    monkeypatch.setattr(local.cores, "share", lambda **_: None)
     yield
     left = [thread.name for thread in threading.enumerate() if thread.name.startswith("actor")]
     assert left == []
