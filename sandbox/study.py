@@ -1,6 +1,7 @@
 """The command line of a study: run its trainings, or only draw what was run before.
 
-    python -m sandbox.NAME [--seeds=1,2,3] [--out=…] [--smoke] [-- flags of experiment.py]
+    python -m sandbox.NAME [--seeds=1,2,3] [--until=4e6] [--out=…] [--smoke]
+        [-- flags of experiment.py]
 
 What it writes: OUT.csv with the reports, OUT.png with the curves, OUT.json with machine and
 commands. A table of results is printed in Markdown. Stopped with Ctrl-C, the same command goes on.
