@@ -91,8 +91,11 @@ def _check_known(host: str, say: Callable[[str], None]) -> None:
 
 
 def on_one_machine(settings: Settings) -> bool:
-    """Whether a learner and its actors share cores: no other machine reaches such an address."""
-    return is_loopback(config.address(settings)[0])
+    """Whether a learner and its actors share cores: no other machine reaches such an address.
+
+    Unrolls that are made up have no actors.
+    """
+    return not settings.synthetic_unrolls and is_loopback(config.address(settings)[0])
 
 
 def is_loopback(host: str) -> bool:

@@ -1,21 +1,18 @@
-"""How busy the cores are, as the system counts."""
+"""Whose cores a learner and its actors take."""
 
-import time
+import pytest
 
-from impala.cores import CoresTime, busy_share, cores_time
-
-
-def test_a_core_that_works_is_busy():
-    since = cores_time()
-    assert since is not None
-    share, until = None, time.monotonic() + 60
-    while not share and time.monotonic() < until:
-        sum(range(100_000))
-        share = busy_share(since)
-    assert share is not None and 0 < share <= 1
+from impala import carriers, config
 
 
-def test_without_figures_nothing_is_told():
-    assert busy_share(None) is None
-    later = CoresTime(busy=0.0, passed=1e18)
-    assert busy_share(later) is None
+@pytest.mark.parametrize(
+    ("flags", "shared"),
+    [
+        (["--job_name=learner"], True),
+        (["--job_name=actor", "--learner_host=127.0.0.1:8001"], True),
+        (["--job_name=actor", "--learner_host=10.0.0.1:8001"], False),
+        (["--job_name=learner", "--synthetic_unrolls"], False),
+    ],
+)
+def test_learner_and_actors_share_cores_where_only_this_machine_reaches_them(flags, shared):
+    assert carriers.on_one_machine(config.parse(flags)) is shared
