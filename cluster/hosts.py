@@ -16,11 +16,11 @@ AT_ONCE = 64
 ANSWERS_WITHIN_S = 30.0
 ON_HOST = (
     "processes",
+    "states",
     "windows",
     "keeper",
     "checks",
     "reaching",
-    "states",
     "ending",
     "answers",
 )

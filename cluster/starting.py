@@ -46,6 +46,9 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
         return 1
     if not seen.learns:
         stopping.stop(record, options, hosts)
+        if any(one.state == "stopped" for one in seen.parts):
+            print("The run was stopped while it was being started.")
+            return 1
         print("The learners ended at once and without an error; --action=logs tells why.")
         return 0
     if problems:

@@ -17,6 +17,7 @@ Process = tuple[int, int]  # its id and its start time
 def stop(request: dict[str, Any]) -> dict[str, Any]:
     """TERM, after the grace period KILL, to what the records and the run's mark name."""
     records, run_id = Path(request["records"]), request["run_id"]
+    _forbid_more(records, run_id)
     recorded = {name: _recorded(states.read(records, name, run_id)) for name in request["names"]}
     told = {one for those in recorded.values() for one in those}
     ours = marked(run_id)
@@ -46,6 +47,13 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         "killed": killed,
         "left": [pid for pid, _ in left()],
     }
+
+
+def _forbid_more(records: Path, run_id: str) -> None:
+    """Lets what a start that is under way starts from now on end at once."""
+    with contextlib.suppress(OSError):  # a full disk; what is there is ended all the same
+        records.mkdir(parents=True, exist_ok=True)
+        write_whole(records / states.STOPPED, run_id)
 
 
 def _recorded(state: dict[str, Any]) -> list[Process]:

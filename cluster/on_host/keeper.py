@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.on_host.processes import MARK, boot_id, descendants, marked, send, start_time
+from cluster.on_host.states import is_stopped
 
 # Before what it writes into its process's log.
 SAYS = "keeper: "
@@ -78,6 +79,9 @@ class Keeper:
         spec = self._spec
         env = {**os.environ, **dict(spec["env"]), MARK: spec["run_id"]}
         self._write(state="starting", child=None)
+        if is_stopped(self._state_path.parent, spec["run_id"]):
+            self._stopping = True  # while the run was being started
+            return 0
         with open(self._log_path, "ab") as log:
             try:
                 # A session of its own: signals reach it through the keeper only.

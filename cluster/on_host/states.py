@@ -7,14 +7,27 @@ from typing import Any
 
 from cluster.on_host.processes import is_alive
 
+# The file in which a stop names its run.
+STOPPED = "stopped"
+
 
 def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
-    """What the keeper wrote, if it was this run's."""
+    """What the keeper wrote, if it was this run's; also where a stop came before it could."""
     try:
         state = json.loads((records / f"{name}.json").read_text())
     except (OSError, ValueError):
-        return {}
-    return state if state.get("run_id") == run_id else {}
+        state = {}
+    if state.get("run_id") == run_id:
+        return state
+    return {"state": "stopped"} if is_stopped(records, run_id) else {}
+
+
+def is_stopped(records: Path, run_id: str) -> bool:
+    """Whether the run is not to start anything more here."""
+    try:
+        return (records / STOPPED).read_text() == run_id
+    except OSError:
+        return False
 
 
 def judged(state: dict[str, Any], boot: str) -> str:
