@@ -98,10 +98,15 @@ class Training:
         self._meter.add_episodes(self._team.gather(self._actors.episodes()))
         self._equality.finish()
         if self._run:
-            reason = "all frames are played" if not self._stopped else self._stop.name or "stopped"
             self._run.finish(
-                self._learner, self._meter, self._waits(), reason, self._actors.count()
+                self._learner, self._meter, self._waits(), self._reason(), self._actors.count()
             )
+
+    def _reason(self) -> str:
+        if not self._stopped:
+            return "all frames are played"
+        # Learners end together: the wish of one may come before this one was told as well.
+        return self._stop.name or "another learner was told to end"
 
     def _done(self) -> bool:
         spent = self._meter.environment_frames >= self._settings.total_environment_frames

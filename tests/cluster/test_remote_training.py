@@ -91,7 +91,8 @@ def test_two_learners_train_together_across_hosts_and_save_when_stopped(
     assert [host.processes() for host in network.hosts] == [[], [], [], []]
     assert whole.processes() == []
     ends = whole.run("logs", "--name=learner-0").stdout
-    assert "Ended: SIGTERM." in ends
+    # Each host is told for itself, and learners end together: the other's may hear of it first.
+    assert "Ended: SIGTERM." in ends or "Ended: another learner was told to end." in ends
     run = network.hosts[0].home / "whole" / "logs" / "run"
     frames = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["environment_frames"]
     assert list((run / "checkpoints").glob(f"*{frames}*")), frames
