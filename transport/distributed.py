@@ -101,7 +101,12 @@ class Connection:
 
     def about(self) -> bytes:
         """What the learner says about itself."""
-        return self._run(self._graph.read_about).tobytes()
+        try:
+            return self._run(self._graph.read_about).tobytes()
+        except Silent:
+            raise Lost(
+                "no answer: is it a learner with --transport=tensorflow, and does it run?"
+            ) from None
 
     def write(self, letter: bytes) -> int:
         """Tells the learner something; the version of its weights."""

@@ -20,7 +20,16 @@ from tests.transport.ends import (
     secure_server,
     told_once,
 )
-from transport import Closed, Layout, Receiver, Refused, make_identity, messages, secure
+from transport import (
+    Closed,
+    Layout,
+    Receiver,
+    Refused,
+    distributed,
+    make_identity,
+    messages,
+    secure,
+)
 from transport.layout import ArraySpec
 from transport.messages import Lost, Silent
 from transport.secure import calls, server
@@ -75,6 +84,15 @@ def test_a_learner_of_the_other_transport_is_told_to_an_actor():
         connection = Learner.carrier.connection("localhost", port)
         with pytest.raises(Lost, match="does not speak TLS: is it one with --transport=secure"):
             connection.about()
+
+
+def test_a_secure_learner_is_told_to_an_actor_of_the_other_transport(secure_ends):
+    with secure_server(secure_ends) as (_, there):
+        host, port = there._learner.split(":")
+        plain = distributed.Connection(host, int(port), TIMEOUT_S)
+        with pytest.raises(Lost, match="is it a learner with --transport=tensorflow"):
+            plain.about()
+        plain.close()
 
 
 def test_large_blocks_and_weights_arrive_as_they_were(secure_ends):
