@@ -18,9 +18,8 @@ from pathlib import Path
 from benchmarks import common, cost_fit, plan_parts
 from benchmarks.cost_fit import Measured
 from benchmarks.cost_model import Cluster, Parts, read_parts
-from benchmarks.trainer import Trainer, steady_rate
+from benchmarks.trainer import rate_of
 from impala import config
-from impala.config import Settings
 from impala.flags import setting
 
 FITTED = "shared_cores"
@@ -63,7 +62,7 @@ def measure(arguments: list[str]) -> None:
         settings = config.parse(list(case.flags))
         before = plan_parts.measured(own, settings)
         for actors in case.actors:
-            rate = trained(settings, actors, own.train_s)
+            rate = rate_of(settings, actors, own.train_s)
             common.progress(f"{case.name}, {actors} actors: {rate:,.0f} agent steps/s")
             cluster = Cluster(learners=1, actors=actors, one_machine=True)
             rows.append(Measured(out / f"{case.name}.json", cluster, rate))
@@ -73,16 +72,6 @@ def measure(arguments: list[str]) -> None:
     share(rows, cases[0])
     # As the plan reads it, so that both say the same to the last digit.
     print(cost_fit.table(cost_fit.read_measured(out / "here.csv")))
-
-
-def trained(settings: Settings, actors: int, seconds: float) -> float:
-    """Agent steps a second of a learner with so many actors."""
-    with Trainer(settings, actors, report_every_s=seconds / 4) as trainer:
-        trainer.wait_for_update()
-        trainer.run_for(seconds / 2)
-        before = trainer.next_report()
-        trainer.run_for(seconds)
-        return steady_rate(before, trainer.next_report())
 
 
 def share(rows: Sequence[Measured], fitted_to: Case) -> None:

@@ -122,6 +122,16 @@ class Trainer:
                 )
 
 
+def rate_of(settings: Settings, actors: int, seconds: float) -> float:
+    """Agent steps a second of a learner with so many actors, processes of their own."""
+    with Trainer(settings, actors, report_every_s=seconds / 4) as trainer:
+        trainer.wait_for_update()
+        trainer.run_for(seconds / 2)
+        before = trainer.next_report()
+        trainer.run_for(seconds)
+        return steady_rate(before, trainer.next_report())
+
+
 def steady_rate(first: dict[str, Any], last: dict[str, Any]) -> float:
     """Agent steps a second between two reports."""
     return (last["agent_steps"] - first["agent_steps"]) / (last["wall_time"] - first["wall_time"])

@@ -1,167 +1,233 @@
-"""How fast one learner trains with more and more actors, each a process of its own here.
+"""How fast one learner trains with more and more actors, and how fast several learners are.
 
-    python -m sandbox.study_throughput [--actors=1,2,3,4] [--seconds=60] [-- flags of experiment.py]
+    python -m sandbox.study_throughput [--actors=1,2,3,4] [--learners=1,2] [--out=…] [--smoke]
+        [-- flags of benchmarks.scaleup]
 
-Writes OUT.csv, a row for each number of actors, and OUT.png. On one machine actors take cores
-from the learner and from each other; on many, `run_experiment_mm_raw.py` starts the same
-processes, and `metrics.jsonl` in the run's folder holds the same figures.
+All are processes of this machine. A learner trains with each number of actors; then learners
+average their gradients over unrolls that they make up, as actors for several of them would need
+more cores than one machine has. Published rates of a comparable trainer on many machines stand
+beside both.
+
+What it writes: OUT.csv with the rate of each turn, OUT.png, OUT.json with machine and command.
+The tables are printed in Markdown.
 """
 
 import argparse
-import contextlib
 import csv
+import json
 import signal
-import socket
-import subprocess
+import statistics
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from impala import config, curve, wording
-from impala.records import read_metrics, write_whole
+from benchmarks import cost_fit
+from benchmarks.scaleup import options
+from benchmarks.scaleup.__main__ import described, in_turns, measured
+from benchmarks.scaleup.cases import Case
+from benchmarks.scaleup.options import Chosen
+from benchmarks.scaleup.processes import Failed
+from benchmarks.scaleup.report import Rates, against_one
+from benchmarks.trainer import rate_of
+from impala import curve
+from impala.records import write_whole
 from sandbox.study import split
-from sandbox.training_runs import PROJECT
+from sandbox.training_runs import PROJECT, about
 from user_error import UserError
 
-REPORT_EVERY_S = 2.0
-STARTS_WITHIN_S = 300.0
-LEAVES_WITHIN_S = 60.0
-COLUMNS = (
-    "actors",
-    "steps_per_second",
-    "learner_wait_share",
-    "actor_wait_share",
-    "policy_lag",
-    "limited_by",
+PUBLISHED = PROJECT / "benchmarks" / "measured" / "published.csv"
+SMOKE = (
+    "--level_name=CartPole-v1",
+    "--envs_per_actor=4",
+    "--batch_size=4",
+    "--repeats=1",
+    "--windows=1",
+    "--warm_up=1",
+    "--window_s=0.5",
 )
-Row = dict[str, Any]
 
 
-@contextlib.contextmanager
-def cluster(logdir: Path, actors: int, flags: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A learner, which is given, and its actors; all have ended after the ``with`` block."""
-    common = [sys.executable, str(PROJECT / "experiment.py"), *flags]
-    common += [f"--learner_host=localhost:{free_port()}", f"--logdir={logdir}"]
-    roles = ["--job_name=learner", *(f"--task={task}" for task in range(actors))]
-    started = []
-    try:
-        for role in roles:
-            own = [role] if role == "--job_name=learner" else ["--job_name=actor", role]
-            with open(logdir / f"{own[-1].strip('-')}.log", "wb") as log:
-                started.append(
-                    subprocess.Popen([*common, *own], stdout=log, stderr=subprocess.STDOUT)
-                )
-        yield started[0]
-    finally:
-        for process in started:
-            process.send_signal(signal.SIGTERM)
-        for process in started:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(LEAVES_WITHIN_S)
-            process.kill()
-            process.wait()
+class Point(NamedTuple):
+    """A rate in agent steps/s, of several turns their median, and the range of them."""
+
+    number: int  # of actors of one learner, or of learners
+    rate: float
+    share: float  # of the most that one learner does, or of as many times one learner
+    least: float
+    most: float
 
 
-def free_port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
+class Group(NamedTuple):
+    """Who was measured: one learner with more and more actors, and more and more learners."""
 
-
-def measure(
-    logdir: Path, actors: int, flags: Sequence[str], warm_up_s: float, seconds: float
-) -> Row:
-    """The figures of a span of ``seconds`` after the warm-up, by the learner's own reports."""
-    logdir.mkdir(parents=True)
-    with cluster(logdir, actors, flags) as learner:
-        start = _reports(logdir, learner, 0.0)[0]["wall_time"] + warm_up_s
-        first = _reports(logdir, learner, start)[-1]
-        rows = _reports(logdir, learner, first["wall_time"] + seconds)
-    return summed_up(actors, [row for row in rows if row["wall_time"] >= first["wall_time"]])
-
-
-def _reports(logdir: Path, learner: subprocess.Popen[bytes], until: float) -> list[Row]:
-    """All reports, once there is one of at least so many seconds of training."""
-    patience = time.monotonic() + STARTS_WITHIN_S
-    seen = 0
-    while True:
-        rows = read_metrics(logdir)
-        if rows and rows[-1]["wall_time"] >= until:
-            return rows
-        if len(rows) > seen:
-            seen, patience = len(rows), time.monotonic() + STARTS_WITHIN_S
-        if learner.poll() is not None or time.monotonic() > patience:
-            raise UserError(f"the learner does not train. Look at the logs in {logdir}.")
-        time.sleep(0.2)
-
-
-def summed_up(actors: int, rows: Sequence[Row]) -> Row:
-    """Of the first report on: the rate, and the mean of what the other reports say."""
-    first, last = rows[0], rows[-1]
-    steps = last["agent_steps"] - first["agent_steps"]
-    figures = {
-        name: sum(row[name] for row in rows[1:]) / len(rows[1:])
-        for name in ("learner_wait_share", "actor_wait_share", "policy_lag")
-    }
-    return {
-        "actors": actors,
-        "steps_per_second": steps / (last["wall_time"] - first["wall_time"]),
-        **figures,
-        "limited_by": wording.limited_by(figures),
-    }
-
-
-def write(out: Path, rows: Sequence[Row], title: str) -> None:
-    """The CSV and the picture."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    with open(f"{out}.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({n: f"{v:.4g}" if isinstance(v, float) else v for n, v in row.items()})
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.subplots()
-    axes.plot(
-        [row["actors"] for row in rows], [row["steps_per_second"] for row in rows], marker="o"
-    )
-    axes.set(xlabel="actors", ylabel="agent steps/s", title=title)
-    axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    write_whole(Path(f"{out}.png"), curve.png(figure))
+    name: str
+    actors: list[Point]
+    learners: list[Point]
 
 
 def main() -> int:
     """Runs the study."""
+    # Unwinds as Ctrl-C does, so that what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     own, added = split(sys.argv[1:])
-    parser = argparse.ArgumentParser(description="One learner with more and more actors.")
-    parser.add_argument("--out", default="docs/studies/throughput", help="OUT.csv, OUT.png")
-    parser.add_argument("--logs", default="logs/studies/throughput", help="the runs' folders")
-    parser.add_argument("--actors", default="1,2,3,4", help="numbers of actors, one after another")
-    parser.add_argument("--warm_up_s", type=float, default=20.0, help="seconds that do not count")
-    parser.add_argument("--seconds", type=float, default=60.0, help="to measure each")
-    given = parser.parse_args(own)
-    endless = "--total_environment_frames=1000000000000"
-    flags = [endless, f"--report_every_s={REPORT_EVERY_S}", *added]
+    given = _parser().parse_args(own)
+    numbers = [f"--actors={given.actors}", f"--learners={given.learners}"]
     try:
-        settings = config.parse([*flags, "--job_name=learner"])
-        rows = []
-        for actors in map(int, given.actors.split(",")):
-            logdir = Path(given.logs) / f"{time.strftime('%Y%m%d-%H%M%S')}-actors-{actors}"
-            rows.append(measure(logdir, actors, flags, given.warm_up_s, given.seconds))
-            print(rows[-1], flush=True)
-        Path(given.out).parent.mkdir(parents=True, exist_ok=True)
-        write(Path(given.out), rows, f"{settings.level_name}, one learner")
-    except (UserError, ValueError) as error:
+        chosen = options.parse([*numbers, *(SMOKE if given.smoke else ()), *added])
+        if chosen.hosts.workers_csv_path or 0 in chosen.actors:
+            raise UserError("this is for one machine and real actors; see benchmarks.scaleup.")
+        out = _writable(Path(given.out))
+        rates = measure(chosen)
+        write(out, rates, about() | described(chosen))
+        groups = [here(rates), published()]
+        draw(Path(f"{out}.png"), groups)
+        print(table(groups))
+        print(f"Written: {out}.csv, {out}.png, {out}.json")
+    except (UserError, Failed) as error:
         print(f"study_throughput.py: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, UserError) else 1
+    except KeyboardInterrupt:
+        return 130
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="More and more actors for one learner, and more and more learners.",
+        epilog="Behind -- may stand flags of benchmarks.scaleup, training's among them.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--out", default="docs/studies/throughput", help="OUT.csv, .png, .json")
+    parser.add_argument("--actors", default="1,2,3,4", help="of one learner (default: 1,2,3,4)")
+    parser.add_argument("--learners", default="1,2", help="numbers of learners (default: 1,2)")
+    parser.add_argument("--smoke", action="store_true", help="only see that it works, in seconds")
+    return parser
+
+
+def _writable(out: Path) -> Path:
+    """The results' name, whose folder is there from now on."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out={out} cannot be written ({error.strerror}).") from None
+    return out
+
+
+def measure(chosen: Chosen) -> Rates:
+    """All rates, turn by turn."""
+    seconds = chosen.options.windows * chosen.options.window_s
+    todo = [Case(1, actors) for actors in chosen.actors]
+    todo += [Case(learners, 0) for learners in chosen.learners]
+
+    def rate(case: Case) -> float:
+        # A learner with actors has all cores; learners alone have one each, to be compared.
+        if case.actors:
+            return rate_of(chosen.settings, case.actors, seconds)
+        return measured(case, chosen)
+
+    return in_turns(todo, chosen.options.repeats, rate)
+
+
+def here(rates: Rates) -> Group:
+    """What was measured."""
+    points = {
+        case: Point(
+            case.actors or case.learners,
+            statistics.median(turns),
+            against_one(rates, case).median if case.actors == 0 else 0.0,
+            min(turns),
+            max(turns),
+        )
+        for case, turns in rates.items()
+    }
+    return Group(
+        "this trainer, here",
+        _of_the_most([point for case, point in points.items() if case.actors]),
+        [point for case, point in points.items() if not case.actors],
+    )
+
+
+def published() -> Group:
+    """What others have told; their second rate of one learner begins their second table."""
+    rows = cost_fit.read_measured(PUBLISHED)
+    second = max(i for i, row in enumerate(rows) if row.cluster.learners == 1)
+    alone = rows[second].steps_per_s
+
+    def point(number: int, rate: float, share: float) -> Point:
+        return Point(number, rate, share, rate, rate)
+
+    return Group(
+        "a comparable trainer, published",
+        _of_the_most([point(row.cluster.actors, row.steps_per_s, 0.0) for row in rows[:second]]),
+        [
+            point(n := row.cluster.learners, row.steps_per_s, row.steps_per_s / (n * alone))
+            for row in rows[second:]
+        ],
+    )
+
+
+def _of_the_most(points: Sequence[Point]) -> list[Point]:
+    most = max(point.rate for point in points)
+    return [point._replace(share=point.rate / most) for point in points]
+
+
+def write(out: Path, rates: Rates, record: dict[str, Any]) -> None:
+    """The rate of each turn, and how they were measured."""
+    with open(f"{out}.csv", "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("learners", "actors", "turn", "steps_per_second"))
+        for case, turns in rates.items():
+            for turn, rate in enumerate(turns, start=1):
+                writer.writerow((case.learners, case.learners * case.actors, turn, f"{rate:.1f}"))
+    write_whole(Path(f"{out}.json"), json.dumps(record, indent=1).encode() + b"\n")
+
+
+def table(groups: Sequence[Group]) -> str:
+    """Both tables in Markdown."""
+    lines = [
+        "| | actors of one learner | agent steps/s | of the most |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [_row(group.name, point) for group in groups for point in group.actors]
+    lines += ["", "| | learners | agent steps/s | efficiency |", "| --- | --- | --- | --- |"]
+    lines += [_row(group.name, point) for group in groups for point in group.learners]
+    return "\n".join(lines)
+
+
+def _row(name: str, point: Point) -> str:
+    spread = "" if point.least == point.most else f" ({point.least:,.0f}–{point.most:,.0f})"
+    return f"| {name} | {point.number} | {point.rate:,.0f}{spread} | {point.share:.2f} |"
+
+
+def draw(path: Path, groups: Sequence[Group]) -> None:
+    """Rates over actors, a panel for each group, as their numbers differ; then efficiency."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    panels = figure.subplots(1, len(groups) + 1)
+    for index, (axes, group) in enumerate(zip(panels, groups, strict=False)):
+        _line(axes, group.actors, f"C{index}", group.name, "rate")
+        _line(panels[-1], group.learners, f"C{index}", group.name, "share")
+        axes.set(xlabel="actors of one learner", ylabel="agent steps/s", title=group.name)
+    panels[-1].set(xlabel="learners", ylabel="of as many times one", title="efficiency")
+    panels[-1].legend(frameon=False, fontsize=8)
+    for axes in panels:
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    write_whole(path, curve.png(figure))
+
+
+def _line(axes: Any, points: Sequence[Point], color: str, name: str, what: str) -> None:
+    values = [getattr(point, what) for point in points]
+    axes.plot([point.number for point in points], values, color=color, marker="o", label=name)
+    if what == "rate":
+        low, high = [[getattr(one, end) for one in points] for end in ("least", "most")]
+        axes.fill_between([one.number for one in points], low, high, color=color, alpha=0.15)
 
 
 if __name__ == "__main__":

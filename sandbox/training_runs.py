@@ -162,20 +162,24 @@ def _cell(value: Any) -> Any:
 
 def write_record(path: Path, trainings: Sequence[Training]) -> None:
     """Where, with what and how a study was run, so that others can run it again."""
+    runs = [
+        {"variant": one.variant, "seed": one.seed, "flags": shlex.join(one.flags)}
+        for one in trainings
+    ]
+    write_whole(path, json.dumps(about() | {"trainings": runs}, indent=1).encode() + b"\n")
+
+
+def about() -> dict[str, Any]:
+    """The command of this process, where it runs, and with what."""
     from benchmarks.machine import processor
 
     packages = ("tensorflow-cpu", "tensorflow", "dm-sonnet", "gymnasium", "ale-py")
-    record = {
+    return {
         "command": "python -m " + shlex.join([_module(), *sys.argv[1:]]),
         "machine": processor(),
         "python": platform.python_version(),
         "packages": {name: version for name in packages if (version := _version(name))},
-        "trainings": [
-            {"variant": one.variant, "seed": one.seed, "flags": shlex.join(one.flags)}
-            for one in trainings
-        ],
     }
-    write_whole(path, json.dumps(record, indent=1).encode() + b"\n")
 
 
 def _module() -> str:

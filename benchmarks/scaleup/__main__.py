@@ -4,7 +4,7 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.machine import cores, precision, processor, siblings
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
-    """Runs every case in every turn."""
+    """Prints the table of all cases, and writes them."""
     out = Path(chosen.options.results)
     out.mkdir(parents=True, exist_ok=True)
     todo = cases(chosen)
@@ -45,18 +45,28 @@ def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
         check_rows(todo, rows)
     about = described(chosen)
     print("\n".join(about.values()) + "\n", flush=True)
-    rates: report.Rates = {case: [] for case in todo}
-    for turn in range(chosen.options.repeats):
-        for case in todo:
-            with started(case, chosen, rows) as running:
-                rates[case].append(rate(running, chosen))
-            told = f"{case}: {rates[case][-1]:,.0f} agent steps/s"
-            print(f"turn {turn + 1} of {chosen.options.repeats}, {told}", flush=True)
+    rates = in_turns(todo, chosen.options.repeats, lambda case: measured(case, chosen, rows))
     print(f"\n{report.table(rates)}\n")
     print(EXPLAINED)
     report.write_json(out / "scaleup.json", rates, about)
     report.draw(out / "scaleup.png", rates, about["what"])
     print(f"\n{out}/scaleup.json and scaleup.png written")
+
+
+def in_turns(todo: Sequence[Case], turns: int, measured: Callable[[Case], float]) -> report.Rates:
+    """Measures every case in every turn."""
+    rates: report.Rates = {case: [] for case in todo}
+    for turn in range(1, turns + 1):
+        for case, found in rates.items():
+            found.append(measured(case))
+            print(f"turn {turn} of {turns}, {case}: {found[-1]:,.0f} agent steps/s", flush=True)
+    return rates
+
+
+def measured(case: Case, chosen: Chosen, rows: Sequence[Row] = ()) -> float:
+    """Agent steps a second of a case, here or on the hosts of a CSV's rows."""
+    with started(case, chosen, rows) as running:
+        return rate(running, chosen)
 
 
 EXPLAINED = f"""Medians over turns; in brackets the lowest and the highest turn.

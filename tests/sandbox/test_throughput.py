@@ -1,12 +1,15 @@
-"""The study of throughput: real learners and actors, and what is made of their reports."""
+"""The study of throughput: real learners and actors, beside published rates."""
 
 import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from benchmarks.scaleup.cases import Case
 from sandbox import study_throughput
 
 PROJECT = Path(__file__).parents[2]
@@ -19,59 +22,71 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=500,
     )
 
 
-def test_one_learner_is_measured_with_real_actors(tmp_path):
+@pytest.mark.timeout(600)
+def test_learners_and_actors_are_measured(tmp_path):
     out = tmp_path / "out" / "result"
-    folders = [f"--out={out}", f"--logs={tmp_path / 'logs'}"]
-    quick = ["--actors=2", "--warm_up_s=1", "--seconds=3"]
-    own = ["--", "--level_name=CartPole-v1", "--env_threads=1", "--envs_per_actor=4"]
-    done = run(*folders, *quick, *own)
+    done = run(f"--out={out}", "--actors=1,2", "--smoke", "--", "--env_threads=1")
     assert done.returncode == 0, done.stdout + done.stderr
     with open(f"{out}.csv", newline="") as file:
-        [row] = csv.DictReader(file)
-    assert row["actors"] == "2" and float(row["steps_per_second"]) > 0
-    assert 0 <= float(row["learner_wait_share"]) <= 1
-    assert Path(f"{out}.png").stat().st_size > 1000
-    logs = list((tmp_path / "logs").glob("*/task=*.log"))
-    assert len(logs) == 2
-    assert all("Connected to the learner" in log.read_text() for log in logs)
-    assert not left_over(tmp_path)
+        rows = list(csv.DictReader(file))
+    measured = [(row["learners"], row["actors"]) for row in rows]
+    assert measured == [("1", "1"), ("1", "2"), ("1", "0"), ("2", "0")]
+    assert all(float(row["steps_per_second"]) > 0 for row in rows)
+    with Image.open(f"{out}.png") as picture:
+        assert picture.width > 800
+    record = json.loads(Path(f"{out}.json").read_text())
+    assert record["command"].startswith(f"python -m sandbox.study_throughput --out={out}")
+    assert "CartPole-v1" in record["what"] and record["packages"]["dm-sonnet"]
+    assert "| this trainer, here | 2 |" in done.stdout
 
 
-def left_over(folder: Path) -> list[str]:
-    """Command lines of processes that still name the folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if f"--logdir={folder}" in line:
-            found.append(line)
-    return found
-
-
-def test_a_wrong_flag_is_told_in_one_line(tmp_path):
-    done = run(f"--logs={tmp_path}", "--", "--level_nam=x")
-    assert done.returncode == 2 and "--level_name" in done.stderr
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--", "--level_nam=x"], "--level_name"),
+        (["--actors=0"], "real actors"),
+        (["--learners=two"], "--learners=two: wanted are numbers from 1"),
+        (["--", "--workers_csv_path=hosts.csv"], "one machine"),
+        (["--out=/proc/none/result"], "--out=/proc/none/result cannot be written"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(flags, words, tmp_path):
+    done = run(f"--out={tmp_path / 'out' / 'result'}", *flags)
+    assert done.returncode == 2 and words in done.stderr
     assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
-def test_the_rate_is_that_of_the_span_between_the_first_report_and_the_last():
-    def report(seconds: float, steps: int, waits: float) -> dict:
-        return {
-            "wall_time": seconds,
-            "agent_steps": steps,
-            "learner_wait_share": waits,
-            "actor_wait_share": 0.0,
-            "policy_lag": 1.0,
-        }
+def test_rates_are_put_beside_the_most_and_beside_as_many_times_one_learner():
+    rates = {
+        Case(1, 1): [900.0, 1000.0, 1100.0],
+        Case(1, 2): [2000.0, 2000.0, 2000.0],
+        Case(1, 0): [5000.0, 4000.0, 5000.0],
+        Case(2, 0): [9000.0, 8000.0, 9900.0],
+    }
+    group = study_throughput.here(rates)
+    assert [(one.number, one.rate, one.share) for one in group.actors] == [
+        (1, 1000.0, 0.5),
+        (2, 2000.0, 1.0),
+    ]
+    assert [round(one.share, 3) for one in group.learners] == [1.0, 0.99]
+    told = study_throughput.table([group])
+    assert "| this trainer, here | 1 | 1,000 (900–1,100) | 0.50 |" in told
+    # A learner of made-up unrolls is not the most that one learner does with actors.
+    assert "| this trainer, here | 2 | 9,000 (8,000–9,900) | 0.99 |" in told
 
-    rows = [report(10, 1000, 0.9), report(12, 3000, 0.4), report(14, 5000, 0.6)]
-    summary = study_throughput.summed_up(3, rows)
-    assert summary["steps_per_second"] == pytest.approx(1000)
-    assert summary["learner_wait_share"] == pytest.approx(0.5)
-    assert summary["limited_by"].startswith("actors")
+
+def test_the_published_tables_are_told_apart():
+    group = study_throughput.published()
+    assert [one.number for one in group.actors] == [15, 25, 35, 45, 50, 110]
+    assert [(one.number, round(one.share, 2)) for one in group.learners] == [
+        (1, 1.0),
+        (2, 0.93),
+        (3, 0.9),
+        (4, 0.81),
+        (5, 0.72),
+        (8, 0.47),
+    ]
