@@ -107,10 +107,16 @@ def table(rows: Sequence[Measured]) -> str:
     return "\n".join(lines)
 
 
-def fit(rows: Sequence[Measured], start: Parts, free: Sequence[str]) -> Parts:
+def fit(
+    rows: Sequence[Measured],
+    start: Parts,
+    free: Sequence[str],
+    of_row: Callable[[Path, Parts], Parts] = lambda _, tried: tried,
+) -> Parts:
     """The parts with the free figures moved to where squared errors (of logarithms) are least.
 
     One figure after another is tried a little larger and smaller; steps shrink when none helps.
+    ``of_row`` says what a row, whose parts have that path, has of the parts that are tried: all.
     """
     unknown = [name for name in free if not getattr(start, name, 0) or name == "about"]
     if unknown:
@@ -119,7 +125,7 @@ def fit(rows: Sequence[Measured], start: Parts, free: Sequence[str]) -> Parts:
         )
 
     def loss(parts: Parts) -> float:
-        return float(np.sum(np.log1p(errors(rows, lambda _: parts)) ** 2))
+        return float(np.sum(np.log1p(errors(rows, lambda path: of_row(path, parts))) ** 2))
 
     best, least, step = start, loss(start), 0.5
     while step > 1e-4:

@@ -10,7 +10,8 @@ A cluster trains as fast as the slowest of these lets it, each in agent steps/s:
 
 On one machine acting, learning and moving unrolls take the cores from one another, so their
 times add up; and what shares caches and takes turns on cores gets less done than what was
-measured alone. An actor there emulates and infers in turn, so that few of them leave cores idle.
+measured alone. An actor there emulates and infers in turn, so that few of them leave cores idle,
+and need not take turns.
 Weights go out on the other lane of the learner's link. They hold up nobody: where there is no
 room, actors play on with older ones, which shows as policy lag.
 """
@@ -91,7 +92,7 @@ def predict(parts: Parts, cluster: Cluster) -> Prediction:
         step_s, limits = 1 / learning, {}
         if cluster.actors:
             step_s += 1 / parts.actor_steps_per_s + parts.step_bytes / parts.receive_bytes_per_s
-            limits[ACTORS] = left * cluster.actors * parts.lone_actor_steps_per_s
+            limits[ACTORS] = cluster.actors * parts.lone_actor_steps_per_s
         limits[CORES] = left / step_s
         network = math.inf
     else:

@@ -6,7 +6,7 @@
 For each training it measures the parts (`benchmarks.plan_parts`), then whole trainings of one
 learner and more and more actors as processes of this machine, then the parts again. It writes
 NAME.json for each and here.csv, and prints them beside what the plan says. One figure is not
-measured but fitted, to the rates of the first training alone: what sharing the cores costs.
+measured but fitted, one for all of these trainings: what sharing the cores costs.
 """
 
 import csv
@@ -22,7 +22,6 @@ from benchmarks.trainer import rate_of
 from impala import config
 from impala.flags import setting
 
-FITTED = "shared_cores"
 LARGE = ("--unroll_length=20", "--batch_size=32", "--envs_per_actor=10")
 
 
@@ -69,19 +68,22 @@ def measure(arguments: list[str]) -> None:
         parts = plan_parts.mean([before, plan_parts.measured(own, settings)])
         rows[-1].parts.write_text(plan_parts.as_json(parts))
         write(rows, out / "here.csv")
-    share(rows, cases[0])
+    share(rows)
     # As the plan reads it, so that both say the same to the last digit.
     print(cost_fit.table(cost_fit.read_measured(out / "here.csv")))
 
 
-def share(rows: Sequence[Measured], fitted_to: Case) -> None:
-    """Writes to all parts what sharing the cores leaves of them, by the rows of one case."""
-    by = [row for row in rows if row.parts.stem == fitted_to.name]
-    found = cost_fit.fit(by, read_parts(by[0].parts), [FITTED])
-    left = round(min(1.0, getattr(found, FITTED)), 3)
-    for path in {row.parts for row in rows}:
-        parts: Parts = dataclasses.replace(read_parts(path), **{FITTED: left})
-        path.write_text(plan_parts.as_json(parts))
+def share(rows: Sequence[Measured]) -> None:
+    """Writes to all parts what sharing the cores leaves of them, one figure for all rows."""
+    parts = {row.parts: read_parts(row.parts) for row in rows}
+
+    def sharing(path: Path, tried: Parts) -> Parts:
+        return dataclasses.replace(parts[path], shared_cores=tried.shared_cores)
+
+    found = cost_fit.fit(rows, parts[rows[0].parts], ["shared_cores"], sharing).shared_cores
+    for path, one in parts.items():
+        left = round(min(1.0, found), 3)
+        path.write_text(plan_parts.as_json(dataclasses.replace(one, shared_cores=left)))
 
 
 def write(rows: Sequence[Measured], path: Path) -> None:

@@ -15,7 +15,7 @@ from benchmarks.cost_model import Cluster, Parts, predict
 from user_error import UserError
 
 PUBLISHED = plan.MEASURED / "published.csv"
-HERE = plan.MEASURED / "here.csv"
+HERE = (plan.MEASURED / "here.csv", plan.MEASURED / "throughput.csv")
 PARTS = Parts(
     about="made up for these tests",
     actor_steps_per_s=100,
@@ -139,15 +139,16 @@ def test_the_published_rates_are_met_within_a_tenth():
     assert abs(cost_fit.errors(rows)).max() < 0.1
 
 
-def test_rates_measured_on_one_machine_are_met_as_the_guide_says():
-    errors = cost_fit.errors(cost_fit.read_measured(HERE))
-    assert len(errors) >= 8 and abs(errors).max() < 0.15
+@pytest.mark.parametrize("path", HERE, ids=lambda path: path.stem)
+def test_rates_measured_on_one_machine_are_met_as_the_guide_says(path):
+    errors = cost_fit.errors(cost_fit.read_measured(path))
+    assert len(errors) >= 5 and abs(errors).max() < 0.15
 
 
 def test_an_actor_alone_leaves_cores_of_its_machine_idle():
-    alone = dataclasses.replace(PARTS, lone_actor_steps_per_s=60, shared_cores=0.5)
+    alone = dataclasses.replace(PARTS, lone_actor_steps_per_s=60, shared_cores=0.8)
     few, many = (predict(alone, Cluster(1, count, one_machine=True)) for count in (1, 7))
-    assert (few.rate, few.limited_by) == (30, cost_model.ACTORS)
+    assert (few.rate, few.limited_by) == (60, cost_model.ACTORS)
     assert many.limited_by == cost_model.CORES
 
 
