@@ -30,6 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     rows = hosts_csv.read(Path(chosen.workers_csv_path)) if chosen.workers_csv_path else []
     if chosen.action in ("status", "logs", "stop"):
         return _with_run(chosen, settings, rows)
+    _check_levels(settings)
     plan = make_plan(rows, settings, chosen, here())
     # Imported late, so that --help answers at once.
     from cluster import record, show, syncing
@@ -51,6 +52,16 @@ def run(arguments: Sequence[str]) -> int:
         record.must_read(settings.run_folder)
     with record.one_start(settings.run_folder):
         return _start(chosen, settings, rows, plan, hosts, way.passwords)
+
+
+def _check_levels(settings: Settings) -> None:
+    """A ``UserError`` if there is no such level, as far as this machine can tell."""
+    try:
+        from environments import names
+    except ImportError:  # a machine that only reaches others needs no environments
+        return
+    for level in settings.levels:
+        names.find(level)
 
 
 def _start(

@@ -1,6 +1,5 @@
 """Starting a plan: the record first, then all hosts at once, then waiting until it runs."""
 
-import os
 import shlex
 import shutil
 import sys
@@ -9,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cluster import logins, looking, show, stopping
+from cluster import logins, looking, show, stopping, watching
 from cluster import record as records
 from cluster.hosts import Hosts, places, request
 from cluster.looking import Seen, SeenPart
@@ -18,6 +17,7 @@ from cluster.options import Options
 from cluster.passwords import Passwords
 from cluster.record import Record
 from cluster.ssh import HostFailed
+from impala.launching import typed
 from user_error import UserError
 
 LOOK_EVERY_S = 0.5
@@ -39,17 +39,17 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
         raise
     problems += found
     if problems and not (options.allow_partial and seen.learns):
-        stopping.stop(record, options, hosts)
         what = "No learner has started" if options.allow_partial else "Not all of it has started"
-        print(f"{what}, so the cluster was taken down again:")
+        print(f"{what}, so the cluster is taken down again:")
         print("\n".join(problems))
+        stopping.stop(record, options, hosts)
         return 1
     if not seen.learns:
         stopping.stop(record, options, hosts)
         if any(one.state == "stopped" for one in seen.parts):
             print("The run was stopped while it was being started.")
             return 1
-        print("The learners ended at once and without an error; --action=logs tells why.")
+        print(f"The learners ended at once and without an error: {_last_word(seen)}")
         return 0
     if problems:
         print("Not all of the cluster has started; the rest goes on:")
@@ -147,6 +147,12 @@ def _failure(one: SeenPart) -> str:
     return f"  {one.name} on {one.part.host}: {one.state}{last}"
 
 
+def _last_word(seen: Seen) -> str:
+    learners = [one for one in seen.parts if one.part.job == "learner"]
+    said = [line for one in learners for _, line, _ in watching.lines_of(one, {})]
+    return next(filter(None, said), "--action=logs tells what they said.")
+
+
 def _tell(plan: Plan, seen: Seen, options: Options) -> None:
     jobs: Counter[str] = Counter()
     parts = [one.part for one in seen.parts if one.is_alive]
@@ -162,9 +168,7 @@ def _tell(plan: Plan, seen: Seen, options: Options) -> None:
 
 def _again(plan: Plan, options: Options) -> list[str]:
     """How later commands begin; where passwords are needed, they need them too."""
-    python = os.path.relpath(sys.executable)
-    command = [sys.executable if python.startswith("..") else python, sys.argv[0]]
-    command.append(f"--logdir={plan.logdir}")
+    command = [typed(sys.executable), sys.argv[0], f"--logdir={plan.logdir}"]
     if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
         command.append(f"--workers_csv_path={options.workers_csv_path}")
     if options.ssh_password_env:

@@ -53,7 +53,7 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
         table.add_column(column, no_wrap=column in ("process", "since", "restarts", "frames/s"))
     where = {one.name: str(one.host) for one in record.listeners}
     for one in seen.parts:
-        for name, line, rate in _lines_of(one, seen.figures):
+        for name, line, rate in lines_of(one, seen.figures):
             state = seen.unseen.get(name, one.state)
             failed = one.has_failed or name in seen.unseen
             table.add_row(
@@ -70,7 +70,7 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
     return table
 
 
-def _lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, str]]:
+def lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Name, last line and speed of the process; for a ``mpirun``, of each of its learners."""
     last = dict.fromkeys(one.part.parts or (one.name,), "")
     rates = dict.fromkeys(last, "")
@@ -83,8 +83,9 @@ def _lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, st
             if writer in last:
                 found = RATE.search(text)
                 rates[writer] = found[1] if found else rates[writer]
-                # What it said besides tells more.
-                last[writer] = last[writer] or text if found else text
+                # What it said besides tells more, and a line above more than what hangs below it.
+                weak = found or text[:1].isspace()
+                last[writer] = last[writer] or text if weak else text
     silent = one.silent_s > SILENT_S
     return [(name, last[name], "" if silent else rates[name]) for name in last]
 

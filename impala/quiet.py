@@ -5,6 +5,8 @@ import sys
 import tempfile
 from typing import IO
 
+from user_error import UserError
+
 
 def import_tensorflow() -> None:
     """Imports it; what was printed meanwhile is shown only if the import fails.
@@ -18,6 +20,13 @@ def import_tensorflow() -> None:
         os.dup2(held.fileno(), 2)
         try:
             import tensorflow  # noqa: F401
+        except ModuleNotFoundError as error:
+            if error.name != "tensorflow":
+                raise
+            raise UserError(
+                f"{sys.executable} has no TensorFlow. bin/train sets up a Python that has, and "
+                "runs experiment.py with it; afterwards it is .venv/bin/python."
+            ) from None
         except BaseException:
             held.seek(0)
             os.write(kept, held.read())

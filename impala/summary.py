@@ -2,10 +2,12 @@
 
 import math
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 from impala import wording
+from impala.launching import PROJECT, beside_python, typed
 from impala.wording import count, duration, number, share
 
 # Busier than idle by less than this, the learner tells nothing about how much it could carry.
@@ -36,8 +38,8 @@ def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
         _row("", advice(figures)),
         _row("", carried(figures)),
         _row("in", str(folder)),
-        _row("look", f"tensorboard --logdir {shlex.quote(str(folder))}"),
-        _row("play", f"python experiment.py --mode=test {_flags(figures, folder)}"),
+        _row("look", shlex.join([beside_python("tensorboard"), "--logdir", str(folder)])),
+        _row("play", shlex.join([*_experiment(), "--mode=test", *_flags(figures, folder)])),
     ]
     return "\n".join(line for line in lines if line)
 
@@ -109,8 +111,12 @@ def _limit(figures: dict[str, Any]) -> str:
     return f"{limit} ({', '.join(told)})" if told else limit
 
 
-def _flags(figures: dict[str, Any], folder: Path) -> str:
+def _experiment() -> list[str]:
+    return [typed(sys.executable), typed(PROJECT / "experiment.py")]
+
+
+def _flags(figures: dict[str, Any], folder: Path) -> list[str]:
     flags = [f"--logdir={folder}"]
     if "level_name" in figures:
         flags.append(f"--level_name={figures['level_name']}")
-    return shlex.join(flags)
+    return flags

@@ -26,6 +26,7 @@ PROJECT = (
     "cluster",
     "impala/config.py",
     "impala/flags.py",
+    "impala/launching.py",
 )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cluster.on_host.processes import is_alive, send, start_time
-from tests.cluster.conftest import Frontend, copy_project, wait_for
+from tests.cluster.conftest import ROOT, Frontend, copy_project, wait_for
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
@@ -173,12 +173,22 @@ def test_a_restart_ends_the_run_before_and_starts_it_again(frontend: Frontend):
     assert frontend.run("status").returncode == 0
 
 
+def test_a_level_that_there_is_not_is_told_before_anything_starts(tmp_path):
+    csv = ROOT / "sandbox" / "local_workers_example.csv"
+    flags = [f"--workers_csv_path={csv}", f"--logdir={tmp_path / 'run'}", "--level_name=CartPol-v1"]
+    command = [sys.executable, str(ROOT / "run_experiment_mm_raw.py"), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and done.stdout == "" and list(tmp_path.iterdir()) == []
+    assert done.stderr.count("\n") == 1 and "Did you mean CartPole-v1" in done.stderr
+
+
 def test_a_cluster_that_does_not_start_whole_is_taken_down(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     done = frontend.run("start", "--level_name=Fails")
     assert done.returncode == 1
     assert "actor-0 on localhost: failed: 3" in done.stdout
     assert "| actor 0 has nothing to play" in done.stdout
+    assert done.stdout.index("nothing to play") < done.stdout.index("Stopped ")  # why comes first
     assert frontend.processes() == [] and frontend.tmux("list-sessions") == ""
 
 
@@ -194,7 +204,8 @@ def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
 def test_where_there_is_nothing_left_to_train_all_is_taken_down(frontend: Frontend):
     frontend.csv(*EXAMPLE)
     done = frontend.run("start", "--level_name=Trained")
-    assert done.returncode == 0 and "The learners ended at once" in done.stdout
+    assert done.returncode == 0
+    assert "The learners ended at once and without an error: all frames are played" in done.stdout
     assert frontend.processes() == []
     assert "all frames are played" in frontend.run("logs", "--name=learner-1").stdout
 

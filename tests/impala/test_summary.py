@@ -1,5 +1,7 @@
 """The summary at a run's end: what was trained, what limited it, what to do next."""
 
+import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,9 @@ def test_commands_in_the_summary_can_be_pasted():
     text = summary(figures() | RUN, "done", Path("my logs/pong"))
     assert "tensorboard --logdir 'my logs/pong'" in text
     assert "'--logdir=my logs/pong' --level_name=Pong" in text
+    look, play = [shlex.split(line)[1:] for line in text.splitlines()[-2:]]
+    assert os.access(look[0], os.X_OK) and os.access(play[0], os.X_OK)
+    assert Path(play[1]).name == "experiment.py" and Path(play[1]).is_file()
 
 
 def test_the_summary_names_levels():

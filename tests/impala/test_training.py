@@ -6,13 +6,14 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from impala.config import Settings
 from impala.records import METRICS, read_metrics
-from tests.impala.launching import contents, ended, newest, run, start, store, wait_for
+from tests.impala.launching import REPOSITORY, contents, ended, newest, run, start, store, wait_for
 from tests.impala.levels import Breaks, Hangs, Steps, Tens, level
 
 FRAMES = 12_000
@@ -221,6 +222,13 @@ def test_going_on_with_another_level_is_said(tmp_path):
     process = run(f"--logdir={tmp_path}", for_frames(2000), level=level(Tens))
     assert process.returncode == 0, process.stderr
     assert f"and goes on with {level(Tens)}" in process.stdout
+
+
+def test_a_python_without_tensorflow_is_told_which_has_it(tmp_path):
+    bare = [sys.executable, "-S", str(REPOSITORY / "experiment.py"), "--logdir=run"]
+    done = subprocess.run(bare, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "") and os.listdir(tmp_path) == []
+    assert "has no TensorFlow. bin/train sets up" in one_line(done.stderr)
 
 
 def test_a_mistake_is_one_line_and_makes_nothing(tmp_path):
