@@ -24,9 +24,14 @@ def draw(path: Path, curves: Sequence[Curve], title: str) -> None:
     figure.suptitle(title, fontsize=12)
     left, right = figure.subplots(1, 2, sharey=True)
     scale, unit = curve.time_unit([row for one in curves for row in one.rows])
-    for index, variant in enumerate(variants(curves)):
-        those = [one for one in curves if one.variant == variant]
-        label = f"{variant}{' · ' if variant else ''}{_seeds(those)}"
+    by_variant = {
+        variant: [one for one in curves if one.variant == variant] for variant in variants(curves)
+    }
+    # Said once where it holds for all: several such lines would not fit beside one another.
+    seeds = {_seeds(those) for those in by_variant.values()}
+    common = seeds.pop() if len(seeds) == 1 and len(by_variant) > 1 else None
+    for index, (variant, those) in enumerate(by_variant.items()):
+        label = " · ".join(filter(None, (variant, None if common else _seeds(those))))
         _draw_variant(left, those, "environment_frames", 1.0, f"C{index}", label)
         _draw_variant(right, those, "wall_time", scale, f"C{index}", None)
     left.set_xlabel("environment frames")
@@ -38,7 +43,10 @@ def draw(path: Path, curves: Sequence[Curve], title: str) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlim(left=0)
     handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.legend(
+        handles, labels, title=common, loc="outside lower center", ncols=2, frameon=False,
+        fontsize=9, title_fontsize=9,
+    )  # fmt: skip
     write_whole(path, curve.png(figure))
 
 
