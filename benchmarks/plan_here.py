@@ -81,8 +81,8 @@ def share(rows: Sequence[Measured]) -> None:
         return dataclasses.replace(parts[path], shared_cores=tried.shared_cores)
 
     found = cost_fit.fit(rows, parts[rows[0].parts], ["shared_cores"], sharing).shared_cores
+    left = round(min(1.0, found), 3)
     for path, one in parts.items():
-        left = round(min(1.0, found), 3)
         path.write_text(plan_parts.as_json(dataclasses.replace(one, shared_cores=left)))
 
 
