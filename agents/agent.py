@@ -44,9 +44,12 @@ class Torso(snt.Module, abc.ABC):
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
         """[N, ...], seen and stacked along the last axis → features [N, output_size]."""
 
-    def see(self, frames: tf.Tensor) -> tf.Tensor:
-        """[N, *frame.shape] prepared → the same, as it is stacked and given to the network."""
-        return self.backdrop.taken_off(frames) if self.backdrop else frames
+    def see(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
+        """[N, *frame.shape] prepared → the same, as it is stacked and given to the network.
+
+        ``blank`` is what ``blank()`` gives, which is not to be made twice.
+        """
+        return self.backdrop.taken_off(frames, blank) if self.backdrop else frames
 
     def blank(self) -> tf.Tensor:
         """[*frame.shape] prepared: a frame on which there is nothing to see."""
@@ -150,10 +153,13 @@ class Agent(snt.Module, abc.ABC):
             The output of each row, and the state after the last.
         """
         torso, frames, earlier = self._torso, self.prepare(observation), state.frames
+        blank = torso.blank()
         if self._earlier_frames:
-            stacks, earlier = stack_frames(frames, first, earlier, torso.blank(), torso.see)
+            stacks, earlier = stack_frames(
+                frames, first, earlier, blank, lambda each: torso.see(each, blank)
+            )
         else:
-            stacks = torso.see(snt.merge_leading_dims(frames, 2))
+            stacks = torso.see(snt.merge_leading_dims(frames, 2), blank)
         features = torso(stacks)
         features = tf.concat(
             [tf.cast(features, tf.float32), self._last_transition(reward, action, first)], axis=-1

@@ -39,10 +39,10 @@ class Backdrop(snt.Module):
         """[..., C]: a frame on which there is nothing to see."""
         return tf.saturate_cast(tf.round(self.mean), self._dtype)
 
-    def taken_off(self, frames: tf.Tensor) -> tf.Tensor:
-        """[N, ..., C]: how far pixels are from their mean, in whole grey levels."""
+    def taken_off(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
+        """[N, ..., C]: how far pixels are from the blank frame's, in whole grey levels."""
         # Whole, so that blank frames become zeros, and that eight bits of bfloat16 hold them.
-        return tf.cast(frames, self._compute_dtype) - tf.cast(self.blank(), self._compute_dtype)
+        return tf.cast(frames, self._compute_dtype) - tf.cast(blank, self._compute_dtype)
 
     def sums(self, frames: tf.Tensor) -> tf.Tensor:
         """What ``update`` needs of frames [..., H, W, C]; those of batches add up."""

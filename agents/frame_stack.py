@@ -64,10 +64,6 @@ def _which(first: tf.Tensor, depth: int) -> tf.Tensor:
     episode = tf.concat([tf.zeros([ages, batch], tf.int32), episode], axis=0)
     number = tf.reshape(tf.range((ages + rows) * batch), [ages + rows, batch])
     blank = (ages + rows) * batch
-    return tf.stack(
-        [
-            tf.where(episode[row : row + rows] == episode[ages:], number[row : row + rows], blank)
-            for row in range(depth)
-        ],
-        axis=-1,
-    )
+    seen_at = tf.range(rows)[:, tf.newaxis] + tf.range(depth)  # [T, depth]
+    same = tf.gather(episode, seen_at) == episode[ages:, tf.newaxis]  # [T, depth, B]
+    return tf.transpose(tf.where(same, tf.gather(number, seen_at), blank), [0, 2, 1])
