@@ -1,6 +1,7 @@
 """What processes say, wherever it goes."""
 
 import contextlib
+import gc
 import sys
 import tempfile
 
@@ -19,6 +20,12 @@ def test_a_full_disk_below_the_output_ends_no_actor_and_no_learner(monkeypatch, 
     module.say("x" * 20_000)
     with contextlib.suppress(OSError):
         full.close()
+
+
+def test_what_tensorflow_is_made_of_is_not_searched_for_garbage():
+    import_tensorflow()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 10 * len(gc.get_objects())
 
 
 def test_a_full_disk_for_temporary_files_keeps_nothing_from_starting(monkeypatch):
