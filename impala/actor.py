@@ -45,8 +45,8 @@ class Actor:
         self._check = check
         self._seed = np.array([seed % 2**31, 0], np.int32)
         self._rows = _Rows(environment.spec, environment.num_envs, unroll_length)
-        self._state = policy.initial_state(environment.num_envs)
         self._rows.start(environment.reset())
+        self._state = policy.initial_state(environment.num_envs)
 
     def unroll(self) -> Unroll:
         """Plays ``unroll_length`` steps in every environment."""

@@ -4,6 +4,7 @@ TensorFlow and the emulators release the interpreter's lock, so that emulation, 
 learning run side by side. The learner has the main thread; each actor has one of its own.
 """
 
+import contextlib
 import threading
 import time
 
@@ -58,10 +59,10 @@ class ActorThreads:
         self._episodes: list[np.ndarray] = []
         self._queue = UnrollQueue(config.capacity(settings))
         self._error: Exception | None = None
-        environments = [build.actor_environment(settings, i) for i in range(settings.num_actors)]
+        self._making = threading.Lock()
         self._threads = [
-            threading.Thread(target=self._play, args=(environment, index), name=f"actor {index}")
-            for index, environment in enumerate(environments)
+            threading.Thread(target=self._act, args=(index,), name=f"actor {index}")
+            for index in range(settings.num_actors)
         ]
 
     def __enter__(self) -> "ActorThreads":
@@ -116,22 +117,18 @@ class ActorThreads:
             self._episodes.append(ended_episodes(block))
         return block
 
-    def _play(self, environment: VectorEnvironment, index: int) -> None:
-        settings = self._settings
+    def _act(self, index: int) -> None:
+        """An actor's thread."""
         name_thread(f"actor {index}")
+        settings = self._settings
         try:
-            actor = Actor(
-                environment,
-                self._acting,
-                settings.unroll_length,
-                level=index % len(settings.levels),
-                seed=settings.seed * 100_003 + index,
-                check=self._queue.check_open,
-            )
-            envs = config.envs_per_actor(settings)
-            while True:
-                self._queue.announce(envs)
-                self._queue.put(actor.unroll(), envs)
+            # Emulators are made with the interpreter's lock held, and start without. So the next
+            # actor's are made while this one's start.
+            with self._making:
+                self._queue.check_open()
+                environment = build.actor_environment(settings, index)
+            with contextlib.closing(environment):
+                self._play(environment, index)
         except Closed:
             pass
         except UserError as error:
@@ -143,8 +140,22 @@ class ActorThreads:
             )
             failed.__cause__ = error
             self._fail(failed)
-        finally:
-            environment.close()
+
+    def _play(self, environment: VectorEnvironment, index: int) -> None:
+        """Fills the queue until it is closed."""
+        settings = self._settings
+        actor = Actor(
+            environment,
+            self._acting,
+            settings.unroll_length,
+            level=index % len(settings.levels),
+            seed=settings.seed * 100_003 + index,
+            check=self._queue.check_open,
+        )
+        envs = config.envs_per_actor(settings)
+        while True:
+            self._queue.announce(envs)
+            self._queue.put(actor.unroll(), envs)
 
     def _fail(self, error: Exception) -> None:
         """Leaves it to the learner's thread to tell the first error and to end the run."""

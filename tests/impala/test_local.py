@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import experiment
-from impala import local
+from environments import VectorEnvironment
+from impala import build, local
 from impala.acting import ActingAgent
 from impala.checkpoints import Store
 from impala.config import Settings, fresh_unrolls
-from impala.local import ActorFailed, train
+from impala.local import ActorFailed, ActorThreads, train
 from impala.records import read_metrics
 from tests.impala.launching import contents, newest
 from tests.impala.levels import (
@@ -27,6 +28,7 @@ from tests.impala.levels import (
     TwoChoices,
     level,
 )
+from transport import UnrollQueue
 from user_error import UserError
 
 RETURNS = {level(Steps): 7, level(Tens): 30}
@@ -131,6 +133,31 @@ def test_actors_get_new_weights_after_as_many_updates_as_asked_for(tmp_path, mon
     train(settings(tmp_path, publish_every_updates=6))
     assert newest(tmp_path).counters["updates"] == 20
     assert versions == [0, 6, 12, 18]
+
+
+def test_a_training_that_ends_while_its_actors_start_makes_no_further_environments(
+    tmp_path, monkeypatch
+):
+    made, begun, closed = [], threading.Event(), threading.Event()
+    make, close = build.actor_environment, UnrollQueue.close
+
+    def make_slowly(chosen: Settings, actor: int) -> VectorEnvironment:
+        made.append(actor)
+        begun.set()
+        assert closed.wait(60)
+        return make(chosen, actor)
+
+    def close_and_tell(queue: UnrollQueue) -> None:
+        close(queue)
+        closed.set()
+
+    monkeypatch.setattr(build, "actor_environment", make_slowly)
+    monkeypatch.setattr(UnrollQueue, "close", close_and_tell)
+    chosen = settings(tmp_path, num_actors=3)
+    acting = ActingAgent(build.acting_agent(chosen, build.level_spec(chosen)))
+    with ActorThreads(chosen, acting):
+        assert begun.wait(60)
+    assert len(made) == 1
 
 
 def test_a_damaged_newest_checkpoint_is_told_and_the_one_before_it_used(tmp_path, capsys):
