@@ -90,7 +90,7 @@ class Settings:
         0,
         "Actors",
         "environments that an actor plays side by side; 0: 10, or more in a local training whose "
-        "actors would together not play a whole batch at a time, at most 32",
+        "actors would together not play two batches at a time, at most 32",
         least=0,
         most=4096,
     )
@@ -407,8 +407,9 @@ def envs_per_actor(settings: Settings) -> int:
         return settings.envs_per_actor
     if settings.job_name != "local":
         return FEWEST_ENVS  # how many actors there are, they do not know
-    batch = math.ceil(fresh_unrolls(settings) / settings.num_actors)
-    return min(max(FEWEST_ENVS, batch), MOST_ENVS)
+    # While the learner trains on one batch, the next is played.
+    ahead = math.ceil(2 * fresh_unrolls(settings) / settings.num_actors)
+    return min(max(FEWEST_ENVS, ahead), MOST_ENVS)
 
 
 def capacity(settings: Settings) -> int:

@@ -137,17 +137,17 @@ def test_actors_play_ahead_as_much_as_a_batch_needs():
     ("flags", "wanted"),
     [
         ([], 10),
-        (["--batch_size=32"], 16),
-        (["--batch_size=32", "--num_actors=3"], 11),
-        (["--batch_size=32", "--num_actors=4"], 10),
-        (["--batch_size=44", "--replay_share=0.5"], 11),
+        (["--batch_size=16"], 16),
+        (["--batch_size=16", "--num_actors=3"], 11),
+        (["--batch_size=16", "--num_actors=4"], 10),
+        (["--batch_size=22", "--replay_share=0.5"], 11),
         (["--batch_size=512"], 32),
         (["--batch_size=32", "--envs_per_actor=3"], 3),
         (["--batch_size=32", "--job_name=actor"], 10),
         (["--batch_size=32", "--job_name=learner", "--envs_per_actor=3"], 3),
     ],
 )
-def test_actors_of_one_process_play_a_whole_batch(flags, wanted):
+def test_actors_of_one_process_play_two_batches(flags, wanted):
     assert config.envs_per_actor(config.parse(flags)) == wanted
 
 
