@@ -89,8 +89,9 @@ class Settings:
     envs_per_actor: int = setting(
         0,
         "Actors",
-        "environments that an actor plays side by side; 0: 10, or more in a local training whose "
-        "actors would together not play two batches at a time, at most 32",
+        "environments that an actor plays side by side; 0: as many as let the actors of a local "
+        "training play two batches together, or half a batch each where they have processes of "
+        "their own, but from 10 to 32",
         least=0,
         most=4096,
     )
@@ -405,10 +406,10 @@ def envs_per_actor(settings: Settings) -> int:
     """
     if settings.envs_per_actor:
         return settings.envs_per_actor
-    if settings.job_name != "local":
-        return FEWEST_ENVS  # how many actors there are, they do not know
-    # While the learner trains on one batch, the next is played.
-    ahead = math.ceil(2 * fresh_unrolls(settings) / settings.num_actors)
+    # While the learner trains on one batch, the next is played. An actor in a process of its own
+    # does not know how many there are; two of them play one batch, as there is a queue besides.
+    batches, actors = (2, settings.num_actors) if settings.job_name == "local" else (1, 2)
+    ahead = math.ceil(batches * fresh_unrolls(settings) / actors)
     return min(max(FEWEST_ENVS, ahead), MOST_ENVS)
 
 

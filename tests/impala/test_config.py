@@ -143,11 +143,13 @@ def test_actors_play_ahead_as_much_as_a_batch_needs():
         (["--batch_size=22", "--replay_share=0.5"], 11),
         (["--batch_size=512"], 32),
         (["--batch_size=32", "--envs_per_actor=3"], 3),
-        (["--batch_size=32", "--job_name=actor"], 10),
+        (["--job_name=actor"], 10),
+        (["--batch_size=32", "--job_name=actor"], 16),
+        (["--batch_size=32", "--job_name=learner", "--replay_share=0.25"], 12),
         (["--batch_size=32", "--job_name=learner", "--envs_per_actor=3"], 3),
     ],
 )
-def test_actors_of_one_process_play_two_batches(flags, wanted):
+def test_actors_play_as_many_environments_as_batches_need(flags, wanted):
     assert config.envs_per_actor(config.parse(flags)) == wanted
 
 
