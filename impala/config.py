@@ -28,6 +28,7 @@ COMPRESSIONS = ("none", "fp16", "bf16")
 CORRECTIONS = ("vtrace", "none")
 # Environments of an actor where no one says how many.
 FEWEST_ENVS, MOST_ENVS = 10, 32
+ACTORS_ELSEWHERE = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -407,9 +408,9 @@ def envs_per_actor(settings: Settings) -> int:
     if settings.envs_per_actor:
         return settings.envs_per_actor
     # While the learner trains on one batch, the next is played. An actor in a process of its own
-    # does not know how many there are; two of them play one batch, as there is a queue besides.
-    batches, actors = (2, settings.num_actors) if settings.job_name == "local" else (1, 2)
-    ahead = math.ceil(batches * fresh_unrolls(settings) / actors)
+    # does not know how many there are, and counts with a few.
+    actors = settings.num_actors if settings.job_name == "local" else ACTORS_ELSEWHERE
+    ahead = math.ceil(2 * fresh_unrolls(settings) / actors)
     return min(max(FEWEST_ENVS, ahead), MOST_ENVS)
 
 

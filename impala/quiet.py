@@ -43,8 +43,8 @@ def import_tensorflow() -> None:
 def _nothing_to_collect() -> Iterator[None]:
     """Leaves garbage alone meanwhile, and what was made is not looked at ever after.
 
-    Half a million objects come, and all of them stay: a third of the time of importing them
-    goes to looking for garbage among them.
+    Hundreds of thousands of objects come, and all of them stay: a third of the time of importing
+    them goes to looking for garbage among them.
     """
     gc.disable()
     try:
