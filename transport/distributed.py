@@ -89,13 +89,13 @@ class Connection:
     """An actor's end; ``Lost`` once the learner is gone, and then for good."""
 
     def __init__(self, host: str, port: int, timeout_s: float):
-        self._graph = _build()
         self._timeout_s = timeout_s
         try:
             # A session would wait for a learner that is not there, and say nothing.
             socket.create_connection((host.strip("[]"), port), timeout_s).close()
         except OSError as error:
             raise Lost(str(error.strerror or error)) from None
+        self._graph = _build()
         limit = v1.ConfigProto(operation_timeout_in_ms=int(timeout_s * 1000))
         self._session = v1.Session(f"grpc://{host}:{port}", graph=self._graph.graph, config=limit)
 

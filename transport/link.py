@@ -17,7 +17,8 @@ from transport.in_process import Closed
 from transport.layout import Layout, arrays_layout
 from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
+# To knock costs little, and who sleeps longer may sleep through the start of its learner.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 1.0
 LEAVE_WITHIN_S = 2.0
 
 
