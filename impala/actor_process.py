@@ -25,7 +25,7 @@ def act(settings: Settings) -> None:
     """Plays until the learner has done all that it was asked for, or until a signal."""
     connect = carriers.connector(settings)
     tf.config.set_visible_devices([], "GPU")
-    cores.share(with_others=carriers.on_one_machine(settings))
+    cores.share(side_by_side=2 if carriers.on_one_machine(settings) else 1)
     spec = build.level_spec(settings)
     agent = build.acting_agent(settings, spec)
     acting = ActingAgent(agent)

@@ -36,12 +36,14 @@ def busy_share(since: CoresTime | None) -> float | None:
     return min(1.0, max(0.0, (now.busy - since.busy) / (now.passed - since.passed)))
 
 
-def share(processes: int = 1, with_others: bool = False) -> None:
-    """Lets an operation of TensorFlow take this process's share of the cores, one of so many.
+def share(processes: int = 1, side_by_side: int = 1) -> int:
+    """Leaves room for operations of TensorFlow side by side; returns for how many there is.
 
-    ``with_others``, be it emulators or actors, that need theirs at the same time, it is half of
-    that: threads that wait for a core hold up the operation that they are a part of.
+    Each takes its part of this process's share of the cores, one of so many. That is more than
+    one where a learner's batch is computed in pieces, or where emulators and actors need their
+    cores at the same time: threads that wait for a core hold up the operation that they belong to.
     """
-    cores = len(os.sched_getaffinity(0)) // processes
-    threads = max(1, cores // 2 if with_others else cores)
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    cores = max(1, len(os.sched_getaffinity(0)) // processes)
+    places = min(side_by_side, cores)
+    tf.config.threading.set_intra_op_parallelism_threads(cores // places)
+    return places

@@ -3,9 +3,12 @@
 Losses are means over real transitions. Where several learners train together, each adds its
 gradient times the number of its transitions, and the sum is divided by their number: so the
 update is the one that a single learner would make of all their unrolls. A learner without a
-batch adds nothing.
+batch adds nothing. In the same way a batch may be made of pieces, each of which adds its share:
+nothing in one waits for another, so TensorFlow computes them side by side, and all cores have
+work even while a single operation cannot use more of them.
 """
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +16,7 @@ import tensorflow as tf
 
 import vtrace
 from impala import optimizers
+from impala.batches import cut, unrolls_in
 from impala.checkpoints import Checkpoint
 from impala.config import Settings
 from impala.popart import PopArt
@@ -58,7 +62,8 @@ class Share(NamedTuple):
 class Learner:
     """An agent's weights and optimizer; ``update`` moves both by one batch."""
 
-    def __init__(self, agent: Any, settings: Settings, team: Team = ALONE):
+    def __init__(self, agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1):
+        """``pieces`` of a batch are computed side by side on a processor; a GPU takes it whole."""
         self.agent = agent
         self.weights = list(agent.variables)
         self._trained = list(agent.trainable_variables)
@@ -71,6 +76,7 @@ class Learner:
         self.learning_rate = settings.learning_rate
         self._settings = settings
         self._team = team
+        self._pieces = pieces
         # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions.
         self.compile(with_xla=bool(tf.config.list_physical_devices("GPU")))
 
@@ -79,6 +85,7 @@ class Learner:
 
         What the team adds up in between cannot be added up within a program of XLA.
         """
+        self._with_xla = with_xla
         # Autograph rewrites every function on the way, which takes most of the time of tracing;
         # nothing here needs Python's own conditions and loops over tensors.
         self._differentiate = tf.function(self._share, autograph=False, jit_compile=with_xla)
@@ -142,18 +149,34 @@ class Learner:
         )
 
     def _share(self, batch: Unroll) -> tuple[Share, list[tf.Tensor]]:
+        """The sum of the pieces' shares."""
+        count = unrolls_in(batch)
+        pieces = 1 if self._with_xla else min(self._pieces, count)
+        cuts = [count * piece // pieces for piece in range(pieces + 1)]
+        shares, samples = zip(
+            *(
+                self._share_of(cut(batch, start, stop), (stop - start) / count)
+                for start, stop in itertools.pairwise(cuts)
+            ),
+            strict=True,
+        )
+        total = tf.nest.map_structure(lambda *each: tf.add_n(each), *shares)
+        return total, [tf.concat(each, axis=1) for each in zip(*samples, strict=True)]
+
+    def _share_of(self, piece: Unroll, part: float) -> tuple[Share, list[tf.Tensor]]:
+        """What a piece adds that is such a part of its batch."""
         with tf.GradientTape() as tape:
-            loss, targets, weights, statistics = self._loss(batch)
-            count = tf.reduce_mean(weights)
+            loss, targets, weights, statistics = self._loss(piece)
+            count = part * tf.reduce_mean(weights)
             weighted = loss * count
         share = Share(
             gradients=tape.gradient(weighted, self._trained),
             count=count,
             figures=tf.stack([getattr(statistics, name) for name in AVERAGED]) * count,
-            popart=self._popart.sums(targets, batch.level, weights)
+            popart=self._popart.sums(targets, piece.level, weights)
             if self._popart
             else tf.zeros([3, self._levels]),
-            frames=self._frame_sums(batch.environment.observation),
+            frames=self._frame_sums(piece.environment.observation),
         )
         return share, [getattr(statistics, name) for name in HISTOGRAMS]
 

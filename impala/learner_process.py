@@ -31,10 +31,10 @@ from user_error import UserError
 def learn(settings: Settings) -> None:
     """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
     with StopSignal() as stop:
-        team = _team(settings)
+        team, places = _team(settings)
         spec = build.level_spec(settings)
         settings = build.complete(settings, spec)
-        learner = Learner(build.learning_agent(settings, spec), settings, team)
+        learner = Learner(build.learning_agent(settings, spec), settings, team, places)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack)
             if meter.environment_frames >= settings.total_environment_frames:
@@ -55,19 +55,22 @@ def learn(settings: Settings) -> None:
                 receiver.finish()
 
 
-def _team(settings: Settings) -> Team:
-    """The learners that were started together; also the cores and the GPU of this one."""
+def _team(settings: Settings) -> tuple[Team, int]:
+    """The learners that were started together; also takes this one's GPU and cores.
+
+    The number is of operations that these have room for side by side.
+    """
     if settings.transport == "secure":
         keep_to_this_host()
     hvd = horovod() if launched_together() else None
     gpus = tf.config.list_physical_devices("GPU")
     if hvd and gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
-    cores.share(hvd.local_size() if hvd else 1, with_others=carriers.on_one_machine(settings))
+    places = cores.share(hvd.local_size() if hvd else 1, side_by_side=2)
     if hvd is None:
-        return ALONE
+        return ALONE, places
     patience = settings.peer_timeout_s + settings.max_batch_wait_s
-    return HorovodTeam(hvd, patience, settings.gradient_compression)
+    return HorovodTeam(hvd, patience, settings.gradient_compression), places
 
 
 def _start(

@@ -30,10 +30,10 @@ from user_error import UserError
 
 def train(settings: Settings) -> None:
     """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
-    cores.share(with_others=True)
+    places = cores.share(side_by_side=2)
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
-    learner = Learner(build.learning_agent(settings, spec), settings)
+    learner = Learner(build.learning_agent(settings, spec), settings, pieces=places)
     with Run(settings, spec, learner) as run:
         meter = run.resume(learner)
         if meter.environment_frames >= settings.total_environment_frames:

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from impala.batches import cut, join
 from impala.checkpoints import Checkpoint
 from impala.config import Settings
+from impala.learner import Learner
 from impala.synthetic import made_up
 from impala.trajectory import Unroll
 from tests.impala.levels import Continuous, Pictures, Steps, Tens, TwoChoices, level
@@ -104,6 +106,29 @@ def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(
         square = 0.9 + 0.1 * gradient**2
         wanted = old - 0.01 * gradient / np.sqrt(square + 0.1)
         np.testing.assert_allclose(weight.numpy(), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 9])
+def test_an_update_made_of_pieces_is_that_of_the_whole_batch(pieces):
+    made = [
+        parts(small(f"{level(Steps)},{level(Tens)}", num_actors=2, agent_name="VectorLSTMAgent"))
+        for _ in range(2)
+    ]
+    actors = [made[0].actor(index) for index in range(2)]
+    for _ in range(2):
+        blocks = [actor.unroll() for actor in actors]
+    batch = cut(join(blocks), 0, 5)
+    # Pieces are not of one size, nor is as much of each real.
+    assert len(set(batch.environment.first[1:].sum(axis=0))) > 1
+    whole = made[0].learner
+    divided = Learner(made[1].learner.agent, made[1].settings, pieces=pieces)
+    for _ in range(3):
+        told, said = (one.update(batch, 1.0) for one in (whole, divided))
+    for mine, others in zip(divided.variables, whole.variables, strict=True):
+        np.testing.assert_allclose(mine, others, rtol=1e-4, atol=1e-6)
+    assert said.gradient_norm.numpy() == pytest.approx(told.gradient_norm.numpy(), rel=1e-4)
+    assert said.total_loss.numpy() == pytest.approx(told.total_loss.numpy(), rel=1e-4)
+    np.testing.assert_allclose(said.advantage, told.advantage, rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_beyond_the_largest_norm_are_scaled_down_to_it():
