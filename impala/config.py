@@ -28,7 +28,7 @@ COMPRESSIONS = ("none", "fp16", "bf16")
 CORRECTIONS = ("vtrace", "none")
 # Environments of an actor where no one says how many.
 FEWEST_ENVS, MOST_ENVS = 10, 32
-ACTORS_ELSEWHERE = 4
+ACTORS_ELSEWHERE = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Settings:
         0,
         "Actors",
         "environments that an actor plays side by side; 0: as many as let the actors of a local "
-        "training play two batches together, or half a batch each where they have processes of "
-        "their own, but from 10 to 32",
+        "training, or three with processes of their own, play two batches together, but from 10 "
+        "to 32",
         least=0,
         most=4096,
     )

@@ -144,8 +144,8 @@ def test_actors_play_ahead_as_much_as_a_batch_needs():
         (["--batch_size=512"], 32),
         (["--batch_size=32", "--envs_per_actor=3"], 3),
         (["--job_name=actor"], 10),
-        (["--batch_size=32", "--job_name=actor"], 16),
-        (["--batch_size=32", "--job_name=learner", "--replay_share=0.25"], 12),
+        (["--batch_size=32", "--job_name=actor"], 22),
+        (["--batch_size=32", "--job_name=learner", "--replay_share=0.25"], 16),
         (["--batch_size=32", "--job_name=learner", "--envs_per_actor=3"], 3),
     ],
 )
