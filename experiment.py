@@ -2,9 +2,9 @@
 
 import sys
 
-from impala import config
-from impala.quiet import import_tensorflow
-from impala.stopping import ended_by_signals
+from trainer.machine.quiet import import_tensorflow
+from trainer.programs.stopping import ended_by_signals
+from trainer.settings import config
 from user_error import UserError
 
 
@@ -29,11 +29,11 @@ def main(arguments: list[str]) -> int:
 def _run(settings: config.Settings, given: frozenset[str]) -> None:
     """Does what ``--mode`` says; imports only what that needs. ``given`` are the flags' names."""
     if settings.mode == "test":
-        from impala.evaluation import evaluate
+        from trainer.trained.evaluation import evaluate
 
         evaluate(settings, given)
     elif settings.mode == "export":
-        from impala.export import export
+        from trainer.trained.export import export
 
         export(settings, given)
     else:
@@ -43,7 +43,7 @@ def _run(settings: config.Settings, given: frozenset[str]) -> None:
 
 def _end_output() -> None:
     """What standard output no longer takes changes nothing about how the process ends."""
-    from impala.terminal import end_output
+    from trainer.machine.terminal import end_output
 
     end_output()
 
@@ -51,15 +51,15 @@ def _end_output() -> None:
 def _train(settings: config.Settings) -> None:
     """Does this process's part of a training."""
     if settings.job_name == "learner":
-        from impala.learner_process import learn
+        from trainer.programs.learner_process import learn
 
         learn(settings)
     elif settings.job_name == "actor":
-        from impala.actor_process import act
+        from trainer.programs.actor_process import act
 
         act(settings)
     else:
-        from impala.local import train
+        from trainer.programs.local import train
 
         train(settings)
 

@@ -1,1 +1,1 @@
-"""How fast it is: each module measures one part and prints a table, `python -m benchmarks.NAME`."""
+"""How fast it is: ``python -m benchmarks`` lists what can be measured, and runs one by its name."""

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster import hosts_csv, options
-from cluster.columns import host_of
-from cluster.hosts_csv import Row
+from cluster import options
+from cluster.inventory import hosts_csv
+from cluster.inventory.columns import host_of
+from cluster.inventory.hosts_csv import Row
 from cluster.model import Here, Host, Plan
 from cluster.options import Options
 from cluster.plan import host_of_row, make_plan, without_learners_on
-from impala.config import Settings
+from trainer.machine.launching import PROJECT
+from trainer.settings.config import Settings
 
 if TYPE_CHECKING:
     from cluster.hosts import Hosts
-    from cluster.passwords import Passwords
-    from cluster.ssh import Connections
-
-PROJECT = Path(__file__).resolve().parent.parent
+    from cluster.ssh.passwords import Passwords
+    from cluster.ssh.ssh import Connections
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -33,7 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     _check_levels(settings)
     plan = make_plan(rows, settings, chosen, here())
     # Imported late, so that --help answers at once.
-    from cluster import record, show, syncing
+    from cluster import record, show
+    from cluster.actions import syncing
     from cluster.hosts import Hosts
 
     if chosen.dry_run:
@@ -72,7 +73,8 @@ def _start(
     hosts: "Hosts",
     passwords: "Passwords",
 ) -> int:
-    from cluster import entrusting, record, starting, stopping
+    from cluster import entrusting, record
+    from cluster.actions import starting, stopping
 
     if chosen.action == "start":
         starting.refuse_second_run(plan, hosts)
@@ -97,7 +99,8 @@ def _start(
 
 def _look(plan: Plan, chosen: Options, hosts: "Hosts") -> tuple[bool, set[Host]]:
     """Checks all hosts and shows what is wrong; whether anything is, and who did not answer."""
-    from cluster import checking, show
+    from cluster import show
+    from cluster.actions import checking
 
     wrong, silent = checking.check(plan, hosts, PROJECT, chosen.tmux_sess)
     if wrong:
@@ -107,7 +110,8 @@ def _look(plan: Plan, chosen: Options, hosts: "Hosts") -> tuple[bool, set[Host]]
 
 def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
     """What is done with a run that was started before; rows only tell passwords."""
-    from cluster import logs, record, stopping, watching
+    from cluster import record
+    from cluster.actions import logs, stopping, watching
     from cluster.hosts import Hosts
 
     run = record.must_read(settings.run_folder)
@@ -121,8 +125,8 @@ def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
 
 def connections(chosen: Options, rows: list[Row]) -> "Connections":
     """The way to the hosts of rows; warns where others can read their passwords."""
-    from cluster.passwords import Passwords, warn_if_readable
-    from cluster.ssh import Connections
+    from cluster.ssh.passwords import Passwords, warn_if_readable
+    from cluster.ssh.ssh import Connections
 
     if any(row.ssh_password for row in rows):
         warn_if_readable(Path(chosen.workers_csv_path))

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from cluster.hosts_csv import Row
+from cluster.inventory.hosts_csv import Row
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,13 +1,14 @@
-"""The frontend's own flags, defined once; those of training come from ``impala/config.py``."""
+"""The frontend's own flags, defined once; those of training come from ``trainer.settings``."""
 
 import argparse
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from impala import config, flags
-from impala.config import Settings
-from impala.flags import setting
+import flags
+from flags import setting
+from trainer.settings import config
+from trainer.settings.config import Settings
 from user_error import UserError
 
 ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")

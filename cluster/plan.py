@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 import credentials
 from cluster import mpi
-from cluster.columns import host_of
-from cluster.hosts_csv import Row
+from cluster.inventory.columns import host_of
+from cluster.inventory.hosts_csv import Row
 from cluster.model import LOCAL, Here, Host, Member, Mpirun, Place, Plan, Process
 from cluster.options import Options, passed_on
-from impala.config import Settings
+from trainer.settings.config import Settings
 from user_error import UserError
 
 # Where things lie on a remote host unless its row says otherwise, below the user's home.

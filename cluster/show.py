@@ -9,9 +9,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from cluster.logins import MASTER
 from cluster.model import Plan, Process
 from cluster.on_host.processes import MARK
+from cluster.ssh.logins import MASTER
 
 # Stands for a run's id, which names the connections that are open before mpirun begins.
 BY_HAND = (MARK, "by-hand")

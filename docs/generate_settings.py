@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import options
-from impala import config
+from trainer.settings import config
 
 PAGE = Path(__file__).with_name("settings.md")
 HEAD = """<!-- Made by docs/generate_settings.py: change the definitions, then run it. -->

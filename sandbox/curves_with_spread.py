@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from impala import curve, wording
-from impala.records import write_whole
 from sandbox.training_runs import Curve
+from trainer.reporting import curve, wording
+from trainer.storage.records import write_whole
 
 GRID = 200
 RETURN = "mean_episode_return"

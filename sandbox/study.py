@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from impala import config
 from sandbox import curves_with_spread
 from sandbox.training_runs import (
     Training,
@@ -23,6 +22,7 @@ from sandbox.training_runs import (
     write_csv,
     write_record,
 )
+from trainer.settings import config
 from user_error import UserError
 
 Variants = Mapping[str, Sequence[str]]

@@ -1,7 +1,7 @@
 """How fast one learner trains with more and more actors, and how fast several learners are.
 
     python -m sandbox.study_throughput [--actors=1,2,3,4] [--learners=1,2] [--out=…] [--smoke]
-        [-- flags of benchmarks.scaleup]
+        [-- flags of benchmarks scaleup]
 
 All are processes of this machine. A learner trains with each number of actors; then learners
 average their gradients over unrolls that they make up, as actors for several of them would need
@@ -22,18 +22,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import cost_fit
-from benchmarks.scaleup import options
-from benchmarks.scaleup.__main__ import described, in_turns, measured
-from benchmarks.scaleup.cases import Case
-from benchmarks.scaleup.options import Chosen
-from benchmarks.scaleup.processes import Failed
-from benchmarks.scaleup.report import Rates, against_one
-from benchmarks.trainer import rate_of
-from impala import curve
-from impala.records import write_whole
+from benchmarks.plan import cost_fit
+from benchmarks.tools.trainer import rate_of
+from benchmarks.whole.scaleup import options
+from benchmarks.whole.scaleup.__main__ import described, in_turns, measured
+from benchmarks.whole.scaleup.cases import Case
+from benchmarks.whole.scaleup.options import Chosen
+from benchmarks.whole.scaleup.processes import Failed
+from benchmarks.whole.scaleup.report import Rates, against_one
 from sandbox.study import split
 from sandbox.training_runs import PROJECT, about
+from trainer.reporting import curve
+from trainer.storage.records import write_whole
 from user_error import UserError
 
 PUBLISHED = PROJECT / "benchmarks" / "measured" / "published.csv"
@@ -76,7 +76,7 @@ def main() -> int:
     try:
         chosen = options.parse([*numbers, *(SMOKE if given.smoke else ()), *added])
         if chosen.hosts.workers_csv_path or 0 in chosen.actors:
-            raise UserError("this is for one machine and real actors; see benchmarks.scaleup.")
+            raise UserError("this is for one machine and real actors; see benchmarks scaleup.")
         out = _writable(Path(given.out))
         rates = measure(chosen)
         write(out, rates, about() | described(chosen))
@@ -95,7 +95,7 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="More and more actors for one learner, and more and more learners.",
-        epilog="Behind -- may stand flags of benchmarks.scaleup, training's among them.",
+        epilog="Behind -- may stand flags of benchmarks scaleup, training's among them.",
         allow_abbrev=False,
     )
     parser.add_argument("--out", default="docs/studies/throughput", help="OUT.csv, .png, .json")

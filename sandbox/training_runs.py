@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from impala import config
-from impala.records import read_metrics, write_whole
+from trainer.machine.launching import PROJECT
+from trainer.settings import config
+from trainer.storage.records import read_metrics, write_whole
 from user_error import UserError
 
-PROJECT = Path(__file__).parents[1]
 # Reports of a training that go into the CSV, spread evenly over it; the last is always there.
 POINTS = 400
 COLUMNS = (
@@ -171,7 +171,7 @@ def write_record(path: Path, trainings: Sequence[Training]) -> None:
 
 def about() -> dict[str, Any]:
     """The command of this process, where it runs, and with what."""
-    from benchmarks.machine import processor
+    from benchmarks.tools.machine import processor
 
     packages = ("tensorflow-cpu", "tensorflow", "dm-sonnet", "gymnasium", "ale-py")
     return {

@@ -15,7 +15,16 @@ from cluster.on_host import windows
 
 Problem = tuple[str, str]
 
-CODE = ("*.py", "agents", "vtrace", "environments", "transport", "impala", "cluster")
+CODE = (
+    "*.py",
+    "agents",
+    "algorithms",
+    "cluster",
+    "environments",
+    "trainer",
+    "transport",
+    "vtrace",
+)
 LEAST_FREE_BYTES = 2 << 30
 # Not imported: TensorFlow would take seconds. Made for a processor alone, it has another name.
 LACKING = """

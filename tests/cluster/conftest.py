@@ -24,9 +24,9 @@ PROJECT = (
     "user_error.py",
     "credentials.py",
     "cluster",
-    "impala/config.py",
-    "impala/flags.py",
-    "impala/launching.py",
+    "trainer/settings/config.py",
+    "flags.py",
+    "trainer/machine/launching.py",
 )
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import checking
+from cluster.actions import checking
+from cluster.actions.syncing import pack
 from cluster.frontend import here
 from cluster.on_host import reaching
-from cluster.syncing import pack
 from tests.cluster.conftest import ROOT, Frontend
 from tests.cluster.test_local_runs import HEADER, ONE_EACH
 

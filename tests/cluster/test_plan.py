@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster import hosts_csv, options, show
-from cluster.columns import host_of
-from cluster.hosts_csv import Row
+from cluster import options, show
+from cluster.inventory import hosts_csv
+from cluster.inventory.columns import host_of
+from cluster.inventory.hosts_csv import Row
 from cluster.model import Here, Plan
 from cluster.mpi import ROOT_MAY
 from cluster.plan import make_plan
-from impala import config
+from trainer.settings import config
 from user_error import UserError
 
 ROOT = Path(__file__).parents[2]

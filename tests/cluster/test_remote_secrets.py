@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster import frontend, hosts_csv, logins, options
-from cluster.passwords import Passwords
+from cluster import frontend, options
+from cluster.inventory import hosts_csv
 from cluster.plan import make_plan
+from cluster.ssh import logins
+from cluster.ssh.passwords import Passwords
 from tests.cluster import networks
 from tests.cluster.conftest import Frontend, sockets
 from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts

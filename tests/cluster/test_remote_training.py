@@ -27,7 +27,7 @@ QUICK = (
     "--start_timeout_s=300",
 )
 WHOLE = (
-    *("*.py", "agents", "vtrace", "environments", "transport", "impala", "cluster"),
+    *("*.py", "agents", "algorithms", "vtrace", "environments", "transport", "trainer", "cluster"),
     *("bin", "requirements", "pyproject.toml"),
 )
 

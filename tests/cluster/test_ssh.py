@@ -11,8 +11,8 @@ import pytest
 
 from cluster.model import Host
 from cluster.options import Options
-from cluster.passwords import Passwords
-from cluster.ssh import Connections, HostFailed
+from cluster.ssh.passwords import Passwords
+from cluster.ssh.ssh import Connections, HostFailed
 
 
 class Server(paramiko.ServerInterface):

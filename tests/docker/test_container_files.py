@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.syncing import WHAT
-from impala import config
+from cluster.actions.syncing import WHAT
+from trainer.settings import config
 
 PROJECT = Path(__file__).parents[2]
 DOCKER = PROJECT / "docker"

@@ -7,9 +7,10 @@ import re
 import subprocess
 import sys
 
+from benchmarks import __main__ as benchmarks
 from cluster import options
-from impala import config
 from tests.docs.pages import PROJECT
+from trainer.settings import config
 
 # Programs that are not this project's. What they do is not looked at.
 OTHERS = {
@@ -76,15 +77,20 @@ def _check_python(arguments: list[str]) -> None:
 
 
 def _check_module(module: str, arguments: list[str]) -> None:
-    if importlib.util.find_spec(module) is None:
+    if module == "benchmarks":
+        name, *own = arguments or ["--help"]
+        if name not in benchmarks.known():
+            raise Wrong(f"there is no benchmark {name}")
+        module, arguments = f"benchmarks {name}", own
+    elif importlib.util.find_spec(module) is None:
         raise Wrong(f"there is no module {module}")
-    if not module.startswith(("benchmarks.", "sandbox.")):
+    if not module.startswith(("benchmarks ", "sandbox.")):
         return
     own, passed_on = arguments, []
     if "--" in arguments:
         at = arguments.index("--")
         own, passed_on = arguments[:at], arguments[at + 1 :]
-    _check_flags([sys.executable, "-m", module], own)
+    _check_flags([sys.executable, "-m", *module.split()], own)
     config.parse(passed_on)
 
 

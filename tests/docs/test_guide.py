@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import hosts_csv
+from cluster.inventory import hosts_csv
 from docs import generate_settings
 from tests.docs.checking import Wrong, check
 from tests.docs.pages import DOCS, PAGES, PROJECT, Block, blocks, commands, links, name
@@ -58,8 +58,8 @@ def test_every_command_is_understood(page):
         "bin/test tests/nothing.py",
         "bin/nothing",
         ".venv/bin/nothing",
-        "python -m benchmarks.nothing",
-        "python -m benchmarks.plan --nothing",
+        "python -m benchmarks nothing",
+        "python -m benchmarks plan --nothing",
         "python -m sandbox.study_seeds --out=x -- --lerning_rate=1",
         "nothing --at --all",
         "cd logs && bin/nothing",
@@ -148,10 +148,18 @@ def test_the_agent_of_the_guide_trains_and_plays(tmp_path):
 
 def told_by_the_code() -> list[str]:
     """Every text in the code; what is put into it while it runs stands as `…`."""
-    folders = ("agents", "cluster", "environments", "impala", "transport", "vtrace")
+    folders = (
+        "agents",
+        "algorithms",
+        "cluster",
+        "environments",
+        "trainer",
+        "transport",
+        "vtrace",
+    )
     files = [path for folder in folders for path in (PROJECT / folder).rglob("*.py")]
     found = [(PROJECT / "bin" / "setup").read_text()]
-    for path in [*files, PROJECT / "user_error.py"]:
+    for path in [*files, *PROJECT.glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 parts = [one.value if isinstance(one, ast.Constant) else "…" for one in node.values]
@@ -179,7 +187,7 @@ def test_every_figure_of_a_report_is_explained(tmp_path):
     """Those of a real run, one by one."""
     flags = ["--level_name=CartPole-v1", "--total_environment_frames=4000", "--logdir=run"]
     run(tmp_path, *flags, "--report_every_s=0.5", "--env_threads=1")
-    reader = "from impala.records import read_metrics\nprint(*read_metrics('run')[-1])"
+    reader = "from trainer.storage.records import read_metrics\nprint(*read_metrics('run')[-1])"
     names = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(reader)],
         cwd=tmp_path,

@@ -13,10 +13,10 @@ import psutil
 import pytest
 from PIL import Image
 
-from impala.config import Settings
-from impala.records import read_metrics
 from sandbox import curves_with_spread
 from sandbox.training_runs import COLUMNS, POINTS, Curve, thinned
+from trainer.settings.config import Settings
+from trainer.storage.records import read_metrics
 
 PROJECT = Path(__file__).parents[2]
 FLAGS = ["--env_threads=1", "--nopopart"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from benchmarks.scaleup.cases import Case
+from benchmarks.whole.scaleup.cases import Case
 from sandbox import study_throughput
 
 PROJECT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import credentials
-from tests.impala.cluster import free_address
+from tests.trainer.cluster import free_address
 from transport import ArraySpec, Layout, Link, Receiver, distributed, make_identity, secure
 
 BLOCKS = Layout(ArraySpec(np.dtype(np.int64), (2, None)))

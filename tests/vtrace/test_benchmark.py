@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmarks import vtrace as benchmark
+from benchmarks.parts import vtrace as benchmark
 
 
 def test_both_recursions_that_it_measures_agree():

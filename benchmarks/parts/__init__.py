@@ -1,0 +1,1 @@
+"""The parts of a training, each measured alone."""

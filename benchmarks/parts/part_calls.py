@@ -1,0 +1,171 @@
+"""The parts of a training, each alone: what is called again and again to measure one."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from algorithms.trajectory import Unroll
+from benchmarks.tools.machine import cores
+from environments import EnvironmentStep, VectorEnvironment
+from trainer.acting import build
+from trainer.acting.acting_agent import ActingAgent
+from trainer.acting.actor import Actor
+from trainer.learning import batches
+from trainer.learning.learner import Learner
+from trainer.remote import wire
+from trainer.settings import config
+from trainer.settings.config import Settings
+from transport import UnrollQueue
+
+Call = Callable[[], float]  # does a piece of work, says how many agent steps that was
+# Steps that acting sees again and again, so that no emulator has to run meanwhile.
+STEPS = 8
+
+
+def emulation(settings: Settings, threads: int, callers: int) -> list[Call]:
+    """An actor's environments, stepped with random actions."""
+
+    def caller(index: int) -> Call:
+        environment = _environment(settings, index, threads)
+        actions = _random_actions(environment)
+
+        def step() -> int:
+            environment.step(next(actions))
+            environment.episodes()
+            return environment.num_envs
+
+        return step
+
+    return [caller(index) for index in range(callers)]
+
+
+def inference(settings: Settings, callers: int) -> list[Call]:
+    """Choosing actions as actors do it: one call for all environments of an actor."""
+    policy = _acting(settings)
+
+    def caller(index: int) -> Call:
+        environment = _environment(settings, index, 1)
+        steps = itertools.cycle(_recorded(environment))
+        state = policy.initial_state(environment.num_envs)
+        action = next(_random_actions(environment))
+        seed = np.array([index, 0], np.int32)
+
+        def act() -> int:
+            nonlocal action, state
+            seed[1] += 1
+            action, _, state = policy.act(next(steps), action, state, seed)
+            return environment.num_envs
+
+        return act
+
+    return [caller(index) for index in range(callers)]
+
+
+def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
+    """An actor's whole loop: emulation and inference in turn, and writing down what came of it."""
+    policy, envs = _acting(settings), config.envs_per_actor(settings)
+
+    def caller(index: int) -> Call:
+        actor = _actor(settings, policy, index, threads)
+
+        def play() -> int:
+            actor.unroll()
+            return envs * settings.unroll_length
+
+        return play
+
+    return [caller(index) for index in range(callers)]
+
+
+def learning(settings: Settings, callers: int) -> list[Call]:
+    """The learner's update with a batch that was really played; the weights stay as they are."""
+    spec = build.level_spec(settings)
+    actor = _actor(settings, _acting(settings), 0, cores())
+    unrolls = batches.make(settings).next(actor.unroll)
+    assert unrolls is not None
+    batch = batches.describe(unrolls, config.fresh_unrolls(settings))
+
+    def caller() -> Call:
+        learner = Learner(build.learning_agent(settings, spec), settings)
+
+        def update() -> int:
+            statistics = learner.update(batch.unrolls, share_left=0.0)
+            bool(statistics.skipped)  # waits for it, as the training does
+            return batch.steps
+
+        return update
+
+    return [caller() for _ in range(callers)]
+
+
+def transport(settings: Settings) -> list[Call]:
+    """Blocks through the queue of one process, and joined to a batch."""
+    block = _actor(settings, _acting(settings), 0, cores()).unroll()
+    queue, joined = UnrollQueue(config.capacity(settings)), batches.make(settings)
+    envs = config.envs_per_actor(settings)
+
+    def take() -> Unroll | None:
+        queue.announce(envs)
+        queue.put(block, envs)
+        return queue.take()
+
+    def batch() -> int:
+        joined.next(take)
+        return config.fresh_unrolls(settings) * settings.unroll_length
+
+    return [batch]
+
+
+def block_bytes(settings: Settings) -> int:
+    """How many bytes an unroll takes between processes."""
+    spec = build.level_spec(settings)
+    return wire.block_layout(settings, spec, build.acting_agent(settings, spec)).size()
+
+
+def weights_bytes(settings: Settings) -> int:
+    """How many bytes of weights an actor fetches."""
+    return wire.weights_layout(build.acting_agent(settings, build.level_spec(settings))).size()
+
+
+def gradient_bytes(settings: Settings) -> int:
+    """How many bytes of gradients a learner adds to those of the others."""
+    agent = build.learning_agent(settings, build.level_spec(settings))
+    return sum(int(np.prod(one.shape)) * one.dtype.size for one in agent.trainable_variables)
+
+
+def _environment(settings: Settings, index: int, threads: int) -> VectorEnvironment:
+    own = dataclasses.replace(settings, env_threads=threads)
+    environment = build.actor_environment(own, index)
+    environment.reset()
+    return environment
+
+
+def _random_actions(environment: VectorEnvironment) -> Iterator[np.ndarray]:
+    space, count = environment.spec.action_space, environment.num_envs
+    space.seed(0)
+    some = [np.array([space.sample() for _ in range(count)]) for _ in range(4 * STEPS)]
+    kind = np.float32 if np.issubdtype(some[0].dtype, np.floating) else np.int32
+    return itertools.cycle([actions.astype(kind) for actions in some])
+
+
+def _recorded(environment: VectorEnvironment) -> list[EnvironmentStep]:
+    """Steps that were really played, copied as actors copy them."""
+    actions = _random_actions(environment)
+    steps = (environment.step(next(actions)) for _ in range(STEPS))
+    return [EnvironmentStep(*(array.copy() for array in step)) for step in steps]
+
+
+def _acting(settings: Settings) -> ActingAgent:
+    return ActingAgent(build.acting_agent(settings, build.level_spec(settings)))
+
+
+def _actor(settings: Settings, policy: ActingAgent, index: int, threads: int) -> Actor:
+    return Actor(
+        _environment(settings, index, threads),
+        policy,
+        settings.unroll_length,
+        level=index % len(settings.levels),
+        seed=settings.seed + index,
+    )

@@ -1,1 +1,0 @@
-"""The trainer beside what users would pick instead: `python -m benchmarks.peers`."""

@@ -1,0 +1,1 @@
+"""What a cluster would do, estimated from parts that were measured."""

@@ -1,0 +1,99 @@
+"""What the plan of a cluster has to know of a training, measured on this machine.
+
+  python -m benchmarks plan_parts --agent_name=ResNetAgent
+  python -m benchmarks plan --parts benchmarks/results/plan_parts.json --learners 2 --actors 16
+
+It measures what all cores of this machine do when they only act, and when they only learn, what
+one actor does with half of them, and what a learner takes in from actors that only send. So the
+plan's hosts are machines like this one: an actor is a host of actors, a learner is a host that
+learns.
+"""
+
+import dataclasses
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.parts import components
+from benchmarks.plan.cost_model import Parts
+from benchmarks.tools import common, ways
+from benchmarks.tools.common import Options
+from benchmarks.tools.machine import processor
+from flags import setting
+from trainer.settings import config
+from trainer.settings.config import Settings
+from user_error import UserError
+
+MEASURED = ("acting", "learning")
+SENDERS = 2
+TRANSPORT = "tensorflow"
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(Options):
+    repeats: int = setting(3, "Measuring", "times that each is measured", least=1)
+    seconds: float = setting(2.0, "Measuring", "for each measurement", above=0)
+
+
+def measure(arguments: list[str]) -> None:
+    """Prints the parts and writes them."""
+    own, settings = common.parse(Own, "plan_parts", __doc__, arguments, trainer=True)
+    config.check(settings)
+    settings = common.in_a_cluster(settings)
+    path = Path(own.results) / "plan_parts.json"
+    written = as_json(measured(own, settings))
+    try:
+        path.write_text(written)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}).") from None
+    print(f"{written}\n{path} written")
+
+
+def measured(own: Own, settings: Settings) -> Parts:
+    """The parts as they are now."""
+    rates = [
+        ways.measure(settings, way, MEASURED, own.seconds, own.repeats, own.results)
+        for way in ways.full_ways()
+    ]
+    lone = ways.measure(
+        settings, ways.half_way(), ("acting",), own.seconds, own.repeats, own.results
+    )
+    sizes, step = rates[0].sizes, settings.unroll_length
+    arriving = components.between_processes(
+        settings, sizes["block"], SENDERS, own.seconds, own.repeats
+    )[TRANSPORT]
+    return Parts(
+        about=f"{components.what(settings, rates[0])}; {processor()}, {rates[0].precision}",
+        actor_steps_per_s=ways.best(rates, "acting")[1].median,
+        learner_steps_per_s=ways.best(rates, "learning")[1].median,
+        batch_steps=config.fresh_unrolls(settings) * step,
+        step_bytes=sizes["block"] / step,
+        weights_bytes=sizes["weights"],
+        steps_per_fetch=config.envs_per_actor(settings) * step,
+        gradient_bytes=sizes["gradient"],
+        receive_bytes_per_s=arriving.median * sizes["block"] / step,
+        lone_actor_steps_per_s=lone.rates["acting"].median,
+    )
+
+
+def mean(several: Sequence[Parts]) -> Parts:
+    """The parts of one training, measured several times."""
+    rates = [field.name for field in dataclasses.fields(Parts) if "_per_s" in field.name]
+    means = {name: statistics.mean(getattr(one, name) for one in several) for name in rates}
+    return dataclasses.replace(several[0], **means)
+
+
+def as_json(parts: Parts) -> str:
+    """As ``cost_model.read_parts`` reads it, without what has no limit."""
+    figures = {
+        name: float(f"{value:.4g}") if isinstance(value, float) else value
+        for name, value in dataclasses.asdict(parts).items()
+        if value != getattr(Parts, name, None)
+    }
+    return json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(common.run("plan_parts", measure))

@@ -1,0 +1,1 @@
+"""What benchmarks share: flags, medians, reports, the trainer as a process."""

@@ -1,0 +1,149 @@
+"""What all benchmarks share: their flags, the machine, taking turns, medians and spreads."""
+
+import dataclasses
+import signal
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import flags
+from flags import setting
+from trainer.settings import config
+from trainer.settings.config import Settings
+from user_error import UserError
+
+# The groups of the trainer's flags that a benchmark can pass on to what it measures.
+PASSED_ON = ("Environment", "Actors", "Agent", "Learning")
+DECIDED = ("total_environment_frames",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The flags of every benchmark; one that has more inherits from this."""
+
+    repeats: int = setting(
+        5, "Measuring", "times that each is measured, after one to warm up", least=1
+    )
+    seed: int = setting(1, "Measuring", "seed of all that is random", least=0, most=2**31 - 1)
+    results: str = setting("benchmarks/results", "Measuring", "folder for NAME.json and NAME.png")
+
+
+Own = TypeVar("Own", bound=Options)
+
+
+def parse(
+    kind: type[Own], name: str, about: str | None, arguments: Sequence[str], trainer: bool = False
+) -> tuple[Own, Settings]:
+    """A benchmark's own flags, and the trainer's where it passes them on.
+
+    Of those, it has still to check what only all of them together tell (``config.check``).
+    """
+    own = dataclasses.fields(kind)
+    taken = {*DECIDED, *[field.name for field in own]}
+    passed_on = [
+        field
+        for field in config.fields()
+        if trainer and field.metadata["group"] in PASSED_ON and field.name not in taken
+    ]
+    parser = flags.parser_of([*own, *passed_on], f"python -m benchmarks {name}", about or "", "")
+    values = flags.parse(parser, arguments)
+    options = kind(**{field.name: values[field.name] for field in own})
+    settings = Settings(
+        seed=options.seed, **{field.name: values[field.name] for field in passed_on}
+    )
+    flags.check_ranges(options)
+    flags.check_ranges(settings)
+    try:
+        Path(options.results).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"--results={options.results}: no such folder can be made ({error.strerror})."
+        ) from None
+    return options, settings
+
+
+def in_a_cluster(settings: Settings) -> Settings:
+    """With as many environments as actors in processes of their own play."""
+    actor = dataclasses.replace(settings, job_name="actor")
+    return dataclasses.replace(settings, envs_per_actor=config.envs_per_actor(actor))
+
+
+def numbers(flag: str, text: str, least: int = 1) -> list[int]:
+    """Whole numbers with commas between."""
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < least:
+        raise UserError(f"--{flag}={text}: wanted are numbers from {least}, with commas between.")
+    return found
+
+
+def run(name: str, measure: Callable[[list[str]], None]) -> int:
+    """A benchmark as a program; returns the exit code."""
+    # Unwinds as Ctrl-C does, so that what was started for a measurement is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        measure(sys.argv[1:])
+    except UserError as error:
+        print(f"benchmarks {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+class Spread(NamedTuple):
+    """Repeated measurements of one thing."""
+
+    median: float
+    least: float
+    most: float
+    values: list[float]
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """The median of measurements, and their range."""
+    return Spread(statistics.median(values), min(values), max(values), list(values))
+
+
+def in_turns(measures: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """Each measured so many times, in turn: so a busy machine favours none of them.
+
+    The first turn warms up and is left out.
+    """
+    found: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(1 + repeats):
+        for name, measure in measures.items():
+            found[name].append(measure())
+    return {name: values[1:] for name, values in found.items()}
+
+
+def rate(calls: Sequence[Callable[[], float]], seconds: float) -> float:
+    """What calls get done a second when each is made again and again, all at the same time."""
+    rates: list[float] = []
+
+    def repeat(call: Callable[[], float]) -> None:
+        done, start = 0.0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            done += call()
+        rates.append(done / (time.perf_counter() - start))
+
+    threads = [threading.Thread(target=repeat, args=(call,)) for call in calls[1:]]
+    for thread in threads:
+        thread.start()
+    repeat(calls[0])
+    for thread in threads:
+        thread.join()
+    if len(rates) < len(calls):
+        raise RuntimeError("a call failed in a thread; what it raised stands above")
+    return sum(rates)
+
+
+def progress(text: str) -> None:
+    """Tells who waits what is being done; not part of the table."""
+    print(f"… {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,51 @@
+"""Which threads the processor's time goes to, from ``/proc``."""
+
+import os
+from pathlib import Path
+
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+
+# How TensorFlow and gRPC name their threads, and trainer.machine.threads ours. Whoever calls
+# TensorFlow runs part of the operations itself, so own threads do more than Python.
+KINDS = {
+    "emulator": "emulator threads",
+    "tf_": "TensorFlow threads",
+    "actor": "actors' own threads",
+    "batches": "the learner's thread of batches",
+    "grpc": "gRPC threads",
+    "event_engine": "gRPC threads",
+    "default-executo": "gRPC threads",
+    "resolver-execut": "gRPC threads",
+}
+MAIN = {
+    "trainer": "the learner's own thread",
+    "learner": "the learner's own thread",
+    "actor": "actors' own threads",
+}
+OTHERS = "other threads"
+
+
+def cpu_seconds(roles: dict[int, str]) -> dict[str, float]:
+    """Seconds that each kind of thread has worked until now; ``roles`` of processes by their id."""
+    found: dict[str, float] = {}
+    for process, role in roles.items():
+        for task in Path(f"/proc/{process}/task").iterdir():
+            try:
+                name, seconds = thread_time((task / "stat").read_text())
+            except OSError:
+                continue  # it has just ended
+            kind = MAIN[role] if int(task.name) == process else kind_of(name)
+            found[kind] = found.get(kind, 0.0) + seconds
+    return found
+
+
+def thread_time(stat: str) -> tuple[str, float]:
+    """Name and seconds of work of a thread, from its line in ``/proc``."""
+    start, end = stat.index("("), stat.rindex(")")
+    numbers = stat[end + 2 :].split()
+    return stat[start + 1 : end], TICK_S * (int(numbers[11]) + int(numbers[12]))
+
+
+def kind_of(name: str) -> str:
+    """What a thread does, by its name."""
+    return next((kind for start, kind in KINDS.items() if name.startswith(start)), OTHERS)

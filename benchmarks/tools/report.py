@@ -1,0 +1,131 @@
+"""A benchmark's report: a table on the terminal; the same as NAME.json and NAME.png in a folder."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.tools.common import Options, Spread, spread
+from benchmarks.tools.machine import processor
+from trainer.settings.config import Settings
+from user_error import UserError
+
+APART = " · "
+
+
+class Column(NamedTuple):
+    """A column of a report's table."""
+
+    title: str
+    width: int
+    form: str = ""  # how a number is written; a column of text has none
+
+    def written(self, cell: Any) -> str:
+        """A cell as the table shows it, as wide as the column."""
+        if isinstance(cell, Spread):
+            ends = f"{cell.least:{self.form}}–{cell.most:{self.form}}"
+            cell = f"{cell.median:{self.form}} ({ends})"
+        elif cell is None:
+            cell = "–"
+        elif self.form and not isinstance(cell, str):
+            cell = f"{cell:{self.form}}"
+        return f"{cell:>{self.width}}" if self.form else f"{cell:<{self.width}}"
+
+
+class Report:
+    """A table that is printed row by row as it is measured, and what is kept of it."""
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[Column],
+        options: Options,
+        precision: str,
+        what: str,
+        settings: Settings | None = None,
+    ):
+        """``precision`` is the arithmetic, ``what`` the work that is measured, in words."""
+        self._name = name
+        self._columns = columns
+        self._rows: list[list[Any]] = []
+        self._folder = Path(options.results)
+        self._machine = f"{processor()}, {precision}"
+        self._what = what
+        self._about = {
+            "benchmark": name,
+            "machine": self._machine,
+            "what": what,
+            "time": time.strftime("%Y-%m-%d %H:%M:%S"),
+            "options": dataclasses.asdict(options),
+            "settings": settings and dataclasses.asdict(settings),
+        }
+        print(f"{self._machine}\n{what}\n")
+        self._print([column.title for column in columns])
+
+    def row(self, *cells: Any) -> None:
+        """Adds a row: numbers, spreads, words, or None where there is nothing to tell."""
+        self._rows.append(list(cells))
+        self._print(cells)
+
+    def finish(self, shown: str, wanted: float | None = None, **figures: Any) -> None:
+        """Writes the files: the picture shows the column ``shown``, and ``wanted`` as a line."""
+        titles = [column.title for column in self._columns]
+        rows = [dict(zip(titles, map(_plain, row), strict=True)) for row in self._rows]
+        kept = self._about | {"rows": rows} | {name: _plain(one) for name, one in figures.items()}
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / f"{self._name}.json"
+            path.write_text(json.dumps(kept, indent=2) + "\n")
+            self._draw(titles.index(shown), wanted)
+        except OSError as error:
+            raise UserError(
+                f"--results={self._folder}: cannot be written to ({error.strerror})."
+            ) from None
+        print(f"\n{path} and {path.with_suffix('.png').name} written")
+
+    def _named(self, column: int, cell: str) -> str:
+        """A row's word in the picture; a number alone would not tell what it counts."""
+        return f"{cell} {self._columns[column].title}" if cell.isdigit() else cell
+
+    def _print(self, cells: Sequence[Any]) -> None:
+        written = [column.written(cell) for column, cell in zip(self._columns, cells, strict=True)]
+        print("  ".join(written).rstrip(), flush=True)
+
+    def _draw(self, shown: int, wanted: float | None) -> None:
+        """A bar for each row that has a value there, named by the row's words."""
+        from matplotlib.figure import Figure  # a second to import, which no measurement waits for
+
+        named = [i for i, column in enumerate(self._columns) if not column.form]
+        rows = [row for row in self._rows if row[shown] is not None]
+        names = [APART.join(self._named(i, row[i]) for i in named if row[i]) for row in rows]
+        bars = [_as_spread(row[shown]) for row in rows]
+        figure = Figure(figsize=(9, 1.4 + 0.32 * len(bars)), layout="constrained")
+        axes = figure.subplots()
+        medians = [bar.median for bar in bars]
+        ends = [[b.median - b.least for b in bars], [b.most - b.median for b in bars]]
+        axes.barh(range(len(bars)), medians, xerr=ends, color="#1f6feb", ecolor="#30363d")
+        axes.set_yticks(range(len(bars)), names, fontsize=8)
+        axes.invert_yaxis()
+        positive = [median for median in medians if median > 0]
+        if positive and max(positive) > 50 * min(positive):
+            axes.set_xscale("log")
+        if wanted is not None:
+            axes.axvline(wanted, color="#d1242f", linewidth=1)
+        axes.set_xlabel(self._columns[shown].title)
+        axes.set_title(f"{self._name}: {self._what}\n{self._machine}", fontsize=9)
+        figure.savefig(self._folder / f"{self._name}.png", dpi=110)
+
+
+def _as_spread(cell: Any) -> Spread:
+    return cell if isinstance(cell, Spread) else spread([float(cell)])
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON knows it."""
+    if isinstance(cell, Spread):
+        return cell._asdict()
+    if isinstance(cell, dict):
+        return {name: _plain(one) for name, one in cell.items()}
+    return cell

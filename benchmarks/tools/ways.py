@@ -1,0 +1,128 @@
+"""The parts of a training in each way of using the cores, each way in a process of its own.
+
+All cores can be kept busy by one call with many threads, or by many calls of one thread each.
+Which is faster differs from part to part, so the bound counts with the better one.
+"""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchmarks.tools.common import Spread, progress, spread
+from benchmarks.tools.machine import cores
+from trainer.machine.launching import PROJECT
+from trainer.settings import config
+from trainer.settings.config import Settings
+from user_error import UserError
+
+# What every agent step of a training takes on the cores of one machine.
+BOUND_OF = ("emulation", "inference", "learning")
+
+
+class Way(NamedTuple):
+    """How the cores are used."""
+
+    name: str
+    threads: int  # of one call
+    callers: int  # calls at the same time
+    cores: int
+
+
+def all_ways(threads: Sequence[int] = ()) -> list[Way]:
+    """One core alone, then all: a call of so many threads each, and a call on every core."""
+    count = cores()
+    one = Way("1 core", 1, 1, 1)
+    if count == 1:
+        return [one]
+    calls = [Way(f"all cores, 1 call of {n} threads", n, 1, count) for n in threads or [count]]
+    return [one, *calls, Way(f"all cores, {count} calls of 1 thread", 1, count, count)]
+
+
+def full_ways() -> list[Way]:
+    """Those that use all cores."""
+    return [way for way in all_ways() if way.cores == cores()]
+
+
+def half_way() -> Way:
+    """One call on half of the cores, as where another part has the other half."""
+    half = max(1, cores() // 2)
+    return Way("half of the cores, 1 call", half, 1, half)
+
+
+class Measured(NamedTuple):
+    """What one way gave."""
+
+    way: Way
+    agent: str
+    precision: str
+    sizes: dict[str, int]  # bytes of an unroll between processes, of weights and of a gradient
+    rates: dict[str, Spread]  # agent steps a second, of each part
+
+
+def measure(
+    settings: Settings, way: Way, parts: Sequence[str], seconds: float, repeats: int, results: str
+) -> Measured:
+    """Measures parts in turns, in a process whose threads and cores are those of the way."""
+    progress(f"{', '.join(parts)}: {way.name}")
+    flags = [
+        f"--parts={','.join(parts)}",
+        f"--threads={way.threads}",
+        f"--callers={way.callers}",
+        f"--seconds={seconds}",
+        f"--repeats={repeats}",
+        f"--results={results}",
+        *config.to_flags(settings),
+    ]
+    some = sorted(os.sched_getaffinity(0))[: way.cores]
+    told = json.loads(_printed("measure_parts", flags, some))
+    return Measured(
+        way,
+        told["agent"],
+        told["precision"],
+        told["sizes"],
+        {part: spread(values) for part, values in told["rates"].items()},
+    )
+
+
+def _printed(module: str, flags: Sequence[str], some: Sequence[int]) -> str:
+    """What a benchmark prints that runs on some of the cores."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", module, *flags],
+        cwd=PROJECT,
+        preexec_fn=functools.partial(os.sched_setaffinity, 0, some),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UserError(last.removeprefix(f"benchmarks {module}: "))
+    return done.stdout.splitlines()[-1]
+
+
+def best(measured: Sequence[Measured], part: str) -> tuple[Way, Spread]:
+    """The way in which all cores do most of a part, and all that was measured of it."""
+    values: dict[Way, list[float]] = {}
+    for one in measured:
+        values.setdefault(one.way, []).extend(one.rates[part].values)
+    found = {way: spread(rates) for way, rates in values.items()}
+    fastest = max(found, key=lambda way: found[way].median)
+    return fastest, found[fastest]
+
+
+def bound(measured: Sequence[Measured], known: Sequence[Measured] = ()) -> float:
+    """Agent steps a second that cores could do which emulate, infer and learn every step.
+
+    Which way is the better one is told by all that is ``known``: with little to go by, whatever
+    happened to be measured on a good moment would be taken for it.
+    """
+    seconds = 0.0
+    for part in BOUND_OF:
+        way, _ = best(known or measured, part)
+        _, rate = best([one for one in measured if one.way == way], part)
+        seconds += 1.0 / rate.median
+    return 1.0 / seconds

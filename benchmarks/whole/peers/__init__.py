@@ -1,0 +1,1 @@
+"""The trainer beside what users would pick instead: `python -m benchmarks peers`."""

@@ -1,0 +1,205 @@
+"""The trainer beside what users would pick instead, at the same work and in turn.
+
+  python -m benchmarks peers
+  python -m benchmarks peers --agent_name=ResNetAgent --repeats=3
+  python -m benchmarks peers --peers=none              only this trainer
+
+Every one trains the same network on the same Atari game, with unrolls and batches of the same
+size, on the cores that this process may use: this trainer with the arithmetic that it chooses by
+itself and with float32, the others with float32, as they know no other on a CPU. They take turns,
+and a ratio compares what was measured in one turn.
+
+The others are installed into environments of their own from PyPI, in ~/.cache/impala/peers, at
+the versions that the lists beside this name. That is done once and takes several GB. One that
+fails is told with its reason, its log is kept in --results, and the others go on.
+
+  Sample Factory   APPO with V-trace over envpool, one worker with all environments; two lines of
+                   its learner that fail with V-trace are mended as it starts
+  RLlib            IMPALA of the new API, one runner with all environments, the learner in the
+                   driver's process; of the rows that it counts, those it adds itself are left out
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.tools import common
+from benchmarks.tools.common import Options, spread
+from benchmarks.tools.report import Column, Report
+from benchmarks.tools.trainer import Trainer, steady_rate
+from benchmarks.whole.peers.installing import installed
+from benchmarks.whole.peers.known import PEERS, Peer, chosen
+from benchmarks.whole.peers.running import Failed, Reached, Work, run
+from environments.names import AtariLevel, find
+from flags import setting
+from trainer.settings import config
+from trainer.settings.config import Settings
+from user_error import UserError
+
+COLUMNS = (
+    Column("network", 20),
+    Column("trainer", 30),
+    Column("precision", 10),
+    Column("agent steps/s", 24, ",.0f"),
+    Column("first update, s", 16, ".1f"),
+    Column("ours / this", 20, ".2f"),
+    Column("ours in float32 / this", 23, ".2f"),
+)
+OURS, BEST, FLOAT32 = "this trainer", "auto", "float32"
+# How many times the best peer this trainer is meant to be.
+WANTED = {
+    ("SimpleConvNetAgent", BEST): 3.0,
+    ("SimpleConvNetAgent", FLOAT32): 1.8,
+    ("ResNetAgent", BEST): 7.0,
+    ("ResNetAgent", FLOAT32): 3.5,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(Options):
+    repeats: int = setting(2, "Measuring", "turns", least=1)
+    peers: str = setting(
+        ",".join(peer.key for peer in PEERS), "Measuring", "with commas between, or none"
+    )
+    agent_name: str = setting(
+        "SimpleConvNetAgent,ResNetAgent", "Measuring", "networks, with commas between"
+    )
+    precision: str = setting(
+        f"{BEST},{FLOAT32}", "Measuring", "this trainer's, with commas between"
+    )
+    level_name: str = setting("PongNoFrameskip-v4", "Measuring", "an Atari game")
+    unroll_length: int = setting(20, "Measuring", "agent steps in an unroll", least=2)
+    batch_size: int = setting(32, "Measuring", "unrolls in an update", least=1)
+    peer_envs: int = setting(32, "Measuring", "environments of a peer", least=1)
+    envs_per_actor: int = setting(
+        32, "Measuring", "environments of each of this trainer's actors", least=1
+    )
+    warm_up_s: float = setting(20.0, "Measuring", "left out of each run", least=0)
+    seconds: float = setting(40.0, "Measuring", "measured of each run", above=0)
+
+
+class Contender(NamedTuple):
+    """Who takes turns."""
+
+    name: str
+    precision: str
+    run: Callable[[str], Reached]  # with the agent of this name
+
+
+def measure(arguments: list[str]) -> None:
+    """Prints the table."""
+    own, settings = common.parse(Own, "peers", __doc__, arguments, trainer=True)
+    settings = dataclasses.replace(
+        settings,
+        level_name=own.level_name,
+        unroll_length=own.unroll_length,
+        batch_size=own.batch_size,
+        envs_per_actor=own.envs_per_actor,
+    )
+    config.check(settings)
+    peers = chosen(own.peers)
+    contenders, missing = [*ours(own, settings)], {}
+    for peer in peers:
+        try:
+            contenders.append(theirs(own, peer))
+        except UserError as error:
+            missing[peer.name] = str(error)
+    what = f"{own.level_name}, unroll {own.unroll_length}, batch {own.batch_size}"
+    report = Report("peers", COLUMNS, own, f"precision {own.precision} here", what, settings)
+    ratios: dict[tuple[str, str], common.Spread] = {}
+    for network in own.agent_name.split(","):
+        ratios |= compare(report, own, network, contenders, missing)
+    tell(ratios)
+    report.finish("agent steps/s", ratios={" ".join(key): ratio for key, ratio in ratios.items()})
+
+
+def ours(own: Own, settings: Settings) -> list[Contender]:
+    """This trainer in each precision."""
+
+    def contender(precision: str) -> Contender:
+        def train(network: str) -> Reached:
+            chosen = dataclasses.replace(settings, agent_name=network, precision=precision)
+            with Trainer(chosen, report_every_s=min(10.0, own.seconds / 4)) as trainer:
+                first_update_s = trainer.wait_for_update()
+                trainer.run_for(own.warm_up_s)
+                before = trainer.next_report()
+                trainer.run_for(own.seconds)
+                return Reached(first_update_s, steady_rate(before, trainer.next_report()))
+
+        return Contender(OURS, precision, train)
+
+    return [contender(precision) for precision in own.precision.split(",")]
+
+
+def theirs(own: Own, peer: Peer) -> Contender:
+    """A peer, installed."""
+    level = find(own.level_name)
+    if not isinstance(level, AtariLevel):
+        raise UserError(f"--level_name={own.level_name}: the peers' drivers know only Atari games.")
+    python, log = installed(peer), Path(own.results) / f"peers-{peer.key}.log"
+
+    def train(network: str) -> Reached:
+        work = Work(level.rom, network, own.unroll_length, own.batch_size, own.peer_envs, own.seed)
+        return run(peer, python, work, own.warm_up_s, own.seconds, log)
+
+    return Contender(peer.name, FLOAT32, train)
+
+
+def compare(
+    report: Report, own: Own, network: str, contenders: list[Contender], missing: dict[str, str]
+) -> dict[tuple[str, str], common.Spread]:
+    """A network's rows; how many times the best peer this trainer is, in each precision."""
+    turns: dict[tuple[str, str], list[Reached]] = {}
+    failed = dict(missing)
+    for turn in range(own.repeats):
+        for one in contenders:
+            if one.name in failed:
+                continue
+            common.progress(
+                f"turn {turn + 1} of {own.repeats}: {network}, {one.name}, {one.precision}"
+            )
+            try:
+                turns.setdefault((one.name, one.precision), []).append(one.run(network))
+            except Failed as error:
+                failed[one.name] = str(error)
+    rates = {
+        key: [reached.steps_per_second for reached in turns[key]]
+        for key in turns
+        if key[0] not in failed
+    }
+    for (name, precision), values in rates.items():
+        firsts = spread([reached.first_update_s for reached in turns[name, precision]])
+        against = [_ratio(rates.get((OURS, kind)), values) for kind in (BEST, FLOAT32)]
+        report.row(network, name, precision, spread(values), firsts.median, *against)
+    for name, reason in failed.items():
+        report.row(network, name, f"failed: {reason}", None, None, None, None)
+    peers = [values for (name, _), values in rates.items() if name != OURS]
+    best = [max(turn) for turn in zip(*peers, strict=True)]
+    found = {}
+    for (name, precision), values in rates.items():
+        ratio = _ratio(values, best)
+        if name == OURS and ratio:
+            found[network, precision] = ratio
+    return found
+
+
+def _ratio(mine: list[float] | None, others: list[float]) -> common.Spread | None:
+    """Turn by turn."""
+    if not mine or not others:
+        return None
+    return spread([one / other for one, other in zip(mine, others, strict=True)])
+
+
+def tell(ratios: dict[tuple[str, str], common.Spread]) -> None:
+    """The ratios in words, beside those that are wanted."""
+    for (network, precision), ratio in ratios.items():
+        wanted = WANTED.get((network, precision))
+        beside = f"; wanted: {wanted:.1f}" if wanted else ""
+        print(f"\n{network}, {precision}: {ratio.median:.2f} times the best peer "
+              f"({ratio.least:.2f}–{ratio.most:.2f}){beside}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(common.run("peers", measure))

@@ -1,0 +1,130 @@
+"""Sample Factory's APPO on an Atari game; run by a Python that has it, told its work as JSON.
+
+One worker steps all environments through envpool, which preprocesses them in C++ threads.
+Prints how many agent steps were trained on, see ``benchmarks.whole.peers.running``.
+"""
+
+import functools
+import json
+import multiprocessing
+import sys
+import threading
+import time
+
+import envpool
+import gymnasium
+import numpy as np
+from sample_factory.algo.learning.learner import Learner
+from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
+from sample_factory.envs.env_utils import register_env
+from sample_factory.train import make_runner
+
+TELL_EVERY_S = 0.5
+ENV = "atari"
+NETWORKS = {
+    "SimpleConvNetAgent": ["--encoder_conv_architecture=convnet_atari", "512"],
+    "ResNetAgent": ["--encoder_conv_architecture=resnet_impala", "256"],
+}
+
+
+class Batch(gymnasium.Env):
+    """Envpool's environments as Sample Factory takes a batch of them."""
+
+    def __init__(self, rom: str, count: int, seed: int):
+        name = f"{rom.title().replace('_', '')}-v5"
+        self._pool = envpool.make(name, env_type="gymnasium", num_envs=count, seed=seed)
+        self.num_agents = count
+        self.observation_space = self._pool.observation_space
+        self.action_space = self._pool.action_space
+
+    def reset(self, **_):
+        observation, info = self._pool.reset()
+        return observation, info
+
+    def step(self, actions):
+        actions = np.asarray(actions).astype(np.int32)
+        observation, reward, terminated, truncated, _ = self._pool.step(actions)
+        # Envpool would reset them on the next step; here they have to start in this one.
+        ended = np.flatnonzero(terminated | truncated)
+        if ended.size:
+            observation[ended], _ = self._pool.reset(ended)
+        return observation, reward, terminated, truncated, {}
+
+    def close(self):
+        self._pool.close()
+
+
+def make(rom, count, name, cfg=None, env_config=None, render_mode=None):
+    return Batch(rom, count, 1 + (env_config.env_id if env_config else 0))
+
+
+def flags(work):
+    architecture, width = NETWORKS[work["agent_name"]]
+    steps = work["unroll_length"] * work["batch_size"]
+    return [
+        f"--env={ENV}",
+        "--experiment=run",
+        "--device=cpu",
+        f"--seed={work['seed']}",
+        architecture,
+        f"--encoder_conv_mlp_layers={width}",
+        "--nonlinearity=relu",
+        "--use_rnn=False",
+        "--normalize_input=False",
+        "--normalize_returns=False",
+        "--obs_scale=255.0",
+        # Asynchronous: the worker plays on while the learner learns.
+        "--async_rl=True",
+        "--serial_mode=False",
+        "--batched_sampling=True",
+        "--num_workers=1",
+        "--num_envs_per_worker=1",
+        "--worker_num_splits=1",
+        f"--rollout={work['unroll_length']}",
+        f"--recurrence={work['unroll_length']}",
+        "--with_vtrace=True",
+        f"--batch_size={steps}",
+        "--num_batches_per_epoch=1",
+        "--num_epochs=1",
+        "--env_frameskip=1",
+        "--summaries_use_frameskip=False",
+        f"--train_for_env_steps={10**12}",
+        "--save_every_sec=100000",
+    ]
+
+
+def mend_vtrace():
+    """Its learner's summaries look for advantages that V-trace leaves elsewhere."""
+    record = Learner._record_summaries
+
+    def with_advantages(self, variables):
+        variables.mb["advantages"] = variables.adv
+        return record(self, variables)
+
+    Learner._record_summaries = with_advantages
+
+
+def tell(runner):
+    while True:
+        told = {"steps": sum(runner.env_steps.values()), "time": time.time()}
+        print("PROGRESS " + json.dumps(told), flush=True)
+        time.sleep(TELL_EVERY_S)
+
+
+def main(work):
+    register_env(ENV, functools.partial(make, work["rom"], work["envs"]))
+    arguments = flags(work)
+    parser, _ = parse_sf_args(arguments)
+    cfg = parse_full_cfg(parser, arguments)
+    cfg, runner = make_runner(cfg)
+    runner.init()
+    threading.Thread(target=tell, args=(runner,), daemon=True).start()
+    return runner.run()
+
+
+# Its processes import this file anew.
+mend_vtrace()
+
+if __name__ == "__main__":
+    multiprocessing.freeze_support()
+    sys.exit(main(json.loads(sys.argv[1])))

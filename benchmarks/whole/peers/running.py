@@ -1,0 +1,136 @@
+"""Runs a peer's driver for a while and reads how far it comes."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from benchmarks.whole.peers.known import Peer
+
+Point = tuple[float, float]  # seconds, agent steps
+
+# A driver prints lines of this word and {"steps": agent steps trained, "time": seconds}.
+WORD = "PROGRESS "
+STARTS_WITHIN_S = 600
+NO_PROGRESS_WITHIN_S = 120
+ENDS_WITHIN_S = 5
+LOOK_EVERY_S = 0.1
+
+
+class Failed(Exception):
+    """A peer did not do its work; the text says why."""
+
+
+class Reached(NamedTuple):
+    """What a run gave."""
+
+    first_update_s: float
+    steps_per_second: float
+
+
+class Work(NamedTuple):
+    """What everybody is given to do."""
+
+    rom: str  # Atari's game, as the emulator calls it
+    agent_name: str
+    unroll_length: int
+    batch_size: int
+    envs: int
+    seed: int
+
+
+def run(
+    peer: Peer, python: Path, work: Work, warm_up_s: float, seconds: float, log: Path
+) -> Reached:
+    """One run of a peer from its launch to its steady state; all it says lies in the log."""
+    with tempfile.TemporaryDirectory(prefix="impala-peer-") as folder, open(log, "wb") as out:
+        launched, started = time.monotonic(), time.time()
+        process = subprocess.Popen(
+            [str(python), str(peer.driver), json.dumps(work._asdict())],
+            cwd=folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            first = _wait(process, log, launched + STARTS_WITHIN_S, lambda p: p[1] > 0)
+            until = first[0] + warm_up_s
+            before = _wait(process, log, _limit(warm_up_s), lambda p: p[0] >= until)
+            until = before[0] + seconds
+            after = _wait(process, log, _limit(seconds), lambda p: p[0] >= until)
+        finally:
+            end(process)
+    return Reached(first[0] - started, (after[1] - before[1]) / (after[0] - before[0]))
+
+
+def environment() -> dict[str, str]:
+    """This process's environment without what belongs to the trainer's own Python."""
+    own = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if name not in own}
+
+
+def points(text: str) -> list[Point]:
+    """Time and agent steps of each line of progress in a log."""
+    found = []
+    for line in text.splitlines():
+        _, word, told = line.partition(WORD)
+        if not word:
+            continue
+        try:
+            point = json.loads(told)
+            found.append((float(point["time"]), float(point["steps"])))
+        except (ValueError, KeyError, TypeError):
+            continue  # a line that is being written, or one in which two were mixed
+    return found
+
+
+def end(process: subprocess.Popen) -> None:
+    """Ends the driver and all that it has started, and nothing else."""
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(ENDS_WITHIN_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # those of its session, be their parent gone
+    for one in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    process.wait()
+
+
+def _limit(seconds: float) -> float:
+    return time.monotonic() + seconds + NO_PROGRESS_WITHIN_S
+
+
+def _wait(
+    process: subprocess.Popen, log: Path, limit: float, wanted: Callable[[Point], bool]
+) -> Point:
+    """The first point of progress that is wanted."""
+    while True:
+        ended = process.poll()
+        found = next(filter(wanted, points(log.read_text(errors="replace"))), None)
+        if found:
+            return found
+        if ended is not None:
+            raise Failed(f"it ended with exit code {ended}: {last_words(log)}")
+        if time.monotonic() > limit:
+            raise Failed(f"it made no progress in time: {last_words(log)}")
+        time.sleep(LOOK_EVERY_S)
+
+
+def last_words(log: Path) -> str:
+    """The last line that says something."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if line and WORD not in line), "nothing said")

@@ -1,0 +1,119 @@
+"""``python -m benchmarks scaleup``; see the package."""
+
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.tools.machine import cores, precision, processor, siblings
+from benchmarks.whole.scaleup import report
+from benchmarks.whole.scaleup.cases import Case, Running, cases, rate
+from benchmarks.whole.scaleup.here import Here
+from benchmarks.whole.scaleup.hosts import OnHosts, check_rows
+from benchmarks.whole.scaleup.options import Chosen, parse
+from benchmarks.whole.scaleup.processes import Failed
+from cluster.inventory import hosts_csv
+from cluster.inventory.hosts_csv import Row
+from trainer.settings import config
+from user_error import UserError
+
+
+def main(arguments: list[str]) -> int:
+    """Measures, prints the table, writes JSON and picture; returns the exit code."""
+    try:
+        chosen = parse(arguments)
+        csv = chosen.hosts.workers_csv_path
+        rows = hosts_csv.read(Path(csv)) if csv else []
+        measure(chosen, rows)
+    except UserError as error:
+        print(f"benchmarks scaleup: {error}", file=sys.stderr)
+        return 2
+    except Failed as error:
+        print(f"benchmarks scaleup: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
+    """Prints the table of all cases, and writes them."""
+    out = Path(chosen.options.results)
+    out.mkdir(parents=True, exist_ok=True)
+    todo = cases(chosen)
+    if rows:
+        check_rows(todo, rows)
+    about = described(chosen)
+    print("\n".join(about.values()) + "\n", flush=True)
+    rates = in_turns(todo, chosen.options.repeats, lambda case: measured(case, chosen, rows))
+    print(f"\n{report.table(rates)}\n")
+    print(EXPLAINED)
+    report.write_json(out / "scaleup.json", rates, about)
+    report.draw(out / "scaleup.png", rates, about["what"])
+    print(f"\n{out}/scaleup.json and scaleup.png written")
+
+
+def in_turns(todo: Sequence[Case], turns: int, measured: Callable[[Case], float]) -> report.Rates:
+    """Measures every case in every turn."""
+    rates: report.Rates = {case: [] for case in todo}
+    for turn in range(1, turns + 1):
+        for case, found in rates.items():
+            found.append(measured(case))
+            print(f"turn {turn} of {turns}, {case}: {found[-1]:,.0f} agent steps/s", flush=True)
+    return rates
+
+
+def measured(case: Case, chosen: Chosen, rows: Sequence[Row] = ()) -> float:
+    """Agent steps a second of a case, here or on the hosts of a CSV's rows."""
+    with started(case, chosen, rows) as running:
+        return rate(running, chosen)
+
+
+EXPLAINED = f"""Medians over turns; in brackets the lowest and the highest turn.
+apart: agent steps/s of as many learners at the same time that do not talk to one another.
+against one alone: agent steps/s / (learners × agent steps/s of one learner alone). On one machine
+  it has in it what learners take from one another by sharing that.
+against learners apart: agent steps/s / apart. What lacks to 1 is what averaging gradients costs.
+  Wanted of 2 learners with synthetic unrolls: {report.WANTED} or more."""
+
+
+@contextlib.contextmanager
+def started(case: Case, chosen: Chosen, rows: Sequence[Row]) -> Iterator[Running]:
+    """The case's processes, where they belong."""
+    if rows:
+        stamp = f"{case.learners}-{case.actors}-{time.time_ns()}"
+        with OnHosts(case, chosen, rows, f"logs/scaleup/{stamp}") as on_hosts:
+            yield on_hosts
+    else:
+        with (
+            tempfile.TemporaryDirectory(prefix="scaleup") as folder,
+            Here(case, chosen, Path(folder)) as here,
+        ):
+            yield here
+
+
+def described(chosen: Chosen) -> dict[str, str]:
+    """Where and how it is measured."""
+    options, settings = chosen.options, chosen.settings
+    flags = config.to_command(settings) or "the defaults"
+    how = (
+        f"{options.repeats} turns; in each, the median of {options.windows} pieces of "
+        f"{options.window_s:g} s after {options.warm_up} to warm up"
+    )
+    what = (
+        f"{settings.level_name}, {settings.batch_size} unrolls of {settings.unroll_length} "
+        "a batch, precision "
+    )
+    if chosen.hosts.workers_csv_path:
+        machine = f"hosts of {chosen.hosts.workers_csv_path}"
+        what += settings.precision
+    else:
+        machine = f"{processor()}; {siblings()}"
+        what += precision(settings)
+        if max(chosen.learners) > cores():
+            machine += "; some learners share a core"
+    return {"machine": machine, "what": what, "flags": f"flags: {flags}", "how": how}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""A case on the hosts of a CSV, started and stopped as the frontend does it."""
+
+import contextlib
+import dataclasses
+import io
+import time
+from collections.abc import Callable, Sequence
+
+from benchmarks.whole.scaleup.cases import Case, Reports, training_flags
+from benchmarks.whole.scaleup.options import Chosen
+from benchmarks.whole.scaleup.processes import Failed
+from cluster import frontend, record
+from cluster.actions import starting, stopping, watching
+from cluster.hosts import Hosts
+from cluster.inventory.hosts_csv import Row
+from cluster.plan import make_plan
+from cluster.record import Record
+from trainer.machine.launching import PROJECT
+from user_error import UserError
+
+LOOK_EVERY_S = 0.5
+
+
+class OnHosts:
+    """A case's processes; see ``cases.Running``."""
+
+    def __init__(self, case: Case, chosen: Chosen, rows: Sequence[Row], logdir: str):
+        settings = dataclasses.replace(chosen.settings, **training_flags(chosen, case.actors))
+        self._options = dataclasses.replace(chosen.hosts, tmux_sess="", tensorboard=False)
+        self._connections = frontend.connections(self._options, list(rows))
+        self._hosts = Hosts(self._connections)
+        self._plans = [
+            make_plan(
+                picked(case, team, rows),
+                dataclasses.replace(settings, logdir=f"{logdir}-{number}"),
+                self._options,
+                frontend.here(),
+            )
+            for number, team in enumerate(case.teams)
+        ]
+        self._records: list[Record] = []
+        self._reports: list[Reports] = [[] for _ in self._plans]
+
+    def __enter__(self) -> "OnHosts":
+        for plan in self._plans:
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                failed = starting.start(
+                    plan,
+                    self._options,
+                    self._hosts,
+                    self._connections.passwords,
+                    PROJECT,
+                )
+            if failed:
+                self.__exit__()
+                raise Failed(said.getvalue())
+            self._records.append(record.must_read(plan.logdir))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._records:
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                failed = stopping.stop(one, self._options, self._hosts)
+            if failed:
+                print(said.getvalue())
+
+    def reports(self) -> list[Reports]:
+        """What each team's first learner has reported until now."""
+        return self._reports
+
+    def wait(self, until: Callable[[], object], seconds: float) -> None:
+        """Waits until something holds; an error where a process ends or it takes too long."""
+        end = time.monotonic() + seconds
+        while not until():
+            for one, reports in zip(self._records, self._reports, strict=True):
+                seen = watching.look(one, self._hosts)
+                ended = [f"{part.name}: {part.state}" for part in seen.parts if not part.is_alive]
+                if ended or time.monotonic() > end:
+                    raise Failed("\n".join(ended) or f"no report within {seconds:g} s")
+                before = reports[-1]["environment_frames"] if reports else 0
+                if seen.figures.get("environment_frames", 0) > before:
+                    reports.append(seen.figures)
+            time.sleep(LOOK_EVERY_S)
+
+
+def check_rows(cases: Sequence[Case], rows: Sequence[Row]) -> None:
+    """A ``UserError`` where a case needs more processes than there are."""
+    for job, needed in (
+        ("learner", max(case.learners for case in cases)),
+        ("actor", max(case.learners * case.actors for case in cases)),
+    ):
+        there = sum(row.count for row in rows if row.job == job)
+        if there < needed:
+            raise UserError(
+                f"--workers_csv_path has {there} {job}s; --learners and --actors need {needed}."
+            )
+
+
+def picked(case: Case, team: Sequence[int], rows: Sequence[Row]) -> list[Row]:
+    """The rows of a team's learners, and those of as many actors as they need."""
+    single = [dataclasses.replace(row, tf_port=port, count=1) for row in rows for port in row.ports]
+    learners = [row for row in single if row.job == "learner"]
+    actors = [row for row in single if row.job == "actor"]
+    # Actors are dealt out in turn, so that each learner has the same ones in every case.
+    own = [
+        actor
+        for index, actor in enumerate(actors[: case.learners * case.actors])
+        if index % case.learners in team
+    ]
+    return [learners[number] for number in team] + own

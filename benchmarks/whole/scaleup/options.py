@@ -1,0 +1,77 @@
+"""The benchmark's own flags; those of training and of reaching hosts come with them."""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import flags
+from benchmarks.tools import common
+from cluster import options as frontend
+from flags import setting
+from trainer.settings import config
+from trainer.settings.config import Settings
+
+# Of the frontend's flags, those that reach hosts; the rest is the benchmark's to decide.
+REACHING = ("workers_csv_path", "mpirun_network", "accept_new_host_keys", "ssh_password_env",
+            "ask_ssh_password", "connect_timeout_s", "start_timeout_s")  # fmt: skip
+# What the benchmark decides for each process.
+DECIDED = (*frontend.DECIDED, "logdir", "total_environment_frames", "synthetic_unrolls", "seed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(common.Options):
+    """What is measured, and how often."""
+
+    learners: str = setting("1,2", "Measuring", "numbers of learners, with commas between")
+    actors: str = setting(
+        "0", "Measuring", "numbers of actors of each learner; 0: learners make up their unrolls"
+    )
+    # Larger than the trainer's own: scaling up is for large updates.
+    batch_size: int = setting(32, "Measuring", "unrolls in a learner's update", least=1)
+    unroll_length: int = setting(20, "Measuring", "agent steps in an unroll", least=1)
+    repeats: int = setting(3, "Measuring", "turns: times that each case is measured", least=1)
+    windows: int = setting(4, "Measuring", "pieces of a measurement; their median counts", least=1)
+    window_s: float = setting(5.0, "Measuring", "seconds of a piece", above=0)
+    warm_up: int = setting(2, "Measuring", "pieces before the first that counts", least=1)
+
+
+class Chosen(NamedTuple):
+    """A parsed command line."""
+
+    options: Options
+    hosts: frontend.Options
+    settings: Settings
+    learners: list[int]
+    actors: list[int]
+
+
+def parse(arguments: Sequence[str]) -> Chosen:
+    """Flags as values; ``UserError`` says what is wrong with one."""
+    values = flags.parse(make_parser(), arguments)
+
+    def made(kind: Any) -> Any:
+        names = {field.name for field in dataclasses.fields(kind)}
+        one = kind(**{name: value for name, value in values.items() if name in names})
+        flags.check_ranges(one)
+        return one
+
+    options = made(Options)
+    # A learner alone is a case of its own: the others are measured against it.
+    learners = sorted({1, *common.numbers("learners", options.learners)})
+    actors = sorted(set(common.numbers("actors", options.actors, least=0)))
+    return Chosen(options, made(frontend.Options), made(Settings), learners, actors)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    reaching = [one for one in dataclasses.fields(frontend.Options) if one.name in REACHING]
+    own = dataclasses.fields(Options)
+    decided = {*DECIDED, *[one.name for one in own]}
+    training = [one for one in config.fields() if one.name not in decided]
+    return flags.parser_of(
+        [*own, *reaching, *training],
+        "python -m benchmarks scaleup",
+        "Measure how throughput grows with learners and actors.",
+        "",
+    )

@@ -1,0 +1,92 @@
+"""Processes of a training for a benchmark: started by hand, ended with a ``with`` block."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+
+from trainer.machine.launching import PROJECT
+
+PROGRAM = [sys.executable, str(PROJECT / "experiment.py")]
+ENDS_WITHIN_S = 20.0
+# mpirun refuses to run as root unless it is told twice.
+ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+class Failed(Exception):
+    """A process ended too early, or did not do what it was waited for; the text says what."""
+
+
+class Processes:
+    """What ``start`` started, by name; each writes a log into a folder."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._started: dict[str, subprocess.Popen] = {}
+
+    def __enter__(self) -> "Processes":
+        # Else a benchmark that is asked to end would leave behind what it started.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        all_of_them = [one for name in self._started for one in self.tree(name)]
+        for process in self._started.values():
+            process.send_signal(signal.SIGTERM)
+        # mpirun's learners are not its process group: each is waited for and, if need be, killed.
+        for one in psutil.wait_procs(all_of_them, timeout=ENDS_WITHIN_S)[1]:
+            one.kill()
+        for process in self._started.values():
+            process.wait()
+
+    def start(self, name: str, command: Sequence[str]) -> None:
+        """Starts a command."""
+        with open(self._folder / f"{name}.log", "wb") as log:
+            self._started[name] = subprocess.Popen(
+                command,
+                cwd=PROJECT,
+                env=os.environ | ROOT_MAY,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def tree(self, name: str) -> list[psutil.Process]:
+        """The process and all that it started."""
+        try:
+            process = psutil.Process(self._started[name].pid)
+            return [process, *process.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def wait(self, until: Callable[[], object], seconds: float) -> None:
+        """Waits until something holds; ``Failed`` where a process ends or it takes too long."""
+        end = time.monotonic() + seconds
+        while not until():
+            for name, process in self._started.items():
+                if process.poll() is not None:
+                    raise Failed(f"{name} ended with {process.returncode}:\n{self._last(name)}")
+            if time.monotonic() > end:
+                logs = "\n".join(self._last(name) for name in self._started)
+                raise Failed(f"not within {seconds:g} s:\n{logs}")
+            time.sleep(0.2)
+
+    def _last(self, name: str) -> str:
+        lines = (self._folder / f"{name}.log").read_text(errors="replace").splitlines()
+        return "\n".join(f"  {name} | {line[:200]}" for line in lines[-15:])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine at which nobody listens."""
+    probes = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports

@@ -1,0 +1,1 @@
+"""What the frontend does: check, sync, start, watch, show logs, stop."""

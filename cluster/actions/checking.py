@@ -1,0 +1,156 @@
+"""Looking at all hosts of a plan before anything is started on them."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.progress import Progress
+from rich.table import Table
+
+from cluster import show
+from cluster.hosts import Hosts, at_once
+from cluster.model import Host, Member, Place, Plan
+from cluster.on_host.checks import CODE, version
+from cluster.ssh.ssh import HostFailed
+
+# In which hosts must not differ: what they send one another is made by these.
+PACKAGES = ("tensorflow", "dm-sonnet", "gymnasium", "ale-py")
+MOST_SKEW_S = 60
+OPEN = "open that port in the firewalls between them, or mend column ip"
+Wrong = list[tuple[str, str, str]]
+
+
+def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> tuple[Wrong, set[Host]]:
+    """What is wrong, as (host, problem, remedy), from all hosts at once; and who gave no answer."""
+    requests = _requests(plan, project, session)
+    shown = show.console()
+    with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
+        task = progress.add_task("looking at hosts", total=len(requests))
+
+        def one(place: Place) -> dict[str, Any]:
+            try:
+                asked = time.time()
+                reply = hosts.ask(place, requests[place])
+                return {**reply, "asked": asked, "answered": time.time()}
+            finally:
+                progress.advance(task)
+
+        replies = at_once(one, requests)
+    wrong: Wrong = []
+    for place, reply in replies.items():
+        if isinstance(reply, HostFailed):
+            wrong.append((str(place.host), reply.problem, reply.remedy))
+        else:
+            problems = [*reply["problems"], *_clock(reply)]
+            wrong += [(str(place.host), what, remedy) for what, remedy in problems]
+    silent = {place for place, reply in replies.items() if isinstance(reply, HostFailed)}
+    wrong += _unreached(plan, hosts, set(replies) - silent)
+    return list(dict.fromkeys(wrong)), {place.host for place in silent}
+
+
+def _clock(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Whether a host's clock was right at any time between question and answer."""
+    ahead, behind = reply["now"] - reply["answered"], reply["asked"] - reply["now"]
+    if max(ahead, behind) > MOST_SKEW_S:
+        skew = ahead if ahead > 0 else -behind
+        yield f"its clock is {skew:+.0f} s off", "set it, for example with chrony"
+
+
+def _unreached(plan: Plan, hosts: Hosts, answering: set[Place]) -> Wrong:
+    """Learners' ports that actors on other hosts cannot reach: each listens for a moment."""
+    callers: dict[Place, dict[int, set[Place]]] = {}
+    called: dict[Place, set[tuple[str, int]]] = {}
+    for actor in plan.actors:
+        learner = plan.learners[actor.learner]
+        if actor.host != learner.host and {actor.place, learner.place} <= answering:
+            ports = callers.setdefault(learner.place, {})
+            ports.setdefault(learner.tf_port, set()).add(actor.place)
+            called.setdefault(actor.place, set()).add((learner.row.ip, learner.tf_port))
+    requests: dict[tuple[Place, str], dict[str, Any]] = {}
+    for place, ports in callers.items():
+        expected = [(port, len(those)) for port, those in ports.items()]
+        requests[place, "listen"] = {"expected": expected}
+    for place, addresses in called.items():
+        requests[place, "reach"] = {"addresses": sorted(addresses)}
+    replies = at_once(
+        lambda key: hosts.ask(
+            key[0],
+            {"do": key[1], "folder": key[0].folder, "logdir": plan.logdir, **requests[key]},
+        ),
+        requests,
+        most=len(requests) or 1,  # nobody listens for long
+    )
+    wrong: Wrong = []
+    for (place, do), reply in replies.items():
+        if isinstance(reply, HostFailed):
+            wrong.append((str(place.host), reply.problem, reply.remedy))
+        elif do == "reach":
+            wrong += [
+                (str(place.host), f"cannot reach the learner's {ip}:{port}", OPEN)
+                for ip, port in reply["unreached"]
+            ]
+    return wrong
+
+
+def table(wrong: Wrong) -> Table:
+    """What is wrong with each host, and how to mend it."""
+    shown = Table("host", "what is wrong", "how to mend it", box=box.SIMPLE)
+    for row in wrong:
+        shown.add_row(*row)
+    return shown
+
+
+def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, Any]]:
+    members: dict[Place, list[Member]] = {}
+    for member in (*plan.learners, *plan.actors):
+        members.setdefault(member.place, []).append(member)
+    for process in plan.processes:
+        members.setdefault(process.place, [])
+    # By name: what else lies there, such as a file that is no more here, is not asked for.
+    code = sorted(path.name for name in CODE for path in project.glob(name))
+    here = version(project, code)
+    pins = _pins(project)
+    return {
+        place: {
+            "do": "check",
+            "folder": place.folder,
+            "logdir": plan.logdir,
+            "project": str(project) if place.host.is_local else "",
+            "version": here,
+            "code": code,
+            "python": place.python,
+            "packages": {name: pins.get(name, "") for name in _packages(plan, place, there)},
+            "commands": _commands(plan, place),
+            "tmux": session,
+            "ports": [one.tf_port for one in there if one.row.job == "learner"],
+            "gpus": [one.row.cuda_visible_devices for one in there],
+        }
+        for place, there in members.items()
+    }
+
+
+def _packages(plan: Plan, place: Place, there: list[Member]) -> list[str]:
+    """What processes need that run there, beyond mpirun itself."""
+    if not there:
+        return []
+    learns = len(plan.learners) > 1 and any(one.row.job == "learner" for one in there)
+    return [*PACKAGES, *(["horovod"] if learns else [])]
+
+
+def _commands(plan: Plan, place: Place) -> list[str]:
+    """mpirun where it runs, and where it starts learners; ssh where it does so elsewhere."""
+    keepers = {process.host for process in plan.processes if process.parts}
+    learning = {one.host for one in plan.learners} if keepers else set()
+    wanted = ["mpirun"] if place.host in keepers | learning else []
+    return wanted + (["ssh"] if place.host in keepers and learning - keepers else [])
+
+
+def _pins(project: Path) -> dict[str, str]:
+    """The version of each package that the lock files name."""
+    locks = sorted((project / "requirements").glob("*.txt"))
+    lines = [line for lock in locks for line in lock.read_text().splitlines()]
+    found = [re.match(r"([A-Za-z0-9._-]+)==([^ \\;]+)", line) for line in lines]
+    return {match[1]: match[2] for match in found if match}

@@ -1,0 +1,128 @@
+"""Looking at a run: the state of each process as its host tells it."""
+
+import dataclasses
+import json
+from typing import Any
+
+from cluster.hosts import Hosts, places, request
+from cluster.on_host.states import is_living
+from cluster.record import Listener, Part, Record
+from cluster.ssh.ssh import HostFailed
+
+# What the state of a process begins with whose host does not answer.
+UNSEEN = "unknown: "
+
+
+@dataclasses.dataclass(frozen=True)
+class SeenPart:
+    """A process as it is now."""
+
+    part: Part
+    state: str
+    since: float | None = None
+    restarts: int = 0
+    last_lines: tuple[str, ...] = ()
+    silent_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The process's name."""
+        return self.part.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs, or will again."""
+        return is_living(self.state)
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether its host cannot be asked, so that it may still run."""
+        return self.state.startswith(UNSEEN)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended otherwise than by having done its work or being stopped."""
+        return not self.is_alive and self.state not in ("done", "stopped")
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """A run as it is now."""
+
+    parts: list[SeenPart]
+    listening: dict[Listener, bool]
+    figures: dict[str, Any]
+    unseen: dict[str, str]  # learners whose mpirun is seen but whose host is not, and why
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the run goes on; TensorBoard alone is none."""
+        return any(one.is_alive for one in self.parts if one.part.job != "tensorboard")
+
+    @property
+    def learns(self) -> bool:
+        """Whether a learner lives."""
+        return any(one.is_alive for one in self.parts if one.part.job == "learner")
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the run goes on, as far as can be seen."""
+        return self.is_alive or any(one.is_unseen for one in self.parts)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a process has failed or cannot be seen."""
+        return bool(self.unseen) or any(one.has_failed for one in self.parts)
+
+
+def look(record: Record, hosts: Hosts) -> Seen:
+    """Asks every host of the run how its processes are."""
+    by_place = places(record)
+    listeners = {
+        where: [one for one in record.listeners if one.place == where] for where in by_place
+    }
+    replies = hosts.ask_all(
+        {
+            where: request(
+                record,
+                "status",
+                where,
+                parts,
+                addresses=[(one.ip, one.port) for one in listeners[where]],
+            )
+            for where, parts in by_place.items()
+        }
+    )
+    seen = Seen([], {}, {}, {})
+    for where, reply in replies.items():
+        if isinstance(reply, HostFailed):
+            state = f"{UNSEEN}{reply.problem}"
+            seen.parts.extend(SeenPart(part, state) for part in by_place[where])
+            seen.listening.update(dict.fromkeys(listeners[where], False))
+            seen.unseen.update((one.name, state) for one in listeners[where])
+            continue
+        seen.parts.extend(_seen(part, reply["states"][part.name]) for part in by_place[where])
+        seen.listening.update(zip(listeners[where], reply["listening"], strict=True))
+        if where == record.listeners[0].place:  # only the first learner writes the run's folder
+            seen.figures.update(_figures(reply["metrics"]))
+    seen.parts.sort(key=lambda one: record.parts.index(one.part))
+    return seen
+
+
+def _seen(part: Part, state: dict[str, Any]) -> SeenPart:
+    return SeenPart(
+        part,
+        state["state"],
+        state["since"],
+        state["restarts"],
+        tuple(state["last_lines"]),
+        state["silent_s"],
+    )
+
+
+def _figures(lines: list[str]) -> dict[str, Any]:
+    try:
+        figures = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        return {}
+    return figures if isinstance(figures, dict) else {}

@@ -1,0 +1,180 @@
+"""Starting a plan: the record first, then all hosts at once, then waiting until it runs."""
+
+import shlex
+import shutil
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cluster import record as records
+from cluster import show
+from cluster.actions import looking, stopping, watching
+from cluster.actions.looking import Seen, SeenPart
+from cluster.hosts import Hosts, places, request
+from cluster.model import Plan, Process
+from cluster.options import Options
+from cluster.record import Record
+from cluster.ssh import logins
+from cluster.ssh.passwords import Passwords
+from cluster.ssh.ssh import HostFailed
+from trainer.machine.launching import typed
+from user_error import UserError
+
+LOOK_EVERY_S = 0.5
+# What is wrong with a command shows soon after its start, though the learners may listen before.
+SETTLE_S = 2.0
+
+
+def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, project: Path) -> int:
+    """Starts the plan; takes all of it down again if it did not start whole."""
+    record = records.record_of(plan, options.tmux_sess)
+    records.write(record, dict(plan.spread.files))
+    try:
+        with show.console().status("starting, and waiting until the learners listen"):
+            problems = logins.open_all(plan.spread, record.run_id, passwords, options)
+            problems += _start_processes(plan, options, record, hosts, project)
+            found, seen = _wait(record, options, hosts, problems)
+    except BaseException:
+        stopping.stop(record, options, hosts)
+        raise
+    problems += found
+    if problems and not (options.allow_partial and seen.learns):
+        what = "No learner has started" if options.allow_partial else "Not all of it has started"
+        print(f"{what}, so the cluster is taken down again:")
+        print("\n".join(problems))
+        stopping.stop(record, options, hosts)
+        return 1
+    if not seen.learns:
+        stopping.stop(record, options, hosts)
+        if any(one.state == "stopped" for one in seen.parts):
+            print("The run was stopped while it was being started.")
+            return 1
+        print(f"The learners ended at once and without an error: {_last_word(seen)}")
+        return 0
+    if problems:
+        print("Not all of the cluster has started; the rest goes on:")
+        print("\n".join(problems))
+    _tell(plan, seen, options)
+    return 0
+
+
+def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
+    """A ``UserError`` if the logdir has a run that lives."""
+    before = records.read(plan.logdir)
+    if before is None:
+        return
+    parts = looking.look(before, hosts).parts
+    alive = [one.name for one in parts if one.is_alive]
+    if alive:
+        raise UserError(
+            f"{plan.logdir} has a run that lives: {', '.join(alive[:4])}"
+            f"{' …' if len(alive) > 4 else ''}. Look at it with --action=status, or end it with "
+            "--action=stop."
+        )
+    for host in dict.fromkeys(str(one.part.host) for one in parts if one.is_unseen):
+        print(
+            f"warning: what the run before started on {host} cannot be seen now. If it lives on, "
+            "no --action=stop will end it once this run has started.",
+            file=sys.stderr,
+        )
+
+
+def _start_processes(
+    plan: Plan, options: Options, record: Record, hosts: Hosts, project: Path
+) -> list[str]:
+    requests = {
+        place: request(
+            record,
+            "start",
+            place,
+            parts,
+            project=str(project) if place.host.is_local else "",
+            processes=[_spec(one, options) for one in plan.processes if one.place == place],
+        )
+        for place, parts in places(record).items()
+        if parts
+    }
+    return [
+        f"  {place.host}: {reply}"
+        for place, reply in hosts.ask_all(requests).items()
+        if isinstance(reply, HostFailed)
+    ]
+
+
+def _spec(process: Process, options: Options) -> dict[str, Any]:
+    return {
+        "name": process.name,
+        "argv": process.argv,
+        "python": process.place.python,
+        "env": process.env,
+        "under_mpirun": bool(process.parts),
+        "restarts": process.restarts,
+        "grace_s": options.stop_grace_s,
+    }
+
+
+def _wait(
+    record: Record, options: Options, hosts: Hosts, before: list[str]
+) -> tuple[list[str], Seen]:
+    """Waits until the learners listen; what ended meanwhile, and how the run is then."""
+    started = time.monotonic()
+    while True:
+        seen = looking.look(record, hosts)
+        problems = [
+            _failure(one) for one in seen.parts if one.has_failed and one.part.job != "tensorboard"
+        ]
+        seconds = time.monotonic() - started
+        if (problems or before) and not options.allow_partial:
+            return problems, seen
+        if not seen.learns or (seconds >= SETTLE_S and all(seen.listening.values())):
+            return problems, seen
+        if seconds >= options.start_timeout_s:
+            return problems + _silent(seen, options), seen
+        time.sleep(LOOK_EVERY_S)
+
+
+def _silent(seen: Seen, options: Options) -> list[str]:
+    return [
+        f"  {one.name} on {one.host}: has not opened port {one.port} within "
+        f"--start_timeout_s={options.start_timeout_s:g}"
+        for one, is_open in seen.listening.items()
+        if not is_open
+    ]
+
+
+def _failure(one: SeenPart) -> str:
+    last = "".join(f"\n    | {line[:300]}" for line in one.last_lines[-15:])
+    return f"  {one.name} on {one.part.host}: {one.state}{last}"
+
+
+def _last_word(seen: Seen) -> str:
+    learners = [one for one in seen.parts if one.part.job == "learner"]
+    said = [line for one in learners for _, line, _ in watching.lines_of(one, {})]
+    return next(filter(None, said), "--action=logs tells what they said.")
+
+
+def _tell(plan: Plan, seen: Seen, options: Options) -> None:
+    jobs: Counter[str] = Counter()
+    parts = [one.part for one in seen.parts if one.is_alive]
+    for part in parts:
+        jobs[part.job] += len(part.parts) or 1
+    print(f"Started {records.counted(jobs)}. What to do with them:")
+    has_windows = options.tmux_sess and shutil.which("tmux")
+    if has_windows and any(part.host.is_local for part in parts):
+        print(f"  tmux attach -t {shlex.quote(options.tmux_sess)}")
+    for action in ("status", "logs", "stop"):
+        print(f"  {shlex.join([*_again(plan, options), f'--action={action}'])}")
+
+
+def _again(plan: Plan, options: Options) -> list[str]:
+    """How later commands begin; where passwords are needed, they need them too."""
+    command = [typed(sys.executable), sys.argv[0], f"--logdir={plan.logdir}"]
+    if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
+        command.append(f"--workers_csv_path={options.workers_csv_path}")
+    if options.ssh_password_env:
+        command.append(f"--ssh_password_env={options.ssh_password_env}")
+    elif options.ask_ssh_password:
+        command.append("--ask_ssh_password")
+    return command

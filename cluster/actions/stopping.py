@@ -1,0 +1,94 @@
+"""Stopping a run: what it started, on every host that can be reached."""
+
+from collections import Counter
+from typing import Any
+
+from cluster.hosts import Hosts, places, request
+from cluster.model import Place
+from cluster.on_host.states import is_living
+from cluster.options import Options
+from cluster.record import Part, Record, counted
+from cluster.ssh.ssh import HostFailed
+
+
+def stop(record: Record, options: Options, hosts: Hosts) -> int:
+    """Ends every process of the run; returns 1 if some may be left, which it names."""
+    first, last = _turns(record)
+    # Learners that end at their own hosts let their mpirun end before it is asked to.
+    there = _alive(record, last, hosts) if first else set()
+    replies: dict[Place, dict[str, Any] | HostFailed] = {}
+    for turn in (first, last):
+        replies |= hosts.ask_all(
+            {
+                where: request(record, "stop", where, parts, grace_s=options.stop_grace_s)
+                for where, parts in turn.items()
+            }
+        )
+    answers = {
+        place: reply for place, reply in replies.items() if not isinstance(reply, HostFailed)
+    }
+    left = [
+        f"  {place.host}: {reply}"
+        for place, reply in replies.items()
+        if isinstance(reply, HostFailed)
+    ]
+    left += [
+        f"  {place.host}: processes {reply['left']} cannot be ended"
+        for place, reply in answers.items()
+        if reply["left"]
+    ]
+    stopped = _stopped(record, answers, there)
+    killed = sum(reply["killed"] for reply in answers.values())
+    if stopped or killed or any(reply["strays"] for reply in answers.values()):
+        what = stopped or "what was left of the run"
+        print(f"Stopped {what}" + (f"; {killed} had to be killed." if killed else "."))
+    elif not left:
+        print("Nothing of the run was left to stop.")
+    if left:
+        print("Not stopped:")
+        print("\n".join(left))
+        print("The same command tries again.")
+    return int(bool(left))
+
+
+def _turns(record: Record) -> tuple[dict[Place, list[Part]], dict[Place, list[Part]]]:
+    """Who is asked first, and who then.
+
+    Learners come before a mpirun on another host: it would ask them as well, and a learner that
+    is asked twice ends before it has saved.
+    """
+    everywhere = places(record)
+    with_mpirun = {part.host for part in record.parts if part.parts}
+    if {one.host for one in record.listeners} <= with_mpirun or not with_mpirun:
+        return {}, everywhere
+    first = {where: parts for where, parts in everywhere.items() if where.host not in with_mpirun}
+    return first, {where: everywhere[where] for where in everywhere if where not in first}
+
+
+def _alive(record: Record, asked: dict[Place, list[Part]], hosts: Hosts) -> set[str]:
+    """The processes that run there now."""
+    replies = hosts.ask_all(
+        {where: request(record, "status", where, parts) for where, parts in asked.items()}
+    )
+    return {
+        name
+        for reply in replies.values()
+        if not isinstance(reply, HostFailed)
+        for name, state in reply["states"].items()
+        if is_living(state["state"])
+    }
+
+
+def _stopped(record: Record, answers: dict[Place, dict[str, Any]], there: set[str]) -> str:
+    """How many processes of each kind there were to be stopped."""
+    jobs: Counter[str] = Counter()
+    names = there.union(*(reply["stopped"] for reply in answers.values()))
+    for part in record.parts:
+        if part.name in names:
+            jobs[part.job] += len(part.parts) or 1
+    if not jobs["learner"]:
+        # Whose mpirun is gone, as after their host was out of reach.
+        learning = {one.place for one in record.listeners}
+        strays = [reply["strays"] for place, reply in answers.items() if place in learning]
+        jobs["learner"] += sum(strays)
+    return counted(jobs)

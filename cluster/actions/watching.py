@@ -1,0 +1,115 @@
+"""Showing how a run is: each process in a row, and the run's figures."""
+
+import datetime
+import re
+import time
+from typing import Any
+
+from rich import box
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cluster import show
+from cluster.actions.logs import written
+from cluster.actions.looking import Seen, SeenPart, look
+from cluster.hosts import Hosts
+from cluster.on_host.keeper import SAYS as KEEPER
+from cluster.record import Record
+
+LOOK_EVERY_S = 1.0
+LONGEST_LINE = 120
+# What a process says of its own speed, see trainer/reporting/pace.py.
+RATE = re.compile(r": ([\d,]+) frames/s$")
+# Whoever has said nothing for so long may be stuck: what it said of its speed is not shown.
+SILENT_S = 90.0
+
+
+def status(record: Record, hosts: Hosts, follow: bool) -> int:
+    """Shows the run; returns 1 if a process has failed or cannot be seen."""
+    shown = show.console()
+    seen = look(record, hosts)
+    if follow and shown.is_terminal:
+        with Live(console=shown, auto_refresh=False) as live:
+            live.update(_picture(seen, record, on_top=True), refresh=True)
+            while seen.may_go_on:
+                time.sleep(LOOK_EVERY_S)
+                seen = look(record, hosts)
+                live.update(_picture(seen, record, on_top=True), refresh=True)
+        return int(seen.has_failed)
+    shown.print(_picture(seen, record))
+    while follow and seen.may_go_on:
+        time.sleep(LOOK_EVERY_S)
+        seen = look(record, hosts)
+        shown.print(_picture(seen, record))
+    return int(seen.has_failed)
+
+
+def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
+    """A row for each process; the run's figures below, or above where the end may be cut off."""
+    table = Table(box=box.SIMPLE, title_justify="left", caption_justify="left")
+    for column in ("process", "host", "state", "since", "restarts", "frames/s", "last line"):
+        # Where it is narrow, the others give way.
+        table.add_column(column, no_wrap=column in ("process", "since", "restarts", "frames/s"))
+    where = {one.name: str(one.host) for one in record.listeners}
+    for one in seen.parts:
+        for name, line, rate in lines_of(one, seen.figures):
+            state = seen.unseen.get(name, one.state)
+            failed = one.has_failed or name in seen.unseen
+            table.add_row(
+                name,
+                where.get(name, str(one.part.host)),
+                Text(state, "red" if failed else ""),
+                _clock(one.since),
+                str(one.restarts or ""),
+                rate if state == "running" else "",
+                Text(line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
+            )
+    text = _figures_text(seen.figures, seen.is_alive)
+    table.title, table.caption = (text, None) if on_top else (None, text)
+    return table
+
+
+def lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, last line and speed of the process; for a ``mpirun``, of each of its learners."""
+    last = dict.fromkeys(one.part.parts or (one.name,), "")
+    rates = dict.fromkeys(last, "")
+    if one.part.job == "learner" and not one.part.parts:
+        rates[one.name] = _number(figures.get("frames_per_second"), "{:,.0f}")
+    for line in one.last_lines:
+        if line.startswith(KEEPER):  # what was said before was said by a process that has failed
+            rates = dict.fromkeys(rates, "")
+        for writer, text in written(one.part, line):
+            if writer in last:
+                found = RATE.search(text)
+                rates[writer] = found[1] if found else rates[writer]
+                # What it said besides tells more, and a line above more than what hangs below it.
+                weak = found or text[:1].isspace()
+                last[writer] = last[writer] or text if weak else text
+    silent = one.silent_s > SILENT_S
+    return [(name, last[name], "" if silent else rates[name]) for name in last]
+
+
+def _figures_text(figures: dict[str, Any], alive: bool) -> str:
+    told = [
+        _number(figures.get(name), shown)
+        for name, shown in (
+            ("environment_frames", "{:,.0f} frames"),
+            ("frames_per_second", "{:,.0f} frames/s" if alive else ""),
+            ("mean_episode_return", "mean return {:.4g}"),
+            ("policy_lag", "policy lag {:.3g}" if alive else ""),
+        )
+    ]
+    return " · ".join(filter(None, told))
+
+
+def _number(value: Any, shown: str) -> str:
+    return shown.format(value) if isinstance(value, (int, float)) else ""
+
+
+def _clock(since: float | None) -> str:
+    if since is None:
+        return ""
+    then = datetime.datetime.fromtimestamp(since)
+    today = then.date() == datetime.date.today()
+    return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")

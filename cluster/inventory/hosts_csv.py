@@ -1,0 +1,227 @@
+"""The CSV of hosts: rows as typed values, or every problem in it at once."""
+
+import codecs
+import csv
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from cluster.inventory import columns
+from cluster.inventory.columns import BadValue
+from user_error import UserError, closest
+
+NEEDED = ("job", "ip", "tf_port")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line of the CSV. The password is kept out of every printed form."""
+
+    line: int
+    job: str
+    ip: str
+    tf_port: int
+    cuda_visible_devices: str = ""
+    ssh_port: int | None = None
+    ssh_username: str = ""
+    ssh_password: str = dataclasses.field(default="", repr=False)
+    ssh_key: str = ""
+    remote_dir: str = ""
+    envs: int | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    python: str = ""
+    count: int = 1
+
+    @property
+    def ports(self) -> range:
+        """One port for each process of the row."""
+        return range(self.tf_port, self.tf_port + self.count)
+
+    @property
+    def has_ssh(self) -> bool:
+        """Whether the row says how to log in; a row of this machine does not."""
+        return bool(self.ssh_port or self.ssh_username or self.ssh_password or self.ssh_key)
+
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    "job": columns.job,
+    "ip": columns.address,
+    "tf_port": columns.port,
+    "cuda_visible_devices": columns.devices,
+    "ssh_port": columns.port,
+    "ssh_username": columns.user,
+    "ssh_password": columns.password,
+    "ssh_key": columns.key,
+    "remote_dir": columns.folder,
+    "envs": columns.number(1, 4096),
+    "env": columns.environment,
+    "python": columns.program,
+    "count": columns.number(1, 1024),
+}
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file; a ``UserError`` with a line for each problem if there is any."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"--workers_csv_path={path} cannot be read: {error.strerror}.") from None
+    return parse(content, str(path))
+
+
+def parse(content: bytes, name: str) -> list[Row]:
+    """The rows in a file's bytes; ``name`` is what problems call the file."""
+    problems: list[tuple[int, str]] = []
+    lines = list(_lines(_decode(content, name)))
+    header = _header(lines[0] if lines else None, problems)
+    rows = _rows(lines[1:], header, problems) if header else []
+    if problems:
+        told = [f"{name}{f':{line}' if line else ''}: {what}" for line, what in sorted(problems)]
+        raise UserError("\n".join(told))
+    return rows
+
+
+def _decode(content: bytes, name: str) -> str:
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(f"{name}: is encoded as UTF-16. Save it as UTF-8.")
+    content = content.removeprefix(codecs.BOM_UTF8)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = len(re.findall(rb"\r\n|\n|\r", before)) + 1
+        column = error.start - max(before.rfind(b"\n"), before.rfind(b"\r"))
+        raise UserError(
+            f"{name}:{line}: byte {column} of the line (0x{content[error.start]:02x}) is not "
+            "UTF-8. Save the file as UTF-8."
+        ) from None
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    # Not str.splitlines, which also ends lines at characters that may stand in a password.
+    for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+        if line.strip(" \t,") and not line.lstrip().startswith("#"):
+            yield number, line
+
+
+def _split(line: str) -> list[str]:
+    """The fields of a line; a quoted field ends on its own line."""
+    fields = next(csv.reader([line], strict=True))
+    if any("\n" in field for field in fields):
+        raise csv.Error
+    return fields
+
+
+def _header(line: tuple[int, str] | None, problems: list[tuple[int, str]]) -> list[str]:
+    if line is None:
+        problems.append((0, f"is empty. The first line must be {','.join(list(PARSERS)[:7])}."))
+        return []
+    number, text = line
+    try:
+        names = [field.strip() for field in _split(text)]
+    except csv.Error:
+        names = [text]
+    if not set(names) & set(PARSERS):
+        what = f"is no header; the first line must be {','.join(list(PARSERS)[:7])}."
+        problems.append((number, what))
+        return []
+    for name in names:
+        if name not in PARSERS:
+            problems.append((number, f"unknown column {name!r}. {closest(name, PARSERS)}"))
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            problems.append((number, f"column {name!r} stands there {names.count(name)} times."))
+    missing = [name for name in NEEDED if name not in names]
+    if missing:
+        problems.append((number, f"the header lacks the column {' and '.join(missing)}."))
+    return names
+
+
+def _rows(
+    lines: list[tuple[int, str]], header: list[str], problems: list[tuple[int, str]]
+) -> list[Row]:
+    rows: list[Row] = []
+    jobs: set[str | None] = set()
+    for number, line in lines:
+        before = len(problems)
+        values = _values(number, line, header, problems)
+        jobs.add(values.get("job"))
+        if len(problems) == before and all(name in values for name in NEEDED):
+            rows.append(Row(line=number, **values))
+            problems.extend((number, what) for what in _check_row(rows[-1]))
+    _check_together(rows, problems)
+    # A row whose job could not be read may have been meant for a learner.
+    if not jobs & {"learner", None}:
+        problems.append((0, "there is no learner: one row at least must have job 'learner'."))
+    return rows
+
+
+def _values(
+    number: int, line: str, header: list[str], problems: list[tuple[int, str]]
+) -> dict[str, Any]:
+    """What can be read of a row, by column."""
+    try:
+        fields = _split(line)
+    except csv.Error:
+        problems.append((number, "a quotation mark is not closed, or stands inside a field."))
+        return {}
+    if len(fields) != len(header):
+        # The fields are not shown: shifted by one, a password could be among them.
+        what = "short: it has" if len(fields) < len(header) else "long: it has"
+        problems.append((number, f"the row is too {what} {len(fields)} of {len(header)} fields."))
+        return {}
+    values: dict[str, Any] = {}
+    for name, field in zip(header, fields, strict=True):
+        given = field.strip()
+        if name == "ssh_password" and given:  # spaces may be part of it, but not all of it
+            given = field
+        if not given and name in NEEDED:
+            problems.append((number, f"column {name}: is empty."))
+        if not given or name not in PARSERS:
+            continue
+        try:
+            values[name] = PARSERS[name](given)
+        except BadValue as error:
+            problems.append((number, f"column {name}: {error}"))
+    return values
+
+
+def _check_row(row: Row) -> Iterator[str]:
+    if row.job == "learner" and row.envs is not None:
+        yield f"column envs: {row.envs} is given for a learner; only actors have environments."
+    if row.job == "learner" and row.count != 1:
+        yield f"column count: {row.count} is given for a learner; give each learner its row."
+    if row.ports[-1] > 65535:
+        yield (
+            f"column count: {row.count} processes from port {row.tf_port} on would need ports "
+            "above 65535."
+        )
+
+
+def _check_together(rows: list[Row], problems: list[tuple[int, str]]) -> None:
+    """Duplicate rows, ports that two processes of a host would share, logins that differ."""
+    seen: dict[Row, int] = {}
+    logins: dict[tuple[str, int | None, str], Row] = {}
+    owners: dict[tuple[str, int], int] = {}
+    for row in rows:
+        first = seen.setdefault(dataclasses.replace(row, line=0), row.line)
+        if first != row.line:
+            problems.append((row.line, f"the row is a duplicate of line {first}."))
+            continue
+        # Without any of it, a row may be one of this machine.
+        sshd = row.ssh_port or (22 if row.has_ssh else None)
+        login = logins.setdefault((row.ip, sshd, row.ssh_username), row)
+        for column in ("ssh_password", "ssh_key"):
+            if getattr(login, column) != getattr(row, column):
+                what = f"column {column}: differs from line {login.line}, which is the same login."
+                problems.append((row.line, what))
+        host = columns.host_of(row.ip)
+        for port in row.ports:
+            first = owners.setdefault((host, port), row.line)
+            if first != row.line:
+                problems.append(
+                    (row.line, f"column tf_port: port {port} of {row.ip} is used by line {first}.")
+                )
+                break

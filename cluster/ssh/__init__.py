@@ -1,0 +1,1 @@
+"""Ways to reach hosts: connections, keys, passwords, logins."""

@@ -1,0 +1,92 @@
+"""PopArt keeps what values mean while it moves the units in which they are learned."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.layers import Build, Linear
+from algorithms.popart import PopArt
+
+LEVELS = 3
+FEATURES = np.float32(np.random.default_rng(0).normal(size=[50, 8]))
+
+
+def made() -> tuple[PopArt, Linear]:
+    head = Linear(8, LEVELS, Build(np.random.default_rng(1)), 1.0)
+    head.bias.assign([0.5, -0.5, 0.0])
+    return PopArt(head, LEVELS), head
+
+
+def values(popart: PopArt, head: Linear) -> np.ndarray:
+    """[L, 50]: the values of some features on each level."""
+    said = tf.transpose(head(FEATURES))
+    return np.array([popart.values(said[i : i + 1].numpy().T, [i])[:, 0] for i in range(LEVELS)])
+
+
+def update(popart: PopArt, level: int, mean: float, spread: float, seed: int = 0) -> None:
+    """One update by a batch of [20, 4] targets of one level."""
+    random = np.random.default_rng(seed)
+    targets = np.float32(random.normal(mean, spread, size=[20, 4]))
+    popart.update(popart.sums(targets, np.full([4], level), tf.ones_like(targets)))
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(0.0, 1.0), (300.0, 50.0), (-5.0, 0.1), (0.0, 1e4)])
+def test_no_value_changes_when_the_units_do(mean, spread):
+    popart, head = made()
+    for seed in range(5):
+        before, weights = values(popart, head), head.weights.numpy()
+        update(popart, 1, mean, spread, seed)
+        assert (head.weights.numpy()[1] != weights[1]).all()
+        size = np.abs(before).max() + abs(mean) + spread
+        np.testing.assert_allclose(values(popart, head), before, atol=1e-5 * size)
+
+
+def test_a_level_that_is_not_in_the_batch_stays_untouched():
+    popart, head = made()
+    before = [slot.numpy() for slot in popart.slots] + [head.weights.numpy(), head.bias.numpy()]
+    update(popart, 1, 40.0, 3.0)
+    after = [slot.numpy() for slot in popart.slots] + [head.weights.numpy(), head.bias.numpy()]
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(new[[0, 2]], old[[0, 2]])
+        assert (new[1] != old[1]).all()
+
+
+def test_each_levels_mean_and_spread_come_to_be_those_of_its_targets():
+    popart, _ = made()
+    wanted = {0: (1000.0, 200.0), 1: (-3.0, 0.5), 2: (0.0, 30.0)}
+    for seed in range(200):
+        for level, (mean, spread) in wanted.items():
+            update(popart, level, mean, spread, seed)
+    for level, (mean, spread) in wanted.items():
+        assert popart.spread([level]).numpy()[0] == pytest.approx(spread, rel=0.05)
+        got = popart.normalise(np.array([[mean]], np.float32), [level]).numpy()[0, 0]
+        assert got == pytest.approx(0.0, abs=0.1)
+
+
+def test_values_and_their_normal_form_are_one_anothers_inverse():
+    popart, _ = made()
+    update(popart, 2, 70.0, 9.0)
+    level, given = np.array([2, 0]), np.array([[70.0, 1.0], [50.0, -1.0]], np.float32)
+    there = popart.normalise(given, level)
+    np.testing.assert_allclose(popart.values(there, level), given, rtol=1e-5)
+
+
+def test_resets_do_not_count():
+    one, other = made()[0], made()[0]
+    targets = np.float32(np.random.default_rng(0).normal(5, 2, size=[20, 4]))
+    weights = np.ones_like(targets)
+    weights[5:10] = 0
+    one.update(one.sums(targets, np.zeros([4], int), weights))
+    spoiled = np.where(weights, targets, 1e6).astype(np.float32)
+    other.update(other.sums(spoiled, np.zeros([4], int), weights))
+    for a, b in zip(one.slots, other.slots, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+
+
+def test_targets_that_are_all_the_same_do_not_divide_by_zero():
+    popart, head = made()
+    before = values(popart, head)
+    for _ in range(5):
+        popart.update(popart.sums(tf.fill([20, 4], 7.0), [0, 0, 1, 1], tf.ones([20, 4])))
+    assert np.isfinite(head.weights.numpy()).all()
+    np.testing.assert_allclose(values(popart, head), before, atol=1e-4)

@@ -1,0 +1,89 @@
+"""The parts of a training are measured in processes of their own, on one core and on all."""
+
+import json
+import os
+
+import pytest
+
+from benchmarks.parts import components
+from benchmarks.tools import ways
+from benchmarks.tools.common import spread
+from benchmarks.tools.machine import cores
+from benchmarks.tools.ways import Measured, Way, all_ways, best, bound
+from user_error import UserError
+
+TINY = ["--level_name=CartPole-v1", "--envs_per_actor=2", "--num_actors=1", "--batch_size=2"]
+QUICK = ["--repeats=1", "--seconds=0.05", "--unroll_length=3"]
+
+
+def measured(way, **rates):
+    rates = {part: spread([rate]) for part, rate in rates.items()}
+    return Measured(Way(way, 1, 1, 1), "Agent", "float32", {"block": 100}, rates)
+
+
+def test_the_bound_is_what_the_better_way_of_each_part_allows():
+    ways = [
+        measured("one call", emulation=6000, inference=10_000, learning=4000),
+        measured("two calls", emulation=5000, inference=12_000, learning=4000),
+    ]
+    assert best(ways, "emulation")[0].name == "one call"
+    assert best(ways, "inference")[0].name == "two calls"
+    assert bound(ways) == pytest.approx(2000)
+
+
+def test_the_better_way_is_told_by_all_that_was_measured():
+    parts = {"emulation": 6000, "inference": 10_000}
+    usual = [measured("one call", **parts, learning=4000)] * 3
+    lucky = measured("two calls", **parts, learning=4100)
+    unlucky = [measured("two calls", **parts, learning=3000)] * 3
+    now = [usual[0], lucky]
+    assert bound(now) > bound([usual[0]])
+    assert bound(now, [*now, *usual, *unlucky]) == pytest.approx(bound([usual[0]]))
+
+
+def test_with_one_core_there_is_one_way(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
+    assert [way.cores for way in all_ways()] == [1]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 7})
+    assert [(way.threads, way.callers, way.cores) for way in all_ways()] == [
+        (1, 1, 1),
+        (3, 1, 3),
+        (1, 3, 3),
+    ]
+    assert [way.threads for way in all_ways([2, 3])] == [1, 2, 3, 1]
+
+
+@pytest.mark.timeout(600)
+def test_every_part_has_its_rate(tmp_path, capsys):
+    components.measure([*TINY, *QUICK, "--actors=1", f"--results={tmp_path}"])
+    found = json.loads((tmp_path / "components.json").read_text())
+    rows = {(row["part"], row["cores"]): row["agent steps/s"] for row in found["rows"]}
+    parts = {part for part, _ in rows}
+    assert parts == {
+        *("emulation", "inference", "acting", "learning", "bound"),
+        *components.MULTIPLYING,
+        *("transport, in one process", "transport, tensorflow", "transport, secure"),
+    }
+    assert len([part for part, _ in rows if part == "learning"]) == len(all_ways())
+    assert found["bound"] == rows["bound", "all cores"] > 0
+    assert all(rate["least"] > 0 for key, rate in rows.items() if key[0] != "bound")
+    assert found["machine"].endswith(("float32", "bfloat16"))
+    assert (tmp_path / "components.png").exists()
+    assert f"{cores()} core" in capsys.readouterr().out
+
+
+def test_settings_that_do_not_fit_together_are_refused(tmp_path):
+    with pytest.raises(UserError, match="--batch_size=1000 cannot be filled"):
+        components.measure(["--batch_size=1000", "--queue_capacity=8", f"--results={tmp_path}"])
+
+
+def test_a_flag_that_the_trainer_would_refuse_is_told_in_one_line(tmp_path):
+    with pytest.raises(UserError, match="--agent_name=ResnetAgents is not known") as told:
+        components.measure([*TINY, "--agent_name=ResnetAgents", f"--results={tmp_path}"])
+    assert "\n" not in str(told.value)
+
+
+def test_parts_that_do_not_exist_are_named(tmp_path):
+    with pytest.raises(UserError, match="--parts=sleeping: there is no such part"):
+        ways.measure(components.Settings(level_name="CartPole-v1"), all_ways()[0], ["sleeping"],
+                     0.1, 1, str(tmp_path))  # fmt: skip

@@ -1,0 +1,41 @@
+"""The benchmark of environments measures what is here and tells what is not."""
+
+import json
+
+import pytest
+
+from benchmarks.parts import environments
+from user_error import UserError
+
+
+def rows(tmp_path, *flags):
+    environments.measure([*flags, "--seconds=0.02", "--repeats=1", f"--results={tmp_path}"])
+    return json.loads((tmp_path / "environments.json").read_text())["rows"]
+
+
+def test_a_level_is_measured_by_environments_and_threads(tmp_path):
+    found = rows(
+        tmp_path, "--level_names=CartPole-v1,PongNoFrameskip-v4", "--num_envs=1,3", "--threads=1,2"
+    )
+    keys = [(row["level"], row["environments"], row["threads"]) for row in found]
+    assert keys == [
+        (level, *sizes)
+        for level in ("CartPole-v1", "PongNoFrameskip-v4")
+        for sizes in (("1", "1"), ("3", "1"), ("3", "2"))
+    ]
+    for row in found:
+        frames = 1 if row["level"] == "CartPole-v1" else 4
+        assert row["frames/s"] == frames * row["agent steps/s"]["median"] > 0
+
+
+def test_what_is_not_installed_is_told_and_the_others_go_on(tmp_path, monkeypatch):
+    monkeypatch.setitem(environments.OPTIONAL, "tests.nowhere:make", "nowhere")
+    missing, here = rows(tmp_path, "--level_names=tests.nowhere:make,CartPole-v1", "--num_envs=1",
+                         "--threads=1")  # fmt: skip
+    assert missing["environments"].startswith("not here:") and missing["agent steps/s"] is None
+    assert here["agent steps/s"]["median"] > 0
+
+
+def test_an_unknown_level_is_refused(tmp_path):
+    with pytest.raises(UserError, match="there is no level 'CartPoles-v1'"):
+        rows(tmp_path, "--level_names=CartPoles-v1")

@@ -1,0 +1,114 @@
+"""What benchmarks share: flags that are refused in one line, turns, rates, and reports."""
+
+import json
+import time
+
+import pytest
+
+from benchmarks.tools import common
+from benchmarks.tools.common import Options, numbers, parse, rate, spread
+from benchmarks.tools.machine import processor
+from benchmarks.tools.report import Column, Report
+from user_error import UserError
+
+
+def test_the_trainers_flags_are_passed_on_where_a_benchmark_wants_them(tmp_path):
+    flags = [f"--results={tmp_path}", "--seed=7", "--repeats=2", "--unroll_length=30"]
+    options, settings = parse(Options, "some", "What it does.", flags, trainer=True)
+    assert (options.repeats, options.seed) == (2, 7)
+    assert (settings.unroll_length, settings.seed) == (30, 7)
+    with pytest.raises(UserError, match="--unroll_length"):
+        parse(Options, "some", "What it does.", flags)
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--repeats=0", "--repeats=0: must be 1 or more"),
+        ("--repeat=3", "no flag --repeat. Did you mean --repeats"),
+        ("--results=/dev/null/x", "--results=/dev/null/x: no such folder can be made"),
+        ("--batch_size=0", "--batch_size=0: must be 1 or more"),
+        ("--logdir=x", "no flag --logdir"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_measured(flag, told, tmp_path):
+    with pytest.raises(UserError, match=told):
+        parse(Options, "some", "What it does.", [f"--results={tmp_path}", flag], trainer=True)
+
+
+def test_help_tells_what_is_measured(capsys):
+    with pytest.raises(SystemExit):
+        parse(Options, "some", "What it does.\n\n  python -m benchmarks some", ["--help"])
+    text = capsys.readouterr().out
+    assert "usage: python -m benchmarks some" in text and "What it does." in text
+
+
+def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["some"])
+
+    def refuse(arguments):
+        raise UserError("not so.")
+
+    assert common.run("some", refuse) == 2
+    assert capsys.readouterr().err == "benchmarks some: not so.\n"
+
+
+@pytest.mark.parametrize("text", ["", "a", "1,,2", "1,0"])
+def test_lists_of_numbers_are_checked(text):
+    with pytest.raises(UserError, match="--threads="):
+        numbers("threads", text)
+
+
+def test_everybody_takes_turns_and_the_first_turn_is_left_out():
+    order = []
+
+    def measure(name):
+        def turn():
+            order.append(name)
+            return float(len(order))
+
+        return turn
+
+    found = common.in_turns({"a": measure("a"), "b": measure("b")}, repeats=2)
+    assert order == ["a", "b"] * 3
+    assert found == {"a": [3.0, 5.0], "b": [4.0, 6.0]}
+
+
+def test_a_rate_adds_up_what_is_done_at_the_same_time():
+    def work():
+        time.sleep(0.01)
+        return 3
+
+    # Each call takes a hundredth of a second or more, so one thread cannot do more than 300.
+    assert 0 < rate([work], 0.1) <= 300
+    assert 0 < rate([work, work], 0.1) <= 600
+
+
+def test_a_call_that_fails_in_a_thread_is_no_measurement(monkeypatch):
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+
+    def fail():
+        raise ZeroDivisionError
+
+    with pytest.raises(RuntimeError, match="failed in a thread"):
+        rate([lambda: 1, fail], 0.01)
+
+
+def test_a_report_is_a_table_a_file_of_json_and_a_picture(tmp_path, capsys):
+    columns = (Column("what", 8), Column("rate", 20, ",.0f"), Column("share", 8, ".1%"))
+    options = Options(results=str(tmp_path))
+    report = Report("some", columns, options, "float32", "some work")
+    report.row("one", spread([1000.0, 3000.0, 2000.0]), 0.5)
+    report.row("two", None, None)
+    report.finish("rate", wanted=2500, bound=spread([1.0]))
+    machine, what, _, head, *rows = capsys.readouterr().out.splitlines()
+    assert machine.endswith("float32") and processor() in machine
+    assert what == "some work"
+    assert head.split() == ["what", "rate", "share"]
+    assert rows[0].split() == ["one", "2,000", "(1,000–3,000)", "50.0%"]
+    assert rows[1].split() == ["two", "–", "–"]
+    kept = json.loads((tmp_path / "some.json").read_text())
+    assert kept["rows"][0]["rate"]["values"] == [1000.0, 3000.0, 2000.0]
+    assert kept["rows"][1] == {"what": "two", "rate": None, "share": None}
+    assert kept["machine"] == machine and kept["bound"]["median"] == 1.0
+    assert (tmp_path / "some.png").read_bytes().startswith(b"\x89PNG")

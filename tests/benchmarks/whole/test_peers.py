@@ -1,0 +1,156 @@
+"""The trainer beside peers: what drivers say is read, who fails is told, and who is alone runs."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.tools.common import spread
+from benchmarks.whole.peers import __main__ as program
+from benchmarks.whole.peers import known, running
+from benchmarks.whole.peers.known import PEERS, chosen
+from benchmarks.whole.peers.running import Failed, Reached, Work, points
+from user_error import UserError
+
+WORK = Work("pong", "SimpleConvNetAgent", 20, 32, 32, 1)
+
+RECORDED = """[2026-01-01 10:00:00,000][00001] Starting all processes...
+PROGRESS {"steps": 0, "time": 100.0}
+noise in front PROGRESS {"steps": 640, "time": 102.5}
+PROGRESS {"steps": 1280, "ti
+[2026-01-01 10:00:03,000][00001] Fps is (10 sec: 948.0)
+PROGRESS {"steps": 1920, "time": 103.0}
+"""
+
+
+class Driven(known.Peer):
+    """A peer whose driver is a program of the test."""
+
+    program = Path()
+
+    @property
+    def driver(self):
+        return self.program
+
+
+def driven(tmp_path, text):
+    peer = Driven("stand_in", "Stand-in")
+    Driven.program = tmp_path / "driver.py"
+    Driven.program.write_text(textwrap.dedent(text))
+    return peer
+
+
+def run(peer, tmp_path, seconds=0.5):
+    return running.run(peer, Path(sys.executable), WORK, 0.0, seconds, tmp_path / "log")
+
+
+def test_progress_is_read_among_other_lines():
+    assert points(RECORDED) == [(100.0, 0.0), (102.5, 640.0), (103.0, 1920.0)]
+
+
+def test_a_driver_is_measured_and_ended_with_all_that_it_started(tmp_path):
+    peer = driven(
+        tmp_path,
+        """
+        import json, os, subprocess, sys, time
+        assert json.loads(sys.argv[1])["batch_size"] == 32
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+        print("child", child.pid, flush=True)
+        steps = 0
+        while True:
+            print("PROGRESS", json.dumps({"steps": steps, "time": time.time()}), flush=True)
+            time.sleep(0.05)
+            steps += 100
+        """,
+    )
+    reached = run(peer, tmp_path)
+    assert 0 < reached.steps_per_second <= 100 / 0.05
+    assert reached.first_update_s > 0
+    child = int((tmp_path / "log").read_text().split()[1])
+    until = time.monotonic() + 30
+    while psutil.pid_exists(child) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not psutil.pid_exists(child)
+
+
+def test_a_driver_that_ends_is_told_with_its_last_words(tmp_path):
+    peer = driven(tmp_path, "print('no ROMs were found'); raise SystemExit(3)")
+    with pytest.raises(Failed, match="exit code 3: no ROMs were found"):
+        run(peer, tmp_path)
+
+
+def test_a_driver_that_stands_still_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "STARTS_WITHIN_S", 1)
+    peer = driven(tmp_path, "import time; print('waiting', flush=True); time.sleep(1000)")
+    with pytest.raises(Failed, match="no progress in time"):
+        run(peer, tmp_path)
+
+
+def test_peers_are_chosen_by_name():
+    assert chosen("none") == []
+    assert chosen("rllib,sample_factory") == [PEERS[1], PEERS[0]]
+    with pytest.raises(UserError, match="--peers=rlib is not known"):
+        chosen("rlib")
+
+
+def test_every_peer_has_a_driver_and_pinned_packages():
+    for peer in PEERS:
+        compile(peer.driver.read_text(), str(peer.driver), "exec")
+        lines = peer.packages.read_text().splitlines()
+        pins = [line for line in lines if line and not line.startswith("#")]
+        assert pins and all("==" in line for line in pins)
+
+
+def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path):
+    own = program.Own(repeats=2, results=str(tmp_path))
+    rates = {"ours": iter([300.0, 330.0]), "slow": iter([50.0, 60.0]), "fast": iter([100.0, 110.0])}
+
+    def runs(name):
+        return lambda network: Reached(1.0, next(rates[name]))
+
+    def breaks(network):
+        raise Failed("it hangs")
+
+    contenders = [
+        program.Contender(program.OURS, "float32", runs("ours")),
+        program.Contender("slow", "float32", runs("slow")),
+        program.Contender("fast", "float32", runs("fast")),
+        program.Contender("broken", "float32", breaks),
+    ]
+    report = program.Report("peers", program.COLUMNS, own, "float32", "work")
+    found = program.compare(report, own, "Net", contenders, {"absent": "not installed"})
+    assert found == {("Net", "float32"): spread([3.0, 3.0])}
+    report.finish("agent steps/s")
+    rows = json.loads((tmp_path / "peers.json").read_text())["rows"]
+    told = {row["trainer"]: row["precision"] for row in rows}
+    assert told["broken"] == "failed: it hangs" and told["absent"] == "failed: not installed"
+
+
+@pytest.mark.timeout(600)
+def test_this_trainer_alone_needs_no_peer(tmp_path):
+    program.measure(
+        ["--peers=none", "--agent_name=VectorAgent", "--precision=float32", "--repeats=1"]
+        + ["--level_name=CartPole-v1", "--envs_per_actor=2", "--batch_size=2", "--warm_up_s=0"]
+        + ["--seconds=1", f"--results={tmp_path}"]
+    )
+    [row] = json.loads((tmp_path / "peers.json").read_text())["rows"]
+    assert row["trainer"] == program.OURS and row["agent steps/s"]["median"] > 0
+    assert row["ours / this"] is None
+
+
+def test_a_peers_python_sees_nothing_of_the_trainers(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    assert "PYTHONPATH" not in running.environment()
+    assert running.environment()["PATH"] == os.environ["PATH"]
+
+
+def test_ending_a_process_that_has_ended_is_fine():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    running.end(process)

@@ -1,0 +1,69 @@
+"""The benchmark of scale-up runs real learners and actors, and shows what it found."""
+
+import json
+import sys
+
+import pytest
+
+from benchmarks.whole.scaleup.__main__ import main
+from tests.trainer.cluster import free_port
+
+pytestmark = pytest.mark.timeout(600)
+
+QUICK = ["--repeats=1", "--windows=1", "--warm_up=1", "--window_s=0.5", "--level_name=CartPole-v1"]
+
+
+def test_learners_together_stand_beside_learners_apart_and_one_alone(tmp_path, capsys):
+    assert main([*QUICK, "--learners=2", f"--results={tmp_path}"]) == 0
+    told = capsys.readouterr().out
+    assert "against one alone" in told and "against learners apart" in told
+    found = json.loads((tmp_path / "scaleup.json").read_text())
+    one, two = found["cases"]
+    assert (one["learners"], two["learners"]) == (1, 2)
+    together, apart = two["steps_per_second"][0], two["apart_steps_per_second"][0]
+    assert two["against_learners_apart"]["median"] == pytest.approx(together / apart)
+    alone = one["steps_per_second"][0]
+    assert two["against_one_alone"]["median"] == pytest.approx(together / (2 * alone))
+    assert (tmp_path / "scaleup.png").stat().st_size > 10_000
+
+
+def test_actors_feed_a_learner(tmp_path, capsys):
+    flags = ["--learners=1", "--actors=1", "--envs_per_actor=4", "--batch_size=4"]
+    assert main([*QUICK, *flags, f"--results={tmp_path}"]) == 0
+    [case] = json.loads((tmp_path / "scaleup.json").read_text())["cases"]
+    assert case["actors_of_each"] == 1 and case["steps_per_second"][0] > 0
+
+
+def test_hosts_of_a_csv_are_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    csv = tmp_path / "hosts.csv"
+    rows = ["job,ip,tf_port,python"]
+    rows += [f"{job},localhost,{free_port()},{sys.executable}" for job in ("learner", "actor")]
+    csv.write_text("\n".join(rows) + "\n")
+    flags = [f"--workers_csv_path={csv}", "--learners=1", "--actors=0,1", "--results=out"]
+    assert main([*QUICK, *flags, "--envs_per_actor=4", "--batch_size=4"]) == 0
+    cases = json.loads((tmp_path / "out" / "scaleup.json").read_text())["cases"]
+    assert [case["actors_of_each"] for case in cases] == [0, 1]
+    assert all(case["steps_per_second"][0] > 0 for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--learners=0"], "--learners=0: wanted are numbers from 1, with commas between."),
+        (["--actors=a"], "--actors=a: wanted are numbers from 0, with commas between."),
+        (["--learner=1"], "there is no flag --learner"),
+    ],
+)
+def test_a_mistake_is_one_line(flags, words, capsys):
+    assert main(flags) == 2
+    told = capsys.readouterr().err
+    assert words in told and told.count("\n") == 1
+
+
+def test_a_csv_with_too_few_hosts_is_told_before_anything_starts(tmp_path, capsys):
+    csv = tmp_path / "hosts.csv"
+    csv.write_text("job,ip,tf_port\nlearner,localhost,8001\n")
+    flags = [f"--workers_csv_path={csv}", f"--results={tmp_path}"]
+    assert main([*QUICK, *flags, "--learners=2"]) == 2
+    assert "has 1 learners; --learners and --actors need 2" in capsys.readouterr().err

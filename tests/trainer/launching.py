@@ -1,0 +1,75 @@
+"""Runs of experiment.py as one gives them: processes of their own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainer.storage.checkpoints import Checkpoint, Store
+
+REPOSITORY = Path(__file__).parents[2]
+DEADLINE_S = 100  # for a machine that does much else
+
+
+def start(*flags: str, level: str = "CartPole-v1", **options: Any) -> subprocess.Popen[str]:
+    """A training that runs beside the test."""
+    command = [sys.executable, "experiment.py", f"--level_name={level}", "--report_every_s=0.5"]
+    usual: dict[str, Any] = {
+        "env": {**os.environ, "PYTHONUNBUFFERED": "1"},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    return subprocess.Popen(
+        [*command, "--envs_per_actor=4", "--batch_size=4", "--env_threads=1", *flags],
+        cwd=REPOSITORY,
+        text=True,
+        **usual | options,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    """What a training that has been started said and how it ended."""
+    try:
+        stdout, stderr = process.communicate(timeout=DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise AssertionError(f"still running: {process.communicate()}") from None
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def run(*flags: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A training from its start to its end."""
+    return ended(start(*flags, **options))
+
+
+def wait_for(happened: Callable[[], Any], process: subprocess.Popen[str]) -> None:
+    """Returns once it has happened; not without the process, nor for ever."""
+    until = time.monotonic() + DEADLINE_S
+    while not happened():
+        assert process.poll() is None and time.monotonic() < until, process.communicate()
+        time.sleep(0.02)
+
+
+def store(folder: Path) -> Store:
+    """The checkpoints in a run's folder."""
+    return Store(folder / "checkpoints", 3)
+
+
+def newest(folder: Path) -> Checkpoint:
+    """The run's newest checkpoint, which has to be whole."""
+    warnings: list[str] = []
+    found = store(folder).newest(warnings.append)
+    assert found and not warnings
+    return found[1]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, by its path."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

@@ -1,0 +1,118 @@
+"""Batches hold each unroll once, in the order in which blocks came."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.trajectory import EnvironmentStep, Episodes, Unroll
+from trainer.learning.batches import Batches, Replay, cut, join, unrolls_in
+
+ROWS = 4
+AXES = {"initial_state": 0, "level": 0, "weights_version": 0}
+
+
+def block(*names: int) -> Unroll:
+    """A block whose every number in column i is the name of unroll i."""
+    named = np.array(names, np.int32)
+    timed = np.broadcast_to(named, [ROWS, len(named)])
+    wide = np.broadcast_to(named[:, None], [ROWS, len(named), 2])
+    return Unroll(
+        environment=EnvironmentStep(wide, timed, timed, timed),
+        action=wide,
+        action_log_prob=timed,
+        initial_state=(wide[0], ((), named)),
+        episodes=Episodes(timed, timed, timed),
+        level=named,
+        weights_version=named,
+    )
+
+
+def names(batch: Unroll | None) -> list[int]:
+    """The unrolls in a batch; in each of them all fields have stayed together."""
+    assert batch is not None
+    found = batch.level
+    for field, values in batch._asdict().items():
+        axis = AXES.get(field, 1)
+        for array in tf.nest.flatten(values):
+            assert array.shape[axis] == len(found)
+            assert len(array) == ROWS or axis == 0
+            columns = np.moveaxis(array, axis, 0).reshape(len(found), -1)
+            assert (columns == found[:, None]).all(), field
+    return found.tolist()
+
+
+def blocks_of(sizes):
+    start = 0
+    for size in sizes:
+        yield block(*range(start, start + size))
+        start += size
+
+
+def test_a_block_is_cut_and_joined_again():
+    whole = block(*range(5))
+    left, right = cut(whole, 0, 2), cut(whole, 2, 5)
+    assert (names(left), names(right)) == ([0, 1], [2, 3, 4])
+    assert names(join([left, right])) == names(whole)
+    assert join([whole]) is whole
+
+
+@settings(deadline=None)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), fresh=st.integers(1, 12))
+def test_nothing_is_lost_doubled_or_out_of_order_whatever_the_sizes(sizes, fresh):
+    batches, coming = Batches(fresh), blocks_of(sizes)
+    whole = sum(sizes) // fresh
+    got = [names(batches.next(lambda: next(coming))) for _ in range(whole)]
+    assert all(len(batch) == fresh for batch in got)
+    assert sum(got, []) == list(range(whole * fresh))
+
+
+def test_no_block_is_taken_before_it_is_needed():
+    taken: list[None] = []
+
+    def take():
+        taken.append(None)
+        return block(*range(6))
+
+    batches = Batches(4)
+    for wanted in (1, 2, 2, 3):
+        batches.next(take)
+        assert len(taken) == wanted
+
+
+def test_what_was_taken_waits_when_the_next_block_does_not_come():
+    batches = Batches(3)
+    coming = iter([block(0, 1), TimeoutError, block(2, 3)])
+
+    def take():
+        one = next(coming)
+        if one is TimeoutError:
+            raise TimeoutError
+        return one
+
+    with pytest.raises(TimeoutError):
+        batches.next(take)
+    assert names(batches.next(take)) == [0, 1, 2]
+
+
+def test_replayed_unrolls_follow_the_fresh_ones():
+    coming = blocks_of([4] * 50)
+    batches = Batches(3, 5, Replay(capacity=20, seed=1))
+    replayed: list[int] = []
+    for update in range(60):
+        got = names(batches.next(lambda: next(coming)))
+        assert got[:3] == [3 * update, 3 * update + 1, 3 * update + 2]
+        assert len(got) == 8
+        newest = got[2]
+        assert all(max(0, newest - 19) <= old <= newest for old in got[3:])
+        replayed += [newest - old for old in got[3:]]
+    # The newest, the oldest and those between are drawn.
+    assert {0, 19} < set(replayed) == set(range(20))
+
+
+def test_a_replay_forgets_what_is_older_than_its_capacity():
+    replay = Replay(capacity=3, seed=0)
+    replay.add(block(*range(10)))
+    assert {unroll.level.item() for unroll in replay.sample(100)} == {7, 8, 9}
+    assert all(unrolls_in(unroll) == 1 for unroll in replay.sample(2))

@@ -1,0 +1,315 @@
+"""One update does what the sums on paper say, for every agent and every kind of action."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from algorithms.trajectory import Unroll
+from tests.trainer.levels import Continuous, Pictures, Steps, Tens, TwoChoices, level
+from tests.trainer.training import Parts, parts, small, values_of
+from trainer.learning.batches import cut, join
+from trainer.learning.learner import Learner
+from trainer.remote.synthetic import made_up
+from trainer.settings.config import Settings
+from trainer.storage.checkpoints import Checkpoint
+
+PLAIN: dict[str, Any] = {
+    "popart": False,
+    "optimizer": "rmsprop",
+    "momentum": 0.0,
+    "decay": 0.9,
+    "epsilon": 0.1,
+    "vtrace_lambda": 0.9,
+    "gradients_clipping": 0.0,
+    "learning_rate": 0.01,
+}
+
+
+def played(made: Parts, blocks: int = 2) -> Unroll:
+    """A block that holds ends of episodes, played with weights that have become old."""
+    actor = made.actor()
+    for _ in range(blocks):
+        batch = actor.unroll()
+    random = np.random.default_rng(5)
+    for weight in made.learner.agent.trainable_variables:
+        weight.assign_add(0.1 * random.normal(size=weight.shape).astype(np.float32))
+    return batch
+
+
+def vtrace_on_paper(log_rhos, rewards, discounts, values, bootstrap, lambda_):
+    """Targets and advantages [T, B], row by row from the end."""
+    rho = np.minimum(1.0, np.exp(log_rhos))
+    next_values = np.concatenate([values[1:], bootstrap[None]])
+    targets, advantages = np.zeros_like(values), np.zeros_like(values)
+    next_target, correction = bootstrap, np.zeros_like(bootstrap)
+    for t in reversed(range(len(values))):
+        error = rho[t] * (rewards[t] + discounts[t] * next_values[t] - values[t])
+        advantages[t] = rho[t] * (rewards[t] + discounts[t] * next_target - values[t])
+        correction = error + discounts[t] * lambda_ * rho[t] * correction
+        next_target = targets[t] = values[t] + correction
+    return targets, advantages
+
+
+def gradients_on_paper(agent: Any, batch: Unroll, settings: Settings) -> list[np.ndarray]:
+    """The loss written down anew: real transitions only, each counting the same."""
+    rows = batch.environment
+    real = ~rows.first[1:]
+    with tf.GradientTape() as tape:
+        output, _ = agent(
+            rows.observation, rows.reward, batch.action, rows.first, batch.initial_state
+        )
+        probabilities = tf.nn.softmax(output.policy[:-1])
+        chosen = tf.gather(probabilities, batch.action[1:], batch_dims=2)
+        values = output.baseline.numpy()
+        rewards = np.where(real, np.clip(rows.reward[1:], -1, 1), values[:-1])
+        discounts = np.where(real & ~rows.terminated[1:], settings.discounting, 0.0)
+        log_rhos = np.log(chosen.numpy()) - batch.action_log_prob[1:]
+        targets, advantages = vtrace_on_paper(
+            log_rhos if settings.correction == "vtrace" else np.zeros_like(log_rhos),
+            rewards,
+            discounts,
+            values[:-1],
+            values[-1],
+            settings.vtrace_lambda,
+        )
+        entropy = -tf.reduce_sum(probabilities * tf.math.log(probabilities), axis=-1)
+        step_losses = (
+            -tf.math.log(chosen) * advantages
+            + settings.baseline_cost * 0.5 * (output.baseline[:-1] - targets) ** 2
+            - settings.entropy_cost * entropy
+        )
+        loss = tf.reduce_sum(tf.boolean_mask(step_losses, real)) / real.sum()
+    return [gradient.numpy() for gradient in tape.gradient(loss, agent.trainable_variables)]
+
+
+@pytest.mark.parametrize("agent_name", ["VectorAgent", "VectorLSTMAgent"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "XLA"])
+@pytest.mark.parametrize("correction", ["vtrace", "none"])
+def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(
+    agent_name, compiled, correction
+):
+    made = parts(small(level(Steps), agent_name=agent_name, correction=correction, **PLAIN))
+    learner, settings = made.learner, made.settings
+    batch = played(made)
+    assert batch.environment.first[1:].any() and batch.environment.terminated.any()
+    before = values_of(learner.weights)
+    gradients = gradients_on_paper(learner.agent, batch, settings)
+    if compiled:
+        learner.compile(with_xla=True)
+    statistics = learner.update(batch, share_left=1.0)
+    norm = np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in gradients))
+    assert statistics.gradient_norm.numpy() == pytest.approx(norm, rel=1e-4)
+    for weight, old, gradient in zip(learner.weights, before, gradients, strict=True):
+        square = 0.9 + 0.1 * gradient**2
+        wanted = old - 0.01 * gradient / np.sqrt(square + 0.1)
+        np.testing.assert_allclose(weight.numpy(), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 9])
+def test_an_update_made_of_pieces_is_that_of_the_whole_batch(pieces):
+    made = [
+        parts(small(f"{level(Steps)},{level(Tens)}", num_actors=2, agent_name="VectorLSTMAgent"))
+        for _ in range(2)
+    ]
+    actors = [made[0].actor(index) for index in range(2)]
+    for _ in range(2):
+        blocks = [actor.unroll() for actor in actors]
+    batch = cut(join(blocks), 0, 5)
+    # Pieces are not of one size, nor is as much of each real.
+    assert len(set(batch.environment.first[1:].sum(axis=0))) > 1
+    whole = made[0].learner
+    divided = Learner(made[1].learner.agent, made[1].settings, pieces=pieces)
+    for _ in range(3):
+        told, said = (one.update(batch, 1.0) for one in (whole, divided))
+    for mine, others in zip(divided.variables, whole.variables, strict=True):
+        np.testing.assert_allclose(mine, others, rtol=1e-4, atol=1e-6)
+    assert said.gradient_norm.numpy() == pytest.approx(told.gradient_norm.numpy(), rel=1e-4)
+    assert said.total_loss.numpy() == pytest.approx(told.total_loss.numpy(), rel=1e-4)
+    np.testing.assert_allclose(said.advantage, told.advantage, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_beyond_the_largest_norm_are_scaled_down_to_it():
+    free = parts(small(level(Steps), **PLAIN))
+    batch = played(free)
+    norm = free.learner.update(batch, 1.0).gradient_norm.numpy()
+    for clipping in (norm / 10, norm * 10):
+        made = parts(small(level(Steps), **PLAIN | {"gradients_clipping": float(clipping)}))
+        played(made)
+        learner = made.learner
+        before = values_of(learner.weights)
+        gradients = gradients_on_paper(learner.agent, batch, made.settings)
+        told = learner.update(batch, 1.0).gradient_norm.numpy()
+        assert told == pytest.approx(norm, rel=1e-4)  # as it was before clipping
+        for weight, old, gradient in zip(learner.weights, before, gradients, strict=True):
+            clipped = gradient * min(1.0, clipping / norm)
+            wanted = old - 0.01 * clipped / np.sqrt(0.9 + 0.1 * clipped**2 + 0.1)
+            np.testing.assert_allclose(weight.numpy(), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_the_learning_rate_goes_down_to_0_with_what_is_left_of_the_run():
+    made = parts(small(level(Steps), **PLAIN))
+    batch, learner = played(made), made.learner
+    start, slots = values_of(learner.weights), values_of(learner.slots)
+    moved = []
+    for share_left in (1.0, 0.25, 0.0, -0.1):
+        learner.update(batch, share_left)
+        assert learner.learning_rate == pytest.approx(0.01 * max(0.0, share_left))
+        moved.append(
+            np.concatenate(
+                [
+                    (old - weight.numpy()).ravel()
+                    for old, weight in zip(start, learner.weights, strict=True)
+                ]
+            )
+        )
+        for variables, values in ((learner.weights, start), (learner.slots, slots)):
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+    np.testing.assert_allclose(moved[1], 0.25 * moved[0], rtol=1e-3, atol=1e-7)
+    assert not moved[2].any() and not moved[3].any()
+    assert learner.updates == 4
+
+
+def spoiled(batch: Unroll, **fields: Any) -> Unroll:
+    """The batch with a number replaced in one of the environments' fields."""
+    changed = {}
+    for name, value in fields.items():
+        changed[name] = getattr(batch.environment, name).copy()
+        # A real transition, as resets teach nothing.
+        row, column = np.argwhere(~batch.environment.first[1:])[0] + [1, 0]
+        changed[name][row, column] = value
+    return batch._replace(environment=batch.environment._replace(**changed))
+
+
+@pytest.mark.parametrize(
+    ("popart", "compiled", "wrong"),
+    [
+        (True, False, {"reward": np.nan}),
+        (False, False, {"reward": np.nan}),
+        (True, False, {"observation": np.nan}),
+        (True, False, {"observation": np.inf}),
+        (True, True, {"reward": np.nan}),
+    ],
+)
+def test_a_batch_that_is_not_finite_is_left_out(popart, compiled, wrong):
+    made = parts(small(level(Steps), popart=popart))
+    batch, learner = played(made), made.learner
+    if compiled:
+        learner.compile(with_xla=True)
+    weights, slots = values_of(learner.weights), values_of(learner.slots)
+    assert learner.update(spoiled(batch, **wrong), 1.0).skipped.numpy() == 1.0
+    for variable, before in zip(learner.weights + learner.slots, weights + slots, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), before)
+    assert learner.update(batch, 1.0).skipped.numpy() == 0.0
+    assert all(np.isfinite(value).all() for value in values_of(learner.weights))
+
+
+@pytest.mark.parametrize(
+    ("environment", "agent_name"),
+    [
+        (Steps, "VectorAgent"),
+        (Steps, "VectorLSTMAgent"),
+        (TwoChoices, "VectorAgent"),
+        (TwoChoices, "VectorLSTMAgent"),
+        (Continuous, "VectorAgent"),
+        (Continuous, "VectorLSTMAgent"),
+        (Pictures, "SimpleConvNetAgent"),
+        (Pictures, "ResNetAgent"),
+        (Pictures, "ResNetLSTMAgent"),
+    ],
+)
+def test_every_agent_learns_every_kind_of_action(environment, agent_name):
+    # In the precision that differs between what acts and what learns.
+    looks: dict[str, Any] = {"width": 36, "height": 36, "precision": "bfloat16"}
+    made = parts(small(level(environment), agent_name=agent_name, **looks))
+    batch = made.actor().unroll()
+    before = values_of(made.learner.weights)
+    statistics = made.learner.update(batch, 1.0)
+    assert statistics.skipped.numpy() == 0.0
+    # At first the learner's policy is the actor's, and only its precision may differ.
+    assert statistics.importance_weight.numpy() == pytest.approx(1.0, abs=0.05)
+    for old, new in zip(before, values_of(made.learner.weights), strict=True):
+        assert np.isfinite(new).all() and new.dtype == np.float32
+        assert (old != new).any() or not old.any()
+
+
+@pytest.mark.parametrize("popart", [True, False])
+def test_levels_with_baselines_of_their_own_learn_in_one_batch(popart):
+    made = parts(small(f"{level(Steps)},{level(Tens)}", num_actors=2, popart=popart))
+    for index in (0, 1):
+        batch = made.actor(index).unroll()
+        assert set(batch.level) == {index}
+        assert made.learner.update(batch, 1.0).skipped.numpy() == 0.0
+
+
+def test_more_updates_on_the_same_batch_lower_its_baseline_loss():
+    made = parts(small(level(Steps), **PLAIN))
+    batch = made.actor().unroll()
+    losses = [made.learner.update(batch, 1.0).baseline_loss.numpy() for _ in range(200)]
+    assert losses[-1] < 0.2 * losses[0]
+
+
+def test_what_is_restored_learns_on_as_if_it_had_not_stopped():
+    made = parts(small(level(Steps), popart=True))
+    batch, learner = played(made), made.learner
+    for _ in range(3):
+        learner.update(batch, 1.0)
+    kept = Checkpoint(
+        values_of(learner.weights), values_of(learner.slots), {"updates": 3}, settings={}
+    )
+    learner.update(batch, 0.5)
+    other = parts(dataclasses.replace(made.settings, seed=9)).learner
+    other.restore(kept)
+    assert other.updates == 3
+    other.update(batch, 0.5)
+    pairs = zip(learner.weights + learner.slots, other.weights + other.slots, strict=True)
+    for one, two in pairs:
+        np.testing.assert_allclose(one.numpy(), two.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_the_backdrop_of_pictures_follows_what_is_trained_on():
+    made = parts(small(level(Pictures)))
+    batch = made.actor().unroll()
+    seen = made.learner.agent.prepare(batch.environment.observation[:1]).numpy()[0]
+    made.learner.update(batch, 1.0)
+    made.acting.load(made.learner.weights, 1)
+    # What acts has to see as what learns.
+    for agent in made.learner.agent, made.acting._agent:
+        np.testing.assert_allclose(agent.backdrop.mean, seen.mean(0), rtol=1e-5)
+
+
+def test_without_a_backdrop_pixels_stay_shares_of_255():
+    made = parts(small(level(Pictures), backdrop=False))
+    made.learner.update(made.actor().unroll(), 1.0)
+    assert float(made.learner.agent.backdrop.scale()) == pytest.approx(1 / 255)
+    assert not np.any(made.learner.agent.backdrop.mean)
+
+
+@pytest.mark.parametrize("agent_name", ["SimpleConvNetAgent", "ResNetLSTMAgent"])
+def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
+    made = [parts(small(level(Pictures), agent_name=agent_name)) for _ in range(2)]
+    batch = made[0].actor().unroll()
+    assert batch.environment.first.any()
+    losses, scales = [], []
+    for one, with_xla in zip(made, (False, True), strict=True):
+        one.learner.compile(with_xla)
+        # Before the first step of Adam, which is as large where gradients are only rounding.
+        backdrop = one.learner.agent.backdrop
+        backdrop.update(backdrop.sums(one.learner.agent.prepare(batch.environment.observation)))
+        losses.append(float(one.learner.update(batch, 1.0).total_loss))
+        scales.append(float(one.learner.agent.backdrop.scale()))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert scales[1] == pytest.approx(scales[0], rel=1e-4)
+
+
+def test_making_ready_moves_nothing():
+    made = parts(small(level(Pictures)))
+    learner = made.learner
+    before = [variable.numpy() for variable in learner.variables]
+    learner.prepare(made_up(made.settings, made.spec, learner.agent))
+    for old, new in zip(before, learner.variables, strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert learner.updates == 0

@@ -1,0 +1,124 @@
+"""Small environments to train on, each given to ``--level_name`` by its module's path."""
+
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+HERE = "tests.trainer.levels"
+
+
+class Steps(gymnasium.Env):
+    """Episodes of 7 steps, rewarded 1 a step; shows which step it is and the last action."""
+
+    observation_space: Any = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space: Any = gymnasium.spaces.Discrete(2)
+    length = 7
+    reward = 1.0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.count = 0
+        return self.see(0.0), {}
+
+    def step(self, action: Any) -> Any:
+        self.count += 1
+        return self.see(action), self.reward, self.count == self.length, False, {}
+
+    def see(self, action: Any) -> Any:
+        """The observation."""
+        return np.array([self.count / self.length, float(np.sum(action) > 0)], np.float32)
+
+
+class Tens(Steps):
+    """Alike, but shorter and rewarded with 10 a step."""
+
+    length = 3
+    reward = 10.0
+
+
+class Pictures(Steps):
+    """Alike, but seen as a picture."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
+
+    def see(self, action: Any) -> Any:
+        return self.np_random.integers(0, 255, (40, 40, 3), np.uint8)
+
+
+class Glimpses(Pictures):
+    """Alike, but shorter."""
+
+    length = 3
+
+
+class TwoChoices(Steps):
+    """Alike, with two choices at once."""
+
+    action_space = gymnasium.spaces.MultiDiscrete([2, 3])
+
+
+class Continuous(Steps):
+    """Alike, with an action of two real numbers."""
+
+    action_space = gymnasium.spaces.Box(-2, 2, (2,), np.float32)
+
+
+class Breaks(Steps):
+    """Alike, but raises after a hundred steps."""
+
+    def __init__(self) -> None:
+        self.left = 100
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            self.fail()
+        return super().step(action)
+
+    def fail(self) -> None:
+        raise ZeroDivisionError("the simulator fell over")
+
+
+class Leaves(Breaks):
+    """Alike, but takes the whole process for its own."""
+
+    def fail(self) -> None:
+        raise SystemExit(0)
+
+
+class Hangs(Breaks):
+    """Alike, but does not come back."""
+
+    def fail(self) -> None:
+        time.sleep(1000)
+
+
+class NoNumbers(Steps):
+    """Alike, but from the 41st step on its reward is not a number."""
+
+    def __init__(self) -> None:
+        self.left = 40
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        observation, reward, *rest = super().step(action)
+        return observation, reward if self.left >= 0 else float("nan"), *rest
+
+
+class Hiccup(Continuous):
+    """Alike, with real numbers for actions, but its tenth reward alone is not a number."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        observation, reward, *rest = super().step(action)
+        return observation, float("nan") if self.steps == 10 else reward, *rest
+
+
+def level(environment: type[gymnasium.Env]) -> str:
+    """What to give ``--level_name``."""
+    return f"{HERE}:{environment.__name__}"

@@ -1,0 +1,45 @@
+"""Whose cores a learner and its actors take."""
+
+import os
+
+import pytest
+import tensorflow as tf
+
+from trainer.machine import cores
+from trainer.remote import carriers
+from trainer.settings import config
+
+
+@pytest.mark.parametrize(
+    ("flags", "shared"),
+    [
+        (["--job_name=learner"], True),
+        (["--job_name=actor", "--learner_host=127.0.0.1:8001"], True),
+        (["--job_name=actor", "--learner_host=10.0.0.1:8001"], False),
+        (["--job_name=learner", "--synthetic_unrolls"], False),
+    ],
+)
+def test_learner_and_actors_share_cores_where_only_this_machine_reaches_them(flags, shared):
+    assert carriers.on_one_machine(config.parse(flags)) is shared
+
+
+@pytest.mark.parametrize(
+    ("mine", "processes", "side_by_side", "places", "threads"),
+    [
+        (1, 1, 2, 1, 1),
+        (2, 1, 1, 1, 2),
+        (2, 1, 2, 2, 1),
+        (3, 1, 2, 2, 1),
+        (16, 1, 2, 2, 8),
+        (16, 4, 2, 2, 2),
+        (2, 4, 2, 1, 1),
+    ],
+)
+def test_operations_side_by_side_divide_a_process_s_share_of_the_cores(
+    monkeypatch, mine, processes, side_by_side, places, threads
+):
+    taken: list[int] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(mine)))
+    monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", taken.append)
+    assert cores.share(processes, side_by_side) == places
+    assert taken == [threads]

@@ -1,0 +1,51 @@
+"""Threads have names that the system shows."""
+
+import threading
+import time
+from pathlib import Path
+
+from trainer.machine.threads import name_thread, threads_named
+
+
+def names():
+    return [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+
+
+def started(done, *, named):
+    """A thread that waits, once it has its name."""
+    ready = threading.Event()
+
+    def wait():
+        if named:
+            name_thread(named)
+        ready.set()
+        done.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    ready.wait()
+    return thread
+
+
+def test_a_thread_has_the_name_it_was_given():
+    done = threading.Event()
+    thread = started(done, named="actor 11, of very many")
+    assert "actor 11, of ve" in names()
+    done.set()
+    thread.join()
+
+
+def test_threads_that_a_library_starts_are_born_with_a_name():
+    done, own = threading.Event(), Path(f"/proc/self/task/{threading.get_native_id()}/comm")
+    before = own.read_text()
+    with threads_named("born so"):
+        thread = started(done, named="")
+    assert own.read_text() == before
+    assert names().count("born so") == 1
+    done.set()
+    thread.join()
+    # The system's thread ends a moment after Python's.
+    until = time.monotonic() + 60
+    while "born so" in names():
+        assert time.monotonic() < until
+        time.sleep(0.01)

@@ -1,0 +1,189 @@
+"""Learners and actors as processes of their own, and what happens to them."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import credentials
+from tests.trainer.cluster import Process, alone, experiment, free_address, mpirun
+from tests.trainer.levels import Tens, level
+from trainer.storage.checkpoints import Store
+from trainer.storage.records import read_metrics
+
+EPISODE = 4  # agent steps of an episode of Tens, its reset included
+COMMON = [
+    f"--level_name={level(Tens)}",
+    "--envs_per_actor=4",
+    "--env_threads=1",
+    "--unroll_length=10",
+    "--batch_size=4",
+    "--peer_timeout_s=2",
+]
+
+
+@pytest.fixture(autouse=True, params=["tensorflow", "secure"])
+def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> None:
+    """Each way to talk; actors that come before their learner find credentials in its folder."""
+    if request.param == "secure":
+        credentials.make(tmp_path / credentials.FOLDER)
+        secure = ["--transport=secure", f"--logdir={tmp_path}"]
+        monkeypatch.setitem(globals(), "COMMON", [*COMMON, *secure])
+
+
+def flags(logdir: Path, **more: Any) -> list[str]:
+    """A learner's flags; it saves and reports often."""
+    quick = {"report_every_s": 0.5, "checkpoint_every_s": 1, "logdir": logdir}
+    return [*COMMON, *(f"--{name}={value}" for name, value in (quick | more).items())]
+
+
+def learner(logdir: Path, address: str, **more: Any) -> Process:
+    return alone(*flags(logdir, job_name="learner", learner_host=address, **more))
+
+
+def actor(task: int, address: str, *more: str) -> Process:
+    return alone("--job_name=actor", f"--task={task}", f"--learner_host={address}", *COMMON, *more)
+
+
+def assert_adds_up(logdir: Path, spare: int) -> dict[str, Any]:
+    """Frames, steps and episodes fit one another; ``spare`` blocks were taken or lost unused."""
+    kept = Store(logdir / "checkpoints", 1).newest(print)
+    assert kept is not None
+    counters = kept[1].counters
+    assert counters["environment_frames"] == counters["agent_steps"]
+    assert counters["agent_steps"] % (4 * 10) == 0
+    missing = abs(counters["episodes"] - counters["agent_steps"] / EPISODE)
+    assert missing <= spare * 4 * 10 / EPISODE, counters
+    assert {value for level in counters["recent_returns"] for value in level} == {30.0}
+    rows = read_metrics(logdir)
+    frames = [row["environment_frames"] for row in rows]
+    assert frames == sorted(set(frames)) and frames[-1] == counters["environment_frames"]
+    return counters
+
+
+def test_a_run_goes_on_whatever_happens_to_its_actors(tmp_path):
+    address = free_address()
+    with actor(0, address) as early:
+        early.wait_for(f"Waiting for the learner at {address} (Connection refused)")
+        with (
+            learner(tmp_path, address, total_environment_frames=10**8) as first,
+            actor(1, address) as second,
+            actor(2, address, "--unroll_length=7") as wrong,
+        ):
+            early.wait_for("Connected to the learner")
+            first.wait_for("2 actors are here")
+            assert wrong.wait(60) == 2
+            difference = "unroll_length is 10 at the learner and 7 at the actor"
+            assert difference in wrong.output() and wrong.output().count("refuses") == 1
+            first.wait_for(difference)
+            second.send(signal.SIGSTOP)
+            first.wait_for("nothing has been heard of actor 1")
+            second.send(signal.SIGCONT)
+            first.wait_for("is back")
+            second.send(signal.SIGKILL)
+            first.wait_for("nothing has been heard of actor 1", times=2)
+            with actor(1, address) as third:
+                first.wait_for("has joined", times=3)
+                third.send(signal.SIGTERM)
+                assert third.wait(30) == 0 and "left on SIGTERM" in third.output()
+                first.wait_for("has left")
+            first.send(signal.SIGTERM)
+            assert first.wait(30) == 0 and "Ended: SIGTERM" in first.output()
+            assert first.output().count(difference) == 1
+        early.wait_for("Waiting for the learner", times=2)
+        reached = assert_adds_up(tmp_path, spare=8)["environment_frames"]
+        with learner(tmp_path, address, total_environment_frames=reached + 4000) as last:
+            assert last.wait(90) == 0 and "Ended: all frames are played" in last.output()
+            assert "limited by" in last.output() and "it could carry" in last.output()
+        assert early.wait(10) == 0 and "has finished" in early.output()
+    assert assert_adds_up(tmp_path, spare=16)["environment_frames"] == reached + 4000
+
+
+def test_actors_survive_a_learner_that_is_killed_or_stands_still(tmp_path):
+    address = free_address()
+    endless = {"total_environment_frames": 10**8}
+    with actor(0, address) as playing:
+        playing.wait_for("Waiting for the learner")
+        with learner(tmp_path, address, **endless) as first:
+            first.wait_for("checkpoint frames-", times=2)
+            first.send(signal.SIGSTOP)
+            playing.wait_for("Waiting for the learner", times=2)
+            first.send(signal.SIGCONT)
+            playing.wait_for("Connected", times=2)
+            first.wait_for("checkpoint frames-", times=first.output().count("checkpoint") + 2)
+            assert "nothing has been heard" not in first.output()
+            first.send(signal.SIGKILL)
+        playing.wait_for("Waiting for the learner", times=3)
+        with learner(tmp_path, address, **endless) as second:
+            second.wait_for("Going on from")
+            playing.wait_for("Connected", times=3)
+            second.wait_for("checkpoint frames-", times=2)
+            second.send(signal.SIGTERM)
+            assert second.wait(30) == 0
+        playing.send(signal.SIGTERM)
+        assert playing.wait(30) == 0
+    assert_adds_up(tmp_path, spare=16)
+
+
+def test_an_actor_leaves_a_learner_that_stands_still(tmp_path):
+    address = free_address()
+    with (
+        learner(tmp_path, address, total_environment_frames=10**8) as silent,
+        actor(0, address) as leaving,
+    ):
+        silent.wait_for("checkpoint frames-")
+        silent.send(signal.SIGSTOP)
+        leaving.send(signal.SIGTERM)
+        assert leaving.wait(10) == 0, leaving.output()
+
+
+def test_a_port_in_use_is_told_by_its_flag(tmp_path):
+    address = free_address()
+    with learner(tmp_path / "one", address) as first:
+        first.wait_for("waiting for actors")
+        with learner(tmp_path / "two", address) as second:
+            assert second.wait(60) == 2
+            assert f"--learner_host={address}: cannot listen there" in second.output()
+
+
+@pytest.mark.timeout(240)
+def test_two_learners_train_together_whatever_happens_to_one(tmp_path):
+    addresses = [free_address(), free_address()]
+
+    def learners(**more: Any) -> Process:
+        each = [flags(tmp_path, job_name="learner", learner_host=a, **more) for a in addresses]
+        return mpirun([experiment(*one) for one in each])
+
+    with (
+        actor(0, addresses[0]) as zero,
+        actor(1, addresses[1]) as one,
+        actor(2, addresses[0]) as two,
+    ):
+        playing = [zero, one, two]
+        with learners(total_environment_frames=10**8, max_batch_wait_s=2) as first:
+            first.wait_for("has joined", times=3)
+            first.wait_for("checkpoint frames-")
+            one.send(signal.SIGSTOP)
+            first.wait_for("learner 1: no batch of unrolls within 2 s")
+            first.wait_for("checkpoint frames-", times=first.output().count("checkpoint") + 2)
+            one.send(signal.SIGCONT)
+            first.wait_for("learner 1: takes part again")
+            silences = first.output().count("nothing has been heard of another learner")
+            first.send_rank(1, signal.SIGSTOP)
+            first.wait_for("heard of another learner", times=silences + 1)
+            first.send_rank(1, signal.SIGCONT)
+            first.wait_for("the other learners are back", times=silences + 1)
+            first.send_rank(1, signal.SIGKILL)
+            assert first.wait(30) != 0
+        for process in playing:
+            process.wait_for("Waiting for the learner", times=2)
+        reached = read_metrics(tmp_path)[-1]["environment_frames"]
+        with learners(total_environment_frames=reached + 8000) as last:
+            assert last.wait(120) == 0, last.output()
+            assert "Going on from" in last.output()
+            assert last.output().count("Ended: all frames are played") == 1
+        for process in playing:
+            assert process.wait(20) == 0
+    counters = assert_adds_up(tmp_path, spare=32)
+    assert reached + 8000 <= counters["environment_frames"] < reached + 8000 + 80

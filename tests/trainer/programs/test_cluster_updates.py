@@ -1,0 +1,12 @@
+"""Updates of learners that train together, in real processes under mpirun."""
+
+import pytest
+
+from tests.trainer.cluster import mpirun
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_learners_update_as_one_would_on_all_their_unrolls_and_stay_bit_equal(count):
+    # Each process checks its own results: mpirun mixes what they print.
+    with mpirun([["-m", "tests.trainer.team_program"]] * count) as learners:
+        assert learners.wait(250) == 0, learners.output()

@@ -1,0 +1,341 @@
+"""Trainings within this process: every way to train, mistakes in flags, sizes at their edges."""
+
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import experiment
+from environments import VectorEnvironment
+from tests.trainer.launching import contents, newest
+from tests.trainer.levels import (
+    Breaks,
+    Continuous,
+    Leaves,
+    NoNumbers,
+    Pictures,
+    Steps,
+    Tens,
+    TwoChoices,
+    level,
+)
+from trainer.acting import build
+from trainer.acting.acting_agent import ActingAgent
+from trainer.programs import local
+from trainer.programs.local import ActorFailed, ActorThreads, train
+from trainer.settings.config import Settings, fresh_unrolls
+from trainer.storage.checkpoints import Store
+from trainer.storage.records import read_metrics
+from transport import UnrollQueue
+from user_error import UserError
+
+RETURNS = {level(Steps): 7, level(Tens): 30}
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch):
+    """No thread is left behind; TensorFlow's own were made before and cannot be shared anew."""
+    monkeypatch.setattr(local.cores, "share", lambda **_: 2)
+    yield
+    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("actor")]
+    assert left == []
+
+
+def settings(folder: Path, **changes: Any) -> Settings:
+    small: dict[str, Any] = {
+        "level_name": level(Steps),
+        "logdir": str(folder),
+        "total_environment_frames": 400,
+        "envs_per_actor": 2,
+        "batch_size": 4,
+        "unroll_length": 5,
+        "precision": "float32",
+        "env_threads": 1,
+    }
+    return Settings(**small | changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "rmsprop", "momentum": 0.5},
+        {"optimizer": "adam", "popart": False},
+        {"replay_share": 0.5, "replay_capacity": 16},
+        {"replay_share": 0.95, "batch_size": 2},
+        {"replay_share": 0.5, "batch_size": 1},
+        {"level_name": f"{level(Steps)},{level(Tens)}", "popart": False},
+        {"level_name": f"{level(Steps)},{level(Tens)}", "num_actors": 3, "replay_share": 0.3},
+        {"level_name": level(TwoChoices), "agent_name": "VectorLSTMAgent"},
+        {"level_name": level(Continuous), "reward_clipping": "soft_asymmetric"},
+        {"level_name": level(Pictures), "width": 36, "height": 36, "num_action_repeats": 2},
+        {"num_actors": 1, "envs_per_actor": 1, "batch_size": 1, "unroll_length": 1},
+        {"num_actors": 1, "envs_per_actor": 1, "batch_size": 2, "queue_capacity": 1},
+        {"num_actors": 1, "envs_per_actor": 7, "batch_size": 3, "queue_capacity": 1},
+        {"num_actors": 2, "envs_per_actor": 2, "batch_size": 9},
+        {"num_actors": 5, "envs_per_actor": 1, "batch_size": 4, "queue_capacity": 100},
+        {"total_environment_frames": 1},
+        {"gradients_clipping": 0.0, "discounting": 0.0, "vtrace_lambda": 0.0, "seed": 2**31 - 1},
+    ],
+    ids=lambda changes: ",".join(f"{name}={value}" for name, value in changes.items())[:60],
+)
+def test_it_trains(tmp_path, changes):
+    chosen = settings(tmp_path, **changes)
+    train(chosen)
+    counters = newest(tmp_path).counters
+    # Only fresh unrolls count, and none is trained on after the last that is needed.
+    frames = fresh_unrolls(chosen) * chosen.unroll_length * chosen.num_action_repeats
+    updates = math.ceil(chosen.total_environment_frames / frames)
+    assert (counters["environment_frames"], counters["updates"]) == (updates * frames, updates)
+    assert counters["skipped_updates"] == 0
+    rows = read_metrics(tmp_path)
+    assert rows[-1]["environment_frames"] == counters["environment_frames"]
+    assert rows[-1]["time_left"] == 0  # also where the last update was of more than was left
+    for name in chosen.levels if len(chosen.levels) > 1 else []:
+        assert rows[-1][f"mean_episode_return/{name}"] == RETURNS[name]
+    assert all(np.isfinite(weight).all() for weight in newest(tmp_path).weights)
+
+
+def test_an_atari_game_with_lives_as_episodes(tmp_path):
+    train(
+        settings(
+            tmp_path,
+            level_name="BreakoutNoFrameskip-v4",
+            episodic_life=True,
+            width=36,
+            height=36,
+            total_environment_frames=800,
+        )
+    )
+    assert newest(tmp_path).counters["agent_steps"] * 4 >= 800
+
+
+def test_more_frames_go_on_where_fewer_ended(tmp_path):
+    train(settings(tmp_path))
+    first = newest(tmp_path).counters
+    train(settings(tmp_path, total_environment_frames=800))
+    second = newest(tmp_path).counters
+    assert second["environment_frames"] == 800 == 2 * first["environment_frames"]
+    assert second["updates"] == 2 * first["updates"]
+    assert second["episodes"] > first["episodes"]
+
+
+def test_actors_get_new_weights_after_as_many_updates_as_asked_for(tmp_path, monkeypatch):
+    versions = []
+    load = ActingAgent.load
+
+    def loaded(agent: ActingAgent, weights: Any, version: int) -> None:
+        versions.append(version)
+        load(agent, weights, version)
+
+    monkeypatch.setattr(ActingAgent, "load", loaded)
+    train(settings(tmp_path, publish_every_updates=6))
+    assert newest(tmp_path).counters["updates"] == 20
+    assert versions == [0, 6, 12, 18]
+
+
+def test_a_training_that_ends_while_its_actors_start_makes_no_further_environments(
+    tmp_path, monkeypatch
+):
+    made, begun, closed = [], threading.Event(), threading.Event()
+    make, close = build.actor_environment, UnrollQueue.close
+
+    def make_slowly(chosen: Settings, actor: int) -> VectorEnvironment:
+        made.append(actor)
+        begun.set()
+        assert closed.wait(60)
+        return make(chosen, actor)
+
+    def close_and_tell(queue: UnrollQueue) -> None:
+        close(queue)
+        closed.set()
+
+    monkeypatch.setattr(build, "actor_environment", make_slowly)
+    monkeypatch.setattr(UnrollQueue, "close", close_and_tell)
+    chosen = settings(tmp_path, num_actors=3)
+    acting = ActingAgent(build.acting_agent(chosen, build.level_spec(chosen)))
+    with ActorThreads(chosen, acting):
+        assert begun.wait(60)
+    assert len(made) == 1
+
+
+def test_a_damaged_newest_checkpoint_is_told_and_the_one_before_it_used(tmp_path, capsys):
+    train(settings(tmp_path))
+    train(settings(tmp_path, total_environment_frames=800))
+    (tmp_path / "checkpoints" / "best.npz").unlink(missing_ok=True)
+    damaged = tmp_path / "checkpoints" / f"frames-{800:015d}.npz"
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    leftover = tmp_path / "checkpoints" / f".frames-{900:015d}.npz.77.tmp"
+    leftover.touch()
+    capsys.readouterr()
+    train(settings(tmp_path, total_environment_frames=1200))
+    told = capsys.readouterr().out
+    assert f"warning: {damaged} is damaged" in told
+    assert "at 400 frames" in told
+    assert newest(tmp_path).counters["environment_frames"] == 1200
+    assert not leftover.exists()
+
+
+def test_the_best_stays_though_what_is_resumed_knows_nothing_of_it(tmp_path):
+    train(settings(tmp_path))
+    kept, store = newest(tmp_path), Store(tmp_path / "checkpoints", 3)
+    kept.counters["best_return"] = 100.0
+    store.save_best(kept)
+    kept.counters["best_return"] = None
+    store.save(kept)
+    train(settings(tmp_path, total_environment_frames=800))
+    assert store.best_return(print) == 100.0
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_best_checkpoint_that_cannot_be_read_is_written_anew(tmp_path, capsys, how):
+    train(settings(tmp_path))
+    best, store = tmp_path / "checkpoints" / "best.npz", Store(tmp_path / "checkpoints", 3)
+    assert store.best_return(print) == RETURNS[level(Steps)]
+    best.unlink()
+    if how == "damaged":
+        best.write_bytes(b"PK")
+    train(settings(tmp_path, total_environment_frames=800))
+    assert store.best_return(print) == RETURNS[level(Steps)]
+    assert (f"warning: {best} is damaged" in capsys.readouterr().out) == (how == "damaged")
+
+
+def flags(folder: Path, *more: str) -> list[str]:
+    """A short training, with some flags of its own."""
+    return [
+        f"--level_name={level(Steps)}",
+        f"--logdir={folder}",
+        "--total_environment_frames=400",
+        "--batch_size=4",
+        "--envs_per_actor=2",
+        *more,
+    ]
+
+
+def refusal(capsys, *arguments: str) -> str:
+    """The one line that a mistake is told in."""
+    capsys.readouterr()
+    assert experiment.main(list(arguments)) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("experiment.py: ") and told.err.count("\n") == 1
+    return told.err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("--level_name=Pnog-v4", ["--level_name", "Pnog-v4"]),
+        ("--level_name=no.such.module:make", ["no.such.module:make", "no module"]),
+        ("--level_name=tests.trainer.levels:Stepps", ["Stepps", "Did you mean Steps"]),
+        (f"--level_name={level(Steps)},CartPole-v1", ["cannot share an agent"]),
+        ("--agent_name=VectorAgnet", ["--agent_name=VectorAgnet", "VectorAgent"]),
+        ("--agent_name=ResNetAgent", ["ResNetAgent needs images", "VectorAgent"]),
+        ("--agent_name=no.such:Agent", ["--agent_name=no.such:Agent", "cannot import"]),
+        ("--agent_name=json:dumps", ["--agent_name=json:dumps", "not an agent"]),
+        ("--lerning_rate=1", ["--lerning_rate", "--learning_rate"]),
+        ("--discounting=2", ["--discounting=2"]),
+        ("--batch_size=1000", ["--batch_size=1000", "cannot be filled"]),
+    ],
+)
+def test_a_mistake_is_told_in_one_line_and_nothing_is_made(tmp_path, capsys, wrong, words):
+    more = ["--queue_capacity=10"] if "batch" in wrong else []
+    told = refusal(capsys, *flags(tmp_path / "run", wrong, *more))
+    for word in words:
+        assert word in told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["/proc/run", "{}/file", "{}/file/run"])
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path, capsys, where):
+    (tmp_path / "file").touch()
+    folder = where.format(tmp_path)
+    assert f"--logdir={folder} cannot be written" in refusal(capsys, *flags(Path(folder)))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+LOOK = ["--width=40", "--height=40"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        ([], ["--agent_name=VectorLSTMAgent"], "--agent_name=VectorLSTMAgent does not fit"),
+        ([], ["--optimizer=rmsprop"], "trained with --optimizer=adam."),
+        ([], ["--nopopart"], "trained with --popart=True."),
+        (
+            [],
+            [f"--level_name={level(TwoChoices)}"],
+            "TwoChoices (actions MultiDiscrete([2 3]) instead of Discrete(2)) does not fit",
+        ),
+        (
+            [],
+            [f"--level_name={level(Steps)},{level(Tens)}"],
+            f"--level_name={level(Steps)},{level(Tens)} (weights of other shapes)",
+        ),
+        (
+            [f"--level_name={level(Pictures)}", *LOOK],
+            [f"--level_name={level(Pictures)}", "--width=44", "--height=40"],
+            "trained with --width=40.",
+        ),
+    ],
+    ids=["agent", "optimizer", "popart", "actions", "levels", "size"],
+)
+def test_a_resume_that_does_not_fit_is_refused_and_changes_nothing(
+    tmp_path, capsys, before, now, told
+):
+    assert experiment.main(flags(tmp_path, *before)) == 0
+    kept = contents(tmp_path)
+    assert told in refusal(capsys, *flags(tmp_path, "--total_environment_frames=900", *now))
+    assert contents(tmp_path) == kept
+
+
+def test_updates_that_are_never_finite_end_the_training_and_name_the_last_good_checkpoint(
+    tmp_path, capsys
+):
+    chosen: dict[str, Any] = {
+        "level_name": level(NoNumbers),
+        "total_environment_frames": 10**6,
+        "max_skipped_updates": 3,
+        "checkpoint_every_s": 1e-3,
+    }
+    with pytest.raises(UserError) as told:
+        train(settings(tmp_path, **chosen))
+    assert "3 updates in a row" in str(told.value)
+    assert f"The last good checkpoint is {tmp_path}/checkpoints/frames-" in str(told.value)
+    assert all(np.isfinite(weight).all() for weight in newest(tmp_path).weights)
+
+
+@pytest.mark.parametrize("environment", [Breaks, Leaves])
+def test_what_an_environment_raises_ends_the_training_by_the_actors_name(tmp_path, environment):
+    with pytest.raises(ActorFailed, match=f"actor [01], which plays {level(environment)}, ended"):
+        train(settings(tmp_path, level_name=level(environment), total_environment_frames=10**6))
+    assert newest(tmp_path).counters["environment_frames"] > 0
+    assert "Ended by an error: actor" in (tmp_path / "train.log").read_text()
+
+
+def test_of_several_levels_the_one_that_failed_is_named(tmp_path):
+    levels = f"{level(Steps)},{level(Breaks)}"
+    with pytest.raises(ActorFailed, match=f"actor 1, which plays {level(Breaks)}"):
+        train(settings(tmp_path, level_name=levels, total_environment_frames=10**6))
+
+
+def test_the_folder_is_free_again_after_a_training_that_failed(tmp_path):
+    for _ in range(2):
+        with pytest.raises(ActorFailed):
+            train(settings(tmp_path, level_name=level(Breaks), total_environment_frames=10**6))
+
+
+def test_actors_that_cannot_all_be_started_leave_none_behind(tmp_path, monkeypatch):
+    start = threading.Thread.start
+
+    def refuse_the_third(thread: threading.Thread) -> None:
+        if thread.name == "actor 2":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_the_third)
+    with pytest.raises(UserError, match="--num_actors=4: so many threads cannot be started"):
+        train(settings(tmp_path, num_actors=4))

@@ -1,0 +1,94 @@
+"""The learning curve: a small picture, whatever a run has to show."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.trainer.reports import figures, of_levels
+from trainer.reporting.curve import write_curve
+from trainer.settings.config import Settings
+
+BLUE = (0x1F, 0x6F, 0xEB)
+SETTINGS = Settings(agent_name="SimpleConvNetAgent")
+
+
+def draw(folder, rows, settings=SETTINGS):
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (folder / "metrics.jsonl").write_text("".join(lines))
+    path = write_curve(folder, settings)
+    assert path == folder / "learning_curve.png"
+    assert path.stat().st_size < 100_000
+    assert not list(folder.glob(".*"))
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB")).astype(int)
+
+
+def places_of(picture, color):
+    """Rows and columns of a color."""
+    return np.nonzero((np.abs(picture - color) < 24).all(-1))
+
+
+def climbing(points, wall_time=None):
+    return [
+        figures(1000 * i, mean_episode_return=float(i), wall_time=wall_time or 0.5 * i)
+        for i in range(1, points + 1)
+    ]
+
+
+def test_a_climbing_return_climbs_in_both_panels(tmp_path):
+    picture = draw(tmp_path, climbing(200))
+    rows, columns = places_of(picture, BLUE)
+    middle = picture.shape[1] // 2
+    for half in (columns < middle, columns >= middle):
+        x, y = columns[half], rows[half]
+        assert np.ptp(x) > 300 and np.ptp(y) > 200
+        assert np.corrcoef(x, y)[0, 1] < -0.99
+
+
+@pytest.mark.parametrize("points", [0, 1, 2])
+def test_few_points_make_a_picture_too(points, tmp_path):
+    picture = draw(tmp_path, climbing(points))
+    assert (len(places_of(picture, BLUE)[0]) > 0) == (points > 0)
+
+
+def test_a_run_whose_episodes_never_ended_makes_a_picture(tmp_path):
+    draw(tmp_path, [figures(1000, mean_episode_return=None)])
+
+
+def test_a_run_without_metrics_makes_a_picture(tmp_path):
+    assert write_curve(tmp_path, SETTINGS).exists()
+
+
+def test_undone_reports_are_not_drawn(tmp_path):
+    undone = [figures(100_000 + i, mean_episode_return=900.0) for i in range(50)]
+    with_undone = draw(tmp_path, [*undone, *climbing(150)])
+    assert (with_undone == draw(tmp_path, climbing(150))).all()
+
+
+@pytest.mark.parametrize("levels", [3, 57])
+def test_several_levels_are_drawn_together(levels, tmp_path):
+    names = [f"Level{i}NoFrameskip-v4" for i in range(levels)]
+    random = np.random.default_rng(0)
+    rows = []
+    for i in range(1, 300):
+        row = of_levels(1000 * i, levels=names, wall_time=400.0 * i)
+        noise = {f"mean_episode_return/{name}": float(random.normal(i, 20)) for name in names}
+        rows.append(row | noise if i > 20 else row)
+    settings = Settings(level_name=",".join(names), agent_name="ResNetLSTMAgent", num_actors=levels)
+    draw(tmp_path, rows, settings)
+
+
+def test_a_disk_without_room_leaves_the_picture_before(tmp_path, monkeypatch):
+    draw(tmp_path, climbing(5))
+    before = (tmp_path / "learning_curve.png").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_curve(tmp_path, SETTINGS)
+    assert (tmp_path / "learning_curve.png").read_bytes() == before
+    assert not list(tmp_path.glob(".*"))

@@ -1,0 +1,141 @@
+"""The meter counts what was played and learned, and says it in figures."""
+
+import json
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+from algorithms.trajectory import Episodes
+from tests.trainer.levels import Steps, Tens, level
+from tests.trainer.training import block, parts, small
+from trainer.learning.learner import HISTOGRAMS, Statistics
+from trainer.reporting.metrics import RECENT_EPISODES, Meter, ended_episodes, samples
+
+ONE = ["A-v0"]
+
+
+def statistics(skipped: float = 0.0, **figures: float) -> Statistics:
+    values = dict.fromkeys(Statistics._fields, 1.0) | {"skipped": skipped} | figures
+    return Statistics(**values)
+
+
+def test_frames_and_steps_are_those_of_fresh_unrolls():
+    meter = Meter(ONE, 4, {})
+    meter.add_update(statistics(), 0.0, fresh_steps=160)
+    meter.add_update(statistics(), 0.0, fresh_steps=160)
+    assert (meter.environment_frames, meter.agent_steps) == (1280, 320)
+
+
+def test_episodes_of_real_unrolls_are_counted_once_with_their_raw_return():
+    meter = Meter([level(Tens)], 1, {})
+    made = parts(small(level(Tens), envs_per_actor=2, unroll_length=4))
+    actor = made.actor()
+    for _ in range(5):  # 20 steps; an episode takes 3, and a reset one more
+        meter.add_episodes(ended_episodes(actor.unroll()))
+    assert meter.episodes == 2 * 5
+    assert meter.mean_episode_return == 30.0
+    assert meter.report({})["mean_episode_length"] == 3.0
+
+
+def test_levels_are_reported_apart_and_the_mean_is_over_levels():
+    settings = small(f"{level(Steps)},{level(Tens)}", num_actors=2)
+    meter = Meter(settings.levels, 1, {})
+    made = parts(settings)
+    actors = [made.actor(index) for index in (0, 1)]
+    for _ in range(4):
+        meter.add_episodes(ended_episodes(actors[1].unroll()))
+    assert meter.report({})[f"mean_episode_return/{level(Steps)}"] is None
+    assert (meter.mean_episode_return, meter.recent_episodes) == (30.0, 0)
+    for _ in range(4):
+        meter.add_episodes(ended_episodes(actors[0].unroll()))
+    figures = meter.report({})
+    assert figures[f"mean_episode_return/{level(Steps)}"] == 7.0
+    assert figures[f"mean_episode_return/{level(Tens)}"] == 30.0
+    # Though more episodes of the shorter level have ended.
+    assert figures["mean_episode_return"] == (7.0 + 30.0) / 2
+
+
+def test_the_mean_return_is_that_of_the_last_episodes():
+    meter = Meter(ONE, 1, {})
+    played = block(small(level(Steps)))
+    for index in range(RECENT_EPISODES + 50):
+        ended = np.zeros_like(played.episodes.raw_return)
+        length = np.zeros_like(played.episodes.length)
+        ended[1, 0], length[1, 0] = index, 1
+        meter.add_episodes(
+            ended_episodes(played._replace(episodes=Episodes(ended, length, length)))
+        )
+    assert meter.episodes == RECENT_EPISODES + 50
+    assert meter.mean_episode_return == np.mean(np.arange(50, RECENT_EPISODES + 50))
+
+
+def test_a_report_is_of_the_time_since_the_one_before():
+    started = time.monotonic()
+    meter = Meter(ONE, 4, {})
+    meter.add_update(statistics(total_loss=1.0), 1.0, 100)
+    time.sleep(0.2)
+    first = meter.report({"learner_wait_share": 0.1, "actor_wait_share": 0.0})
+    between = time.monotonic()
+    assert first["total_loss"] == 1.0
+    assert first["learner_wait_share"] == pytest.approx(0.1 / (between - started), rel=0.1)
+    assert first["frames_per_second"] == pytest.approx(400 / (between - started), rel=0.1)
+    assert first["steps_per_second"] == pytest.approx(first["frames_per_second"] / 4)
+    for lag, loss in ((3.0, 2.0), (5.0, 4.0), (90.0, 6.0)):
+        meter.add_update(statistics(total_loss=loss), lag, 100)
+    time.sleep(0.2)
+    second = meter.report({"learner_wait_share": 0.2, "actor_wait_share": 0.0})
+    ended = time.monotonic()
+    assert (second["total_loss"], second["policy_lag"]) == (4.0, 5.0)  # mean, and median
+    assert second["learner_wait_share"] == pytest.approx(0.1 / (ended - between), rel=0.1)
+    assert second["updates_in_report"] == 3
+    empty = meter.report({"learner_wait_share": 0.2, "actor_wait_share": 0.0})
+    assert (empty["total_loss"], empty["policy_lag"], empty["frames_per_second"]) == (None, None, 0)
+    whole = meter.whole_run({"learner_wait_share": 0.2})
+    assert whole["frames_per_second"] == pytest.approx(1600 / (ended - started), rel=0.1)
+
+
+def test_skipped_updates_are_counted_and_spoil_no_mean():
+    meter = Meter(ONE, 1, {})
+    for skipped, loss, in_a_row in ((1, np.nan, 1), (1, np.inf, 2), (0, 3.0, 0), (1, np.nan, 1)):
+        meter.add_update(statistics(skipped, total_loss=loss), 0.0, 1)
+        assert meter.skipped_in_a_row == in_a_row
+    figures = meter.report({})
+    assert (figures["skipped_updates"], figures["total_loss"]) == (3, 3.0)
+    assert all(figure is None or np.isfinite(figure) for figure in figures.values())
+
+
+def test_of_updates_between_reports_only_figures_are_kept():
+    """Reports may be days apart, and an update's samples are as large as its batch."""
+    meter = Meter(ONE, 1, {})
+    samples = np.zeros([20, 32])
+    meter.add_update(statistics()._replace(**dict.fromkeys(HISTOGRAMS, samples)), 0.0, 1)
+    gone = weakref.ref(samples)
+    del samples
+    assert gone() is None
+    assert meter.report({})["total_loss"] == 1.0
+
+
+def test_counters_go_on_from_a_checkpoint():
+    meter = Meter([level(Tens)], 4, {})
+    made = parts(small(level(Tens)))
+    actor = made.actor()
+    for _ in range(5):
+        meter.add_episodes(ended_episodes(actor.unroll()))
+        meter.add_update(statistics(skipped=1), 0.0, 20)
+    kept = json.loads(json.dumps(meter.counters()))
+    other = Meter([level(Tens)], 4, kept)
+    names = ("environment_frames", "agent_steps", "episodes", "skipped_updates", "recent_episodes")
+    for name in names:
+        assert getattr(other, name) == getattr(meter, name) > 0
+    assert other.mean_episode_return == meter.mean_episode_return
+    assert kept["wall_time"] < other.wall_time < kept["wall_time"] + 5
+    assert other.report({})["frames_per_second"] == 0  # those before were another time's
+
+
+def test_histograms_are_drawn_of_real_updates():
+    made = parts(small(level(Steps)))
+    drawn = samples(made.learner.update(made.actor().unroll(), 1.0))
+    assert set(drawn) == set(HISTOGRAMS)
+    assert all(values.shape == (6, 3) for values in drawn.values())

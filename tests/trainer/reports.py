@@ -1,0 +1,82 @@
+"""Reports as a training makes them, for tests of where they go."""
+
+from typing import Any
+
+import numpy as np
+from tensorboard.backend.event_processing.event_accumulator import (
+    STORE_EVERYTHING_SIZE_GUIDANCE,
+    EventAccumulator,
+)
+
+from trainer.settings.config import Settings
+
+ABOUT = {"agent": "SimpleConvNetAgent", "level": "PongNoFrameskip-v4", "weights": "1,684,128"}
+
+
+def figures(frames=1_000_000, **changed):
+    """One report of a run that learns Pong."""
+    return {
+        "environment_frames": frames,
+        "agent_steps": frames // 4,
+        "episodes": 120,
+        "mean_episode_return": -12.5,
+        "mean_episode_length": 1802.4,
+        "frames_per_second": 2345.6,
+        "steps_per_second": 586.4,
+        "learner_wait_share": 0.4,
+        "actor_wait_share": 0.03,
+        "policy_lag": 1.5,
+        "total_loss": 0.125,
+        "policy_gradient_loss": 0.01,
+        "baseline_loss": 0.23,
+        "entropy": 1.71,
+        "baseline_spread": 0.42,
+        "gradient_norm": 0.33,
+        "importance_weight": 1.01,
+        "skipped": 0.0,
+        "skipped_updates": 0,
+        "wall_time": frames / 2500,
+        "learning_rate": 0.0003,
+        "time_left": 4000.0,
+    } | changed
+
+
+def samples(seed=0):
+    """What histograms are drawn of."""
+    return {"baseline": np.random.default_rng(seed).normal(2.0, 1.0, (21, 8)).astype(np.float32)}
+
+
+LEVELS = ["PongNoFrameskip-v4", "BreakoutNoFrameskip-v4", "CartPole-v1"]
+
+
+def of_levels(frames=1_000_000, levels=tuple(LEVELS), **changed):
+    """A report of a run on several levels, the last of which has ended no episode yet."""
+    returns: dict[str, float | None] = {
+        f"mean_episode_return/{level}": 10.0 + i for i, level in enumerate(levels)
+    }
+    returns[f"mean_episode_return/{levels[-1]}"] = None
+    return figures(frames, **returns, **changed)
+
+
+def settings_of(folder, **changed):
+    """Those of such a run."""
+    chosen: dict[str, Any] = {
+        "agent_name": "SimpleConvNetAgent",
+        "total_environment_frames": 16_000_000,
+    }
+    return Settings(logdir=str(folder), **chosen | changed)
+
+
+def events(folder):
+    """What TensorBoard reads in a folder."""
+    accumulator = EventAccumulator(str(folder), STORE_EVERYTHING_SIZE_GUIDANCE)
+    return accumulator.Reload()
+
+
+def scalars(folder):
+    """Each scalar as TensorBoard draws it, by its name: steps and values."""
+    read = events(folder)
+    return {
+        tag: [(event.step, event.value) for event in read.Scalars(tag)]
+        for tag in read.Tags()["scalars"]
+    }

@@ -1,0 +1,170 @@
+"""Settings come from flags; what is wrong with a flag is told in one line."""
+
+import dataclasses
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from trainer.settings import config
+from trainer.settings.config import Settings
+from user_error import UserError
+
+
+def refusal(*flags: str) -> str:
+    with pytest.raises(UserError) as error:
+        config.parse(flags)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_no_flags_give_the_defaults():
+    assert config.parse([]) == Settings()
+
+
+def test_every_setting_is_a_flag_and_survives_the_way_to_flags_and_back():
+    changed = config.parse(
+        [
+            "--mode=test", "--seed=7", "--level_name=A-v0,B-v0", "--sticky_actions=0.25",
+            "--episodic_life", "--batch_size=16", "--learning_rate=1e-3", "--popart=false",
+            "--reward_clipping=none", "--gradients_clipping=-1", "--video=a b.gif",
+        ]
+    )  # fmt: skip
+    assert config.parse(config.to_flags(changed)) == changed
+    assert config.parse(shlex.split(config.to_command(changed))) == changed
+
+
+def test_the_flags_of_the_typical_launch_are_known():
+    launch = (
+        "--level_name=BreakoutNoFrameskip-v4 --agent_name=SimpleConvNetAgent "
+        "--num_action_repeats=1 --batch_size=32 --unroll_length=20 --entropy_cost=0.01 "
+        "--learning_rate=0.0006 --total_environment_frames=200000000 --reward_clipping=abs_one "
+        "--gradients_clipping=40.0"
+    )
+    settings = config.parse(shlex.split(launch))
+    assert settings.total_environment_frames == 200_000_000
+    assert settings.gradients_clipping == 40.0
+
+
+def test_whole_numbers_may_be_written_as_people_write_them():
+    assert config.parse(["--total_environment_frames=2e8"]).total_environment_frames == 200_000_000
+    assert config.parse(["--total_environment_frames=1_000"]).total_environment_frames == 1000
+
+
+def test_switches_can_be_turned_on_and_off():
+    assert config.parse(["--episodic_life"]).episodic_life
+    assert not config.parse(["--nopopart"]).popart
+    assert not config.parse(["--popart=false"]).popart
+
+
+def test_flags_are_known_as_given_whatever_their_value():
+    flags = [f"--level_name={Settings().level_name}", "--nopopart", "--seed", "1", "--watch"]
+    assert config.given(flags) == {"level_name", "popart", "seed", "watch"}
+    assert config.given(["--popart=true", "--video=--seed"]) == {"popart", "video"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--lerning_rate=1"], ["--lerning_rate", "--learning_rate"]),
+        (["--foo"], ["--foo", "--help"]),
+        (["pong"], ["'pong'", "--NAME=VALUE"]),
+        (["--batch_size=0"], ["--batch_size=0", "1 or more"]),
+        (["--batch_size=2.5"], ["--batch_size", "2.5"]),
+        (["--seed=-1"], ["--seed=-1", "0 or more"]),
+        (["--learning_rate=nan"], ["--learning_rate=nan", "finite"]),
+        (["--learning_rate=0"], ["--learning_rate", "above 0"]),
+        (["--peer_timeout_s=1e9"], ["--peer_timeout_s=1000000000.0", "86400 or less"]),
+        (["--discounting=1.1"], ["--discounting=1.1", "1 or less"]),
+        (["--precision=float16"], ["--precision", "float16", "bfloat16"]),
+        (["--mode=tset"], ["--mode", "tset", "train"]),
+        (["--episodic_life=maybe"], ["--episodic_life", "maybe"]),
+        (["--batch_size"], ["--batch_size", "argument"]),
+        (["--level_name=A,B,A"], ["A is given twice"]),
+        (["--level_name=A,,B"], ["--level_name=A,,B", "empty"]),
+        (["--level_name=A,B,C", "--num_actors=2"], ["3 levels", "--num_actors=3"]),
+        (["--video=film.avi"], ["--video=film.avi", ".mp4", ".gif"]),
+    ],
+)
+def test_a_wrong_flag_is_refused_by_name(flags, words):
+    told = refusal(*flags)
+    for word in words:
+        assert word in told, told
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "localhost",
+        "8001",
+        ":8001",
+        "here:",
+        "here:port",
+        "here:0",
+        "here:65536",
+        "here:-1",
+        "here:²",
+    ]
+    + ["here..there:8001", f"{64 * 'h'}:8001", "[::x]:8001", "http://here:8001", "a/b:1"],
+)
+@pytest.mark.parametrize("job", ["learner", "actor"])
+def test_an_address_that_is_none_is_refused(job, address):
+    told = refusal(f"--job_name={job}", f"--learner_host={address}")
+    assert f"--learner_host={address}: wanted is host:port" in told
+
+
+@pytest.mark.parametrize("given", ["[::1]:8001", "::1:8001"])
+def test_an_address_of_ipv6_is_known_with_brackets_and_without(given):
+    settings = config.parse(["--job_name=actor", f"--learner_host={given}"])
+    assert config.address(settings) == ("[::1]", 8001)
+
+
+def test_a_batch_that_the_environments_cannot_fill_is_refused():
+    told = refusal("--num_actors=1", "--envs_per_actor=4", "--batch_size=64", "--queue_capacity=8")
+    assert "--batch_size=64" in told and "8 unrolls" in told
+
+
+def test_actors_play_ahead_as_much_as_a_batch_needs():
+    assert config.capacity(config.parse(["--batch_size=512"])) == 512
+    assert config.capacity(config.parse(["--batch_size=512", "--replay_share=0.5"])) == 256
+    settings = config.parse(["--num_actors=3", "--envs_per_actor=7", "--batch_size=4"])
+    assert config.capacity(settings) == 21
+    assert config.capacity(dataclasses.replace(settings, queue_capacity=5)) == 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ([], 10),
+        (["--batch_size=16"], 16),
+        (["--batch_size=16", "--num_actors=3"], 11),
+        (["--batch_size=16", "--num_actors=4"], 10),
+        (["--batch_size=22", "--replay_share=0.5"], 11),
+        (["--batch_size=512"], 32),
+        (["--batch_size=32", "--envs_per_actor=3"], 3),
+        (["--job_name=actor"], 10),
+        (["--batch_size=32", "--job_name=actor"], 22),
+        (["--batch_size=32", "--job_name=learner", "--replay_share=0.25"], 16),
+        (["--batch_size=32", "--job_name=learner", "--envs_per_actor=3"], 3),
+    ],
+)
+def test_actors_play_as_many_environments_as_batches_need(flags, wanted):
+    assert config.envs_per_actor(config.parse(flags)) == wanted
+
+
+def test_every_setting_says_what_it_is():
+    for field in dataclasses.fields(Settings):
+        assert len(field.metadata["help"]) > 10, field.name
+
+
+def test_help_lists_every_flag_without_loading_tensorflow():
+    started = subprocess.run(
+        [sys.executable, "-X", "importtime", "experiment.py", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for field in dataclasses.fields(Settings):
+        assert f"--{field.name}" in started.stdout
+    assert "tensorflow" not in started.stderr

@@ -1,0 +1,253 @@
+"""Checkpoints come back as they were written; whatever befalls a file, a whole one is found."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer.storage import checkpoints
+from trainer.storage.checkpoints import Checkpoint, Store
+from user_error import UserError
+
+
+def checkpoint(frames: int) -> Checkpoint:
+    random = np.random.default_rng(frames)
+    return Checkpoint(
+        weights=[random.normal(size=shape).astype(np.float32) for shape in ((64, 3), (1,), (5,))],
+        optimizer=[random.normal(size=[64, 3]).astype(np.float32), np.array(frames, np.float32)],
+        counters={"environment_frames": frames, "updates": frames // 10, "best_return": None},
+        settings={"agent_name": "VectorAgent", "popart": True},
+    )
+
+
+def assert_same(one: Checkpoint, other: Checkpoint) -> None:
+    assert (one.counters, one.settings) == (other.counters, other.settings)
+    for mine, theirs in ((one.weights, other.weights), (one.optimizer, other.optimizer)):
+        for a, b in zip(mine, theirs, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+
+def never(told: str) -> None:
+    raise AssertionError(told)
+
+
+def found_in(store: Store, warn: Callable[[str], None]) -> tuple[Path, Checkpoint]:
+    """The newest checkpoint where there is one."""
+    found = store.newest(warn)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path / "checkpoints", keep=3)
+
+
+def frames_kept(store: Store) -> list[int]:
+    return [int(path.stem.removeprefix("frames-")) for path in store.numbered()]
+
+
+def test_a_checkpoint_comes_back_as_it_was(store):
+    path = store.save(checkpoint(1000))
+    assert_same(checkpoints.read(path), checkpoint(1000))
+
+
+def test_more_than_ten_arrays_keep_their_order(store):
+    many = checkpoint(1)
+    many.weights = [np.array([i]) for i in range(1200)]
+    assert_same(checkpoints.read(store.save(many)), many)
+
+
+def test_the_newest_few_are_kept_and_the_best_besides(store):
+    store.save_best(checkpoint(100))
+    for frames in (100, 900, 1000, 20_000):
+        store.save(checkpoint(frames))
+    assert frames_kept(store) == [20_000, 1000, 900]
+    path, newest = store.newest(never)
+    assert (path, newest.counters["environment_frames"]) == (store.numbered()[0], 20_000)
+    for which, frames in (("newest", 20_000), ("best", 100), ("900", 900), (str(path), 20_000)):
+        assert store.find(which, never)[1].counters["environment_frames"] == frames
+
+
+def test_frames_are_compared_as_numbers(store):
+    for frames in (9 * 10**15, 10**16, 5):
+        store.save(checkpoint(frames))
+    assert frames_kept(store) == [10**16, 9 * 10**15, 5]
+
+
+def test_the_same_frames_again_replace_their_checkpoint(store):
+    store.save(checkpoint(10))
+    other = checkpoint(10)
+    other.counters["updates"] = 77
+    store.save(other)
+    assert len(store.numbered()) == 1
+    assert store.newest(never)[1].counters["updates"] == 77
+
+
+def test_where_nothing_was_saved_there_is_nothing(store):
+    assert store.newest(never) is None
+    with pytest.raises(UserError, match="there is no checkpoint in .*--logdir"):
+        store.find("newest", never)
+
+
+def test_a_checkpoint_that_is_not_there_is_named_with_those_that_are(store):
+    store.save(checkpoint(10))
+    with pytest.raises(UserError, match=r"--checkpoint=99: there is no file .*are: 10\."):
+        store.find("99", never)
+
+
+def spoil(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def falls_back(store: Store, content: bytes) -> bool:
+    """Whether the newest file with this content is passed over for the one before it."""
+    spoil(store.numbered()[0], content)
+    told: list[str] = []
+    _, found = found_in(store, told.append)
+    frames = found.counters["environment_frames"]
+    assert_same(found, checkpoint(frames))  # nothing damaged is ever given back
+    assert (frames == 2000) == (not told)
+    assert all("is damaged" in one and "\n" not in one for one in told)
+    return frames == 1000
+
+
+def test_wherever_the_newest_is_cut_off_the_one_before_is_used(store):
+    store.save(checkpoint(1000))
+    whole = store.save(checkpoint(2000)).read_bytes()
+    for length in range(len(whole)):
+        assert falls_back(store, whole[:length]), length
+    assert not falls_back(store, whole)
+
+
+def test_whichever_byte_is_flipped_nothing_damaged_is_used(store):
+    store.save(checkpoint(1000))
+    whole = store.save(checkpoint(2000)).read_bytes()
+    noticed = 0
+    for at in range(len(whole)):
+        content = bytearray(whole)
+        content[at] ^= 1 << at % 8
+        noticed += falls_back(store, bytes(content))
+    # What is not noticed has no meaning, such as times of writing.
+    assert noticed > 0.8 * len(whole)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_however_a_file_is_spoiled_nothing_damaged_is_used(tmp_path_factory, data):
+    store = Store(tmp_path_factory.mktemp("run"), keep=3)
+    store.save(checkpoint(1000))
+    content = bytearray(store.save(checkpoint(2000)).read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(content) - 1))
+        piece = data.draw(st.binary(max_size=300))
+        content[start : start + data.draw(st.integers(0, 300))] = piece
+        content = content or bytearray(b"?")
+    falls_back(store, bytes(content))
+
+
+def test_the_best_is_used_when_all_others_are_damaged(store):
+    store.save_best(checkpoint(1000))
+    for frames in (2000, 3000):
+        spoil(store.save(checkpoint(frames)), b"")
+    told: list[str] = []
+    assert store.newest(told.append)[1].counters["environment_frames"] == 1000
+    assert len(told) == 2
+
+
+def test_when_none_can_be_read_the_run_does_not_begin_anew_over_them(store):
+    for frames in (1, 2):
+        spoil(store.save(checkpoint(frames)), b"PK")
+    with pytest.raises(UserError, match="none of the 2 checkpoints .* can be read"):
+        store.newest(lambda told: None)
+
+
+def test_damaged_checkpoints_never_cost_a_good_one(store):
+    store.save(checkpoint(500))
+    for frames in (1000, 2000, 3000):
+        spoil(store.save(checkpoint(frames)), b"damaged")
+    store.save_best(checkpoint(500))
+    for frames in (600, 700):
+        store.save(checkpoint(frames))
+        found = store.newest(lambda told: None)
+        assert found[1].counters["environment_frames"] == frames
+    for frames in (3100, 3200, 3300):
+        store.save(checkpoint(frames))
+    assert frames_kept(store) == [3300, 3200, 3100]
+
+
+def test_foreign_files_and_leftovers_are_ignored_and_leftovers_removed(store):
+    store.save(checkpoint(10))
+    foreign = ["notes.txt", "frames-.npz", "frames-99.npz.bak", "myframes-99.npz", "other.npz"]
+    leftover = f".frames-{99:015d}.npz.12345.tmp"
+    for name in (*foreign, leftover):
+        (store.folder / name).write_bytes(b"?")
+    (store.folder / "folder").mkdir()
+    assert frames_kept(store) == [10]
+    assert store.newest(never)[1].counters["environment_frames"] == 10
+    store.remove_leftovers()
+    left = {path.name for path in store.folder.iterdir()}
+    assert leftover not in left and left >= {*foreign, "folder"}
+
+
+FULL = """
+import resource
+import sys
+from pathlib import Path
+
+from trainer.storage.checkpoints import Store
+from tests.trainer.storage.test_checkpoints import checkpoint
+
+store = Store(Path(sys.argv[1]), keep=3)
+store.save(checkpoint(1000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), -1))
+try:
+    store.save(checkpoint(2000))
+except OSError as error:
+    print("refused:", error.strerror)
+"""
+
+
+@pytest.mark.parametrize("room", [0, 1, 200, 1000, 2500])
+def test_a_disk_that_is_full_leaves_the_checkpoints_before_untouched(store, room):
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL, str(store.folder), str(room)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout == "refused: File too large\n"
+    assert [path.name for path in store.folder.iterdir()] == [f"frames-{1000:015d}.npz"]
+    assert_same(store.newest(never)[1], checkpoint(1000))
+
+
+def test_a_folder_in_which_nothing_can_be_written_raises_what_the_run_expects(store):
+    store.folder.parent.mkdir(exist_ok=True)
+    store.folder.write_bytes(b"a file where the folder should be")
+    with pytest.raises(OSError):
+        store.save(checkpoint(1))
+    assert os.path.isfile(store.folder)
+
+
+def test_where_folders_cannot_be_flushed_checkpoints_are_written_all_the_same(store, monkeypatch):
+    def files_only(descriptor: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    assert_same(checkpoints.read(store.save(checkpoint(1000))), checkpoint(1000))
+
+
+def test_an_old_one_that_cannot_be_removed_is_no_reason_to_call_the_new_one_unwritten(store):
+    (store.folder / f"frames-{5:015d}.npz").mkdir(parents=True)
+    for frames in (10, 20, 30, 40):
+        store.save(checkpoint(frames))
+    assert frames_kept(store) == [40, 30, 20, 5]

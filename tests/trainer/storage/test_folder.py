@@ -1,0 +1,66 @@
+"""A run's folder belongs to one training at a time."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from trainer.storage.folder import LOCK, FolderLock, make_writable
+from user_error import UserError
+
+HOLD = """
+import sys
+import time
+from pathlib import Path
+
+from trainer.storage.folder import FolderLock
+
+lock = FolderLock(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(100)
+"""
+
+
+def test_a_second_training_is_refused_until_the_first_lets_go(tmp_path):
+    lock = FolderLock(tmp_path)
+    with pytest.raises(UserError, match=f"is in use by another training .process {os.getpid()} on"):
+        FolderLock(tmp_path)
+    lock.release()
+    FolderLock(tmp_path).release()
+
+
+def test_a_process_that_is_killed_lets_go(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout and holder.stdout.readline() == "held\n"
+    with pytest.raises(UserError, match=f"process {holder.pid} on") as told:
+        FolderLock(tmp_path)
+    assert "\n" not in str(told.value)
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    FolderLock(tmp_path).release()
+    assert (tmp_path / LOCK).read_text().startswith(f"process {os.getpid()} on ")
+
+
+@pytest.mark.parametrize("where", ["/proc/run", "{}/file", "{}/file/run", "{}/" + "x" * 300])
+def test_where_nothing_can_be_written_the_folder_is_named(tmp_path, where):
+    (tmp_path / "file").write_text("here lies a file")
+    folder = type(tmp_path)(where.format(tmp_path))
+    with pytest.raises(UserError) as told:
+        make_writable(folder)
+    assert str(told.value).startswith(f"--logdir={folder} cannot be written (")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_is_made_with_those_above_it(tmp_path):
+    make_writable(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_lock_that_cannot_be_written_is_told_like_the_folder(tmp_path):
+    (tmp_path / LOCK).mkdir()
+    with pytest.raises(UserError, match=f"--logdir={tmp_path} cannot be written"):
+        FolderLock(tmp_path)

@@ -1,0 +1,134 @@
+"""Run by several processes under mpirun: a team's updates beside those of one learner alone.
+
+Each process makes the same batches, one for each learner. In the team, each learner trains on its
+own; the lone learner trains on all at once, or on what there is when learners have nothing.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from algorithms.trajectory import Unroll
+from tests.trainer.levels import Glimpses, Pictures, Steps, Tens, level
+from tests.trainer.training import parts, small
+from trainer.learning.batches import cut, join
+from trainer.learning.learner import SCALARS, Learner
+from trainer.settings.config import Settings
+from trainer.team.horovod_team import HorovodTeam, horovod
+from trainer.team.team import ALONE, Round, Team
+
+CLIPPED = {"gradients_clipping": 0.05}
+VARIANTS: list[dict[str, Any]] = [
+    CLIPPED,
+    {"optimizer": "rmsprop", "momentum": 0.5, "popart": False, "gradients_clipping": -1.0},
+    {"agent_name": "VectorLSTMAgent", "reward_clipping": "soft_asymmetric"},
+    # Not Adam, whose steps are as large where gradients are nothing but rounding.
+    {"level_name": f"{level(Pictures)},{level(Glimpses)}", "optimizer": "rmsprop", "epsilon": 0.1},
+]
+# The largest error of a sum, as a share of the largest number in it.
+ROUNDED = {"none": 1e-6, "fp16": 2e-3, "bf16": 1.6e-2}
+
+
+def settings(**changes: Any) -> Settings:
+    chosen: dict[str, Any] = {"num_actors": 2, "envs_per_actor": 6, "batch_size": 3}
+    chosen |= {"learning_rate": 0.01, "level_name": f"{level(Steps)},{level(Tens)}"}
+    return small(**chosen | changes)
+
+
+def batches(of: Settings, learners: int) -> list[Unroll]:
+    """A batch for each learner, with other levels and other numbers of resets in each."""
+    made = parts(of)
+    steps, tens = (made.actor(index) for index in (0, 1))
+    steps.unroll()
+    tens.unroll()
+    one, other = steps.unroll(), tens.unroll()
+    all_of_them = [join([cut(one, 0, 2), cut(other, 0, 1)]), cut(other, 3, 6), cut(one, 3, 6)]
+    return all_of_them[:learners]
+
+
+def learner(of: Settings, team: Team = ALONE) -> Learner:
+    """All learners begin with the same weights."""
+    return Learner(parts(of).learner.agent, of, team)
+
+
+def assert_alike(one: Learner, other: Learner, what: str) -> None:
+    for mine, theirs in zip(one.variables, other.variables, strict=True):
+        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), 2e-4, 2e-6, err_msg=what)
+
+
+def assert_equal_everywhere(team: HorovodTeam, ours: Learner) -> None:
+    everything = np.concatenate([one.numpy().view(np.uint8).ravel() for one in ours.variables])
+    gathered = team.gather(everything[np.newaxis])
+    assert (gathered == gathered[0]).all()
+
+
+def test_updates(team: HorovodTeam, **changes: Any) -> None:
+    of = settings(**changes)
+    each = batches(of, team.size)
+    ours, alone = learner(of, team), learner(of)
+    resets = [int(batch.environment.first[1:].sum()) for batch in each]
+    assert len(set(resets)) > 1, resets
+    everyone = list(range(team.size))
+    # In the third and fourth update, learners have nothing.
+    for present in (everyone, everyone, everyone[:-1], everyone[-1:], everyone):
+        mine = each[team.rank] if team.rank in present else None
+        told = ours.update(mine, 0.5)
+        wanted = alone.update(join([each[rank] for rank in present]), 0.5)
+        assert_alike(ours, alone, f"{changes}, {present}")
+        if changes == CLIPPED:
+            assert float(told.gradient_norm) > of.gradients_clipping
+        # These two are means of the learners' figures, not figures of all unrolls together.
+        for name in set(SCALARS) - {"baseline_spread", "importance_weight"}:
+            got = getattr(told, name).numpy(), getattr(wanted, name).numpy()
+            np.testing.assert_allclose(*got, rtol=1e-3, atol=1e-5, err_msg=f"{changes}, {name}")
+
+
+def test_bit_equality(team: HorovodTeam) -> None:
+    of = settings()
+    mine, ours = batches(of, team.size)[team.rank], learner(of, team)
+    for update in range(100):
+        starved = update % 7 == 3 and team.rank == 1
+        ours.update(None if starved else mine, 1 - update / 100)
+    assert_equal_everywhere(team, ours)
+
+
+def test_sums(team: HorovodTeam, compression: str) -> None:
+    shapes: list[list[int]] = [[7], [], [3, 5], [1]]
+    random = np.random.default_rng(1)
+    # A sum over learners of numbers that differ, tiny ones and large ones among them.
+    scales = 10.0 ** random.integers(-4, 4, len(shapes))
+    all_of_them = [
+        [(scale * random.normal(size=s)).astype(np.float32) for s, scale in zip(shapes, scales)]  # noqa: B905
+        for _ in range(team.size)
+    ]
+    mine = [tf.constant(one) for one in all_of_them[team.rank]]
+    _, exact, rounded = team.add_up(Round(), mine, mine)
+    for index, (one, other) in enumerate(zip(exact, rounded, strict=True)):
+        wanted = sum(each[index].astype(np.float64) for each in all_of_them)
+        largest = max(np.abs(each[index]).max() for each in all_of_them)
+        np.testing.assert_allclose(one.numpy(), wanted, atol=1e-6 * largest)
+        np.testing.assert_allclose(other.numpy(), wanted, atol=ROUNDED[compression] * largest)
+        assert other.shape == one.shape
+
+
+def test_what_is_told(team: HorovodTeam) -> None:
+    ranks = range(team.size)
+    mine = Round(batches=1, steps=10 + team.rank, weights_version=2.5)
+    total, _, _ = team.add_up(mine, [tf.zeros([])], [tf.zeros([3])])
+    assert total[:3] == (team.size, sum(10 + rank for rank in ranks), 2.5 * team.size), total
+    assert team.tell({"told": team.rank}) == {"told": 0}
+    assert len(team.gather(np.zeros([team.rank, 3]))) == sum(ranks)
+
+
+if __name__ == "__main__":
+    hvd = horovod()
+    for compression in ROUNDED:
+        together = HorovodTeam(hvd, 60, compression)
+        assert together.size > 1
+        test_what_is_told(together)
+        test_sums(together, compression)
+        test_bit_equality(together)
+    exactly = HorovodTeam(hvd, 60)
+    for variant in VARIANTS:
+        test_updates(exactly, **variant)

@@ -1,0 +1,250 @@
+"""Evaluation: which games are played, what is counted, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from ale_py import roms
+
+import environments
+import experiment
+from environments.levels import environment_seeds
+from tests.trainer.disks import files_limited_to
+from tests.trainer.untrained import Uneven, make_run
+from trainer.acting import build
+from trainer.acting.playing import Player, play
+from trainer.settings.config import Settings
+from trainer.trained import human_scores
+from trainer.trained import trained_agent as trained
+from trainer.trained.evaluation import evaluate, seed_of_level
+from user_error import UserError
+
+UNEVEN = "tests.trainer.untrained:Uneven"
+
+
+@pytest.fixture
+def cartpole(tmp_path: Path) -> Path:
+    make_run(tmp_path / "run", "CartPole-v1")
+    return tmp_path / "run"
+
+
+def test_settings(folder: Path, **changes: Any) -> Settings:
+    return Settings(mode="test", logdir=str(folder), **changes)
+
+
+test_settings.__test__ = False  # type: ignore[attr-defined]
+
+
+def results(folder: Path, **changes: Any) -> dict[str, Any]:
+    """Evaluates and reads what it wrote."""
+    evaluate(test_settings(folder, **changes))
+    return json.loads((folder / "evaluation.json").read_text())
+
+
+def refused(folder: Path, **changes: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        evaluate(test_settings(folder, **changes))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_greedy_games_are_those_of_a_plain_loop_over_plain_gymnasium(cartpole):
+    make_run(cartpole, "CartPole-v1", seed=8)  # an agent that tilts either way
+    found = results(cartpole, test_num_episodes=18, test_policy="greedy", seed=5)
+    settings = trained.find(test_settings(cartpole)).settings
+    agent = trained.find(test_settings(cartpole)).agent(build.level_spec(settings))
+    played = [
+        game
+        for index, seed in enumerate(environment_seeds(seed_of_level(5, 0), 16))
+        for game in plain_games(agent, int(seed), count=2 if index < 2 else 1)
+    ]
+    assert found["levels"]["CartPole-v1"]["returns"] == [float(length) for length in played]
+    assert found["levels"]["CartPole-v1"]["lengths"] == played
+    assert len(set(played)) > 2
+
+
+def plain_games(agent: Any, seed: int, count: int) -> list[int]:
+    """Lengths of greedy games, played one step and one environment at a time."""
+
+    @tf.function(reduce_retracing=True)
+    def think(observation, reward, action, first, state):
+        output, state = agent(observation, reward, action, first, state)
+        return agent.distribution.mode(output.policy[0, 0]), state
+
+    reward: Any
+    env, state, lengths = gymnasium.make("CartPole-v1"), agent.initial_state(1), []
+    for game in range(count):
+        observation, _ = env.reset(seed=seed if game == 0 else None)
+        reward, action, length, over = 0.0, 0, 0, False
+        while not over:
+            row = (observation[None, None], [[reward]], [[action]], [[length == 0]])
+            kinds = (tf.float32, tf.float32, tf.int32, tf.bool)
+            chosen, state = think(*map(tf.constant, row, kinds), state)
+            action = int(chosen)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            length, over = length + 1, terminated or truncated
+        lengths.append(length)
+    return lengths
+
+
+def test_long_and_short_games_count_alike():
+    """Of 30 games, the first 30 to end would nearly all be the short ones."""
+    environment = environments.make(UNEVEN, 16, seed=3)
+    agent = build.acting_agent(Settings(), environment.spec)
+    episodes = play(environment, Player(agent, greedy=False), 30, seed=1)
+    expected = []
+    for index, seed in enumerate(environment_seeds(3, 16)):
+        env = Uneven()
+        env.reset(seed=int(seed))
+        expected.append(env.left)
+        if index < 14:
+            expected.append(env.draw())
+    assert [episode.length for episode in episodes] == expected
+    assert 5 < expected.count(40) < 25
+
+
+def test_the_report_tells_what_was_played_and_how(cartpole, capsys):
+    found = results(cartpole, test_num_episodes=3)
+    told = capsys.readouterr().out
+    level = found["levels"]["CartPole-v1"]
+    returns = np.array(level["returns"])
+    assert level["episodes"] == len(returns) == 3
+    assert level["lengths"] == level["frames"] == returns.tolist()
+    for name, figure in {
+        "mean": returns.mean(),
+        "median": np.median(returns),
+        "standard_deviation": returns.std(ddof=1),
+        "min": returns.min(),
+        "max": returns.max(),
+        "mean_length": returns.mean(),
+    }.items():
+        assert level[name] == pytest.approx(figure)
+        shown = f"{figure:.1f}" if name == "mean_length" else f"{figure:.2f}"
+        assert shown.removesuffix(".00" if name in ("min", "max") else "") in told
+    assert found["environment_frames"] == 1000
+    assert found["checkpoint"].endswith("frames-000000000001000.npz")
+    assert found["checkpoint"].split("/")[-1] in told
+    assert (found["policy"], found["seed"]) == ("sampled", 1)
+    assert found["settings"]["agent_name"] == "VectorAgent"
+    assert level["human_normalised_percent"] is None
+
+
+def test_the_same_seed_plays_the_same_games(cartpole):
+    one, two, other = (results(cartpole, seed=seed)["levels"] for seed in (3, 3, 4))
+    assert one == two != other
+
+
+def test_what_the_run_was_trained_with_holds_unless_another_value_is_given(tmp_path):
+    then: dict[str, Any] = {"width": 44, "height": 44, "num_action_repeats": 20}
+    make_run(tmp_path, "PongNoFrameskip-v4", agent_name="ResNetLSTMAgent", **then)
+    given = {"num_action_repeats": 40, "test_num_episodes": 2}
+    found = results(tmp_path, **given)
+    for name, value in (then | given | {"agent_name": "ResNetLSTMAgent"}).items():
+        assert found["settings"][name] == value
+    pong = found["levels"]["PongNoFrameskip-v4"]
+    assert all(-21 <= one <= 21 for one in pong["returns"])
+    assert all(f > 40 * 4 * (n - 1) for f, n in zip(pong["frames"], pong["lengths"], strict=True))
+    expected = 100 * (np.mean(pong["returns"]) + 20.7) / (14.6 + 20.7)
+    assert pong["human_normalised_percent"] == pytest.approx(expected)
+    assert found["human_normalised_percent"] == pytest.approx(expected)
+
+
+def test_each_level_has_its_row_and_its_own_games(tmp_path, capsys):
+    make_run(tmp_path, "CartPole-v1,CartPole-v0")
+    found = results(tmp_path, test_num_episodes=4)["levels"]
+    assert list(found) == ["CartPole-v1", "CartPole-v0"]
+    assert found["CartPole-v1"]["returns"] != found["CartPole-v0"]["returns"]
+    assert "CartPole-v0" in capsys.readouterr().out
+    one = results(tmp_path, test_num_episodes=4, level_name="CartPole-v0")["levels"]
+    assert list(one) == ["CartPole-v0"]
+
+
+def test_of_several_levels_the_one_that_is_named_is_played_also_if_it_is_the_default(tmp_path):
+    levels = f"{Settings().level_name},BreakoutNoFrameskip-v4"
+    small = {"full_action_set": True, "width": 36, "height": 36, "num_action_repeats": 40}
+    make_run(tmp_path, levels, **small)
+    flags = ["--mode=test", f"--logdir={tmp_path}", "--test_num_episodes=1"]
+    for named in ([f"--level_name={Settings().level_name}"], []):
+        assert experiment.main([*flags, *named]) == 0
+        played = json.loads((tmp_path / "evaluation.json").read_text())["levels"]
+        assert list(played) == levels.split(",")[: 1 if named else 2]
+
+
+def test_on_a_full_disk_the_table_stands_and_nothing_is_left_behind(cartpole, capsys):
+    with files_limited_to(100):
+        evaluate(test_settings(cartpole))
+    told = capsys.readouterr().out
+    assert "mean" in told and "evaluation.json could not be written (File too large)" in told
+    assert [path.name for path in cartpole.iterdir()] == ["checkpoints"]
+
+
+def test_a_checkpoint_is_chosen_by_name_frames_or_file(cartpole):
+    make_run(cartpole, "CartPole-v1", frames=5000, seed=9)
+    file = cartpole / "checkpoints" / "frames-000000000001000.npz"
+    assert results(cartpole)["environment_frames"] == 5000
+    assert results(cartpole, checkpoint="1000")["environment_frames"] == 1000
+    evaluate(Settings(mode="test", checkpoint=str(file)))
+    report = json.loads((cartpole / "evaluation.json").read_text())
+    assert report["environment_frames"] == 1000
+    (cartpole / "checkpoints" / "best.npz").write_bytes(file.read_bytes())
+    assert results(cartpole, checkpoint="best")["checkpoint"].endswith("best.npz")
+
+
+def test_a_checkpoint_cut_in_half_gives_way_to_the_one_before(cartpole, capsys):
+    make_run(cartpole, "CartPole-v1", frames=5000)
+    newest = cartpole / "checkpoints" / "frames-000000000005000.npz"
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    assert results(cartpole)["environment_frames"] == 1000
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert "frames-000000000005000.npz" in warning
+    assert "damaged" in refused(cartpole, checkpoint="5000")
+
+
+def test_without_a_checkpoint_it_says_where_it_looked(tmp_path, cartpole):
+    assert str(tmp_path / "nowhere") in refused(tmp_path / "nowhere")
+    assert "1000" in refused(cartpole, checkpoint="2000")
+    assert "--checkpoint=missing" in refused(cartpole, checkpoint="missing")
+
+
+def test_a_place_that_cannot_be_looked_at_is_told(tmp_path, cartpole):
+    long, loop = "x" * 300, tmp_path / "loop"
+    assert str(tmp_path / long) in refused(tmp_path / long)
+    assert f"--checkpoint={long}: " in refused(cartpole, checkpoint=long)
+    (cartpole / "checkpoints").rename(tmp_path / "moved")
+    (cartpole / "checkpoints").write_text("a file where the folder should be")
+    assert "there is no checkpoint in" in refused(cartpole)
+    loop.symlink_to(loop)
+    assert "there is no checkpoint in" in refused(loop)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("agent_name", "VectorLSTMAgent"), ("level_name", "Acrobot-v1")]
+)
+def test_weights_that_do_not_fit_are_refused_with_the_flag_that_differs(cartpole, name, value):
+    told = refused(cartpole, **{name: value})
+    assert f"--{name}={value}" in told
+    assert {"agent_name": "VectorAgent", "level_name": "CartPole-v1"}[name] in told
+
+
+def test_popart_gives_values_in_each_level_s_own_units(tmp_path):
+    make_run(tmp_path, "CartPole-v1,CartPole-v0", popart=True)
+    found = trained.find(test_settings(tmp_path, level_name="CartPole-v0"))
+    found.checkpoint.optimizer[-3][:] = [2.0, 3.0]
+    # Mean squares are 13, so spreads are 3 and 2.
+    assert found.value("CartPole-v1")(np.array([1.0, 10.0])) == pytest.approx(2 + 3 * 1)
+    assert found.value("CartPole-v0")(np.array([1.0, 10.0])) == pytest.approx(3 + 2 * 10)
+    assert results(tmp_path, level_name="CartPole-v0", test_num_episodes=1)["levels"]
+
+
+def test_there_are_human_scores_of_57_games():
+    assert len(human_scores.SCORES) == 57
+    assert set(human_scores.SCORES) <= set(roms.get_all_rom_ids())
+    assert all(human > random for random, human in human_scores.SCORES.values())
+    assert human_scores.human_normalised("ALE/Breakout-v5", 30.5) == pytest.approx(100)
+    assert human_scores.human_normalised("BreakoutNoFrameskip-v4", 1.7) == pytest.approx(0)
+    assert human_scores.human_normalised("AirRaidNoFrameskip-v4", 1.0) is None
+    assert human_scores.human_normalised("CartPole-v1", 1.0) is None

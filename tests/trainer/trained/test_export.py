@@ -1,0 +1,199 @@
+"""The exported agent, used by a program that has TensorFlow and nothing of this code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainer.disks import files_limited_to
+from tests.trainer.launching import contents
+from tests.trainer.untrained import make_run
+from trainer.acting import build
+from trainer.settings.config import Settings
+from trainer.trained import trained_agent as trained
+from trainer.trained.export import export
+from trainer.trained.export_notes import README
+from user_error import UserError
+
+STEPS, BATCH = 4, 3
+
+FOREIGN_PROGRAM = """
+import sys
+import numpy as np
+import tensorflow as tf
+
+for folder in sys.argv[1:]:
+    model = tf.saved_model.load(folder)
+    act = model.signatures["act"]
+    rows = np.load(folder + "/rows.npz")
+    state = {}
+    if "initial_state" in model.signatures:
+        batch_size = tf.constant(len(rows["reward"][0]))
+        state = dict(model.signatures["initial_state"](batch_size=batch_size))
+    answers = []
+    for t in range(len(rows["reward"])):
+        answer = act(**{name: tf.constant(rows[name][t]) for name in rows.files}, **state)
+        state = {name: answer[name] for name in state}
+        answers.append({name: tensor.numpy() for name, tensor in answer.items()})
+    joined = {name: np.stack([answer[name] for answer in answers]) for name in answers[0]}
+    np.savez(folder + "/answers.npz", **joined)
+ours = {"sonnet", "gymnasium", "ale_py", "trainer", "algorithms", "agents", "environments"}
+assert not ours & set(sys.modules), ours & set(sys.modules)
+"""
+
+AGENTS = {
+    "PongNoFrameskip-v4": "ResNetLSTMAgent",
+    "CartPole-v1": "VectorAgent",
+    "tests.trainer.untrained:Continuous": "VectorLSTMAgent",
+    "tests.trainer.untrained:Several": "VectorAgent",
+}
+
+
+def exported(run: Path, **changes: Any) -> Path:
+    """Exports a run; where to."""
+    settings = Settings(mode="export", logdir=str(run), **changes)
+    export(settings)
+    return Path(settings.export_dir or run / "export")
+
+
+def rows_like(spec: Any) -> dict[str, np.ndarray]:
+    """Some steps of a batch of environments, one of which starts anew in between."""
+    random = np.random.default_rng(0)
+    seen, acts = spec.observation_space, spec.action_space
+    seen.seed(0)
+    acts.seed(0)
+    observation = np.array([[seen.sample() for _ in range(BATCH)] for _ in range(STEPS)])
+    if seen.dtype != np.uint8:
+        observation = random.normal(size=observation.shape)
+    action = np.array([[acts.sample() for _ in range(BATCH)] for _ in range(STEPS)])
+    first = np.zeros([STEPS, BATCH], bool)
+    first[0] = first[2, 1] = True
+    return {
+        "observation": observation.astype(seen.dtype),
+        "reward": random.normal(size=[STEPS, BATCH]).astype(np.float32),
+        "last_action": action.astype(np.float32 if acts.dtype.kind == "f" else np.int32),
+        "first": first,
+        "seed": np.stack([np.full(STEPS, 7), np.arange(STEPS)], axis=1).astype(np.int32),
+    }
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run for each of AGENTS; their exports were moved away and used by another program."""
+    here = tmp_path_factory.mktemp("runs")
+    for index, (level, agent) in enumerate(AGENTS.items()):
+        run = here / agent_folder(level)
+        make_run(run, level, agent_name=agent, width=44, height=40, popart=False)
+        folder = exported(run).rename(here / f"moved-{index}")
+        spec = build.level_spec(trained.find(Settings(logdir=str(run))).settings)
+        np.savez(folder / "rows.npz", **cast(dict[str, Any], rows_like(spec)))
+    moved = [here / f"moved-{index}" for index in range(len(AGENTS))]
+    subprocess.run(
+        [sys.executable, "-I", "-c", FOREIGN_PROGRAM, *moved],
+        cwd=here,
+        env={"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2", "PATH": os.environ["PATH"]},
+        check=True,
+    )
+    return here
+
+
+def agent_folder(level: str) -> str:
+    return level.split(":")[-1]
+
+
+@pytest.mark.parametrize("level", AGENTS)
+def test_a_foreign_program_gets_the_agent_s_own_answers(runs, level):
+    found = trained.find(Settings(logdir=str(runs / agent_folder(level))))
+    spec = build.level_spec(found.settings)
+    rows = rows_like(spec)
+    got = np.load(runs / f"moved-{list(AGENTS).index(level)}" / "answers.npz")
+    ours = found.agent(spec, "float32")
+    output, _ = ours(
+        *(tf.constant(rows[name]) for name in ("observation", "reward", "last_action", "first")),
+        ours.initial_state(BATCH),
+    )
+    np.testing.assert_allclose(got["policy"], output.policy, atol=1e-4)
+    np.testing.assert_allclose(got["baseline"], output.baseline, atol=1e-4)
+    # Actions from the very logits: what rounds differently is not what is tested here.
+    same = ours.distribution.mode(tf.constant(got["policy"]))
+    np.testing.assert_allclose(got["greedy_action"], same, atol=1e-5)
+    for t in range(STEPS):
+        sampled = ours.distribution.sample(tf.constant(got["policy"][t]), rows["seed"][t])
+        np.testing.assert_allclose(got["action"][t], sampled, atol=1e-5)
+    log_prob = ours.distribution.log_prob(tf.constant(got["policy"]), got["action"])
+    np.testing.assert_allclose(got["log_prob"], log_prob, atol=1e-4)
+
+
+def test_it_says_what_it_is(tmp_path):
+    make_run(tmp_path, "BreakoutNoFrameskip-v4", agent_name="ResNetAgent", width=44, height=44)
+    folder = exported(tmp_path)
+    about = json.loads((folder / "about.json").read_text("utf-8"))
+    assert about["agent"] == "ResNetAgent"
+    assert about["levels"] == ["BreakoutNoFrameskip-v4"]
+    assert about["action_meanings"] == ["NOOP", "FIRE", "RIGHT", "LEFT"]
+    assert about["frame_stack"] == about["frames_per_step"] == 4
+    assert about["inputs"]["observation"] == {"shape": [None, 44, 44, 1], "dtype": "uint8"}
+    assert about["inputs"]["state_0"]["shape"] == [None, 3, 44, 44, 1]
+    assert any("44 × 44" in step for step in about["preprocessing"])
+    assert about["environment_frames"] == 1000
+    told = (folder / "README.md").read_text("utf-8")
+    assert told == README
+    for name in about["inputs"]:
+        assert name.startswith("state_") or f"{name}=" in told
+
+
+def test_popart_s_baselines_are_exported_as_values_one_a_level(tmp_path):
+    make_run(tmp_path, "CartPole-v1,CartPole-v0", popart=True)
+    found = trained.find(Settings(logdir=str(tmp_path)))
+    spec = build.level_spec(found.settings)
+    model = tf.saved_model.load(str(exported(tmp_path)))
+    row = {name: tf.constant(rows[0]) for name, rows in rows_like(spec).items()}
+    got = model.signatures["act"](**row)["baseline"]
+    names = ("observation", "reward", "last_action", "first")
+    agent = found.agent(spec, "float32")
+    output, _ = agent(*(row[name][None] for name in names), agent.initial_state(BATCH))
+    assert got.shape == (BATCH, 2)
+    # Means are 2 and mean squares 13, so spreads are 3.
+    np.testing.assert_allclose(got, 2 + 3 * output.baseline[0], atol=1e-4)
+
+
+def test_an_older_export_is_replaced_and_nothing_else_is(tmp_path):
+    make_run(tmp_path / "run", "CartPole-v1")
+    folder = exported(tmp_path / "run", export_dir=str(tmp_path / "new" / "agent"))
+    make_run(tmp_path / "run", "CartPole-v1", frames=2000)
+    exported(tmp_path / "run", export_dir=str(folder))
+    assert json.loads((folder / "about.json").read_text("utf-8"))["environment_frames"] == 2000
+    assert list(folder.parent.iterdir()) == [folder]
+
+    for taken in (tmp_path / "run", tmp_path / "run" / "checkpoints"):
+        with pytest.raises(UserError, match="is not an export"):
+            exported(tmp_path / "run", export_dir=str(taken))
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match="--export_dir"):
+            exported(tmp_path / "run", export_dir=str(place))
+
+
+def test_without_a_checkpoint_there_is_nothing_to_export(tmp_path):
+    with pytest.raises(UserError, match="no checkpoint"):
+        exported(tmp_path)
+
+
+def test_a_full_disk_is_told_in_a_line_and_costs_no_older_export(tmp_path):
+    make_run(tmp_path / "run", "CartPole-v1")
+    folder = exported(tmp_path / "run", export_dir=str(tmp_path / "agent"))
+    before = contents(folder)
+    with (
+        files_limited_to(3000),
+        pytest.raises(UserError, match=f"--export_dir={folder}: it could not be written") as told,
+    ):
+        exported(tmp_path / "run", export_dir=str(folder))
+    assert "\n" not in str(told.value)
+    assert contents(folder) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "agent"}

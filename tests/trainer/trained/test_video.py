@@ -1,0 +1,209 @@
+"""Videos and the window: what is recorded, and what is told where it cannot be."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+
+import environments
+from environments import EnvironmentSpec
+from environments.mujoco_pictures import MujocoPictures
+from tests.trainer.disks import files_limited_to
+from tests.trainer.untrained import make_run
+from trainer.settings.config import Settings
+from trainer.trained import video
+from trainer.trained.dashboard import Dashboard, bars, fitted
+from trainer.trained.evaluation import evaluate
+from user_error import UserError
+
+
+@pytest.fixture
+def cartpole(tmp_path: Path) -> Path:
+    make_run(tmp_path / "run", "CartPole-v1")
+    return tmp_path / "run"
+
+
+def played(folder: Path, **changes: Any) -> dict[str, Any]:
+    """Evaluates; the figures of each level."""
+    evaluate(Settings(mode="test", logdir=str(folder), **changes))
+    return json.loads((folder / "evaluation.json").read_text())["levels"]
+
+
+def refused(folder: Path, **changes: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        evaluate(Settings(mode="test", logdir=str(folder), **changes))
+    assert "\n" not in str(caught.value)
+    assert not (folder / "evaluation.json").exists()
+    return str(caught.value)
+
+
+def test_an_mp4_shows_the_first_game_from_its_first_picture_to_its_last(cartpole, tmp_path):
+    path = tmp_path / "new folder" / "game.mp4"
+    found = played(cartpole, video=str(path), test_num_episodes=3)["CartPole-v1"]
+    pictures = imageio.imread(path)
+    assert len(pictures) == found["lengths"][0] + 1
+    assert pictures.shape[1] % 16 == pictures.shape[2] % 16 == 0
+    assert imageio.immeta(path)["fps"] == 50
+    pairs = zip(pictures[:-1], pictures[1:], strict=True)
+    assert all((one != other).mean() > 0.001 for one, other in pairs)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_recording_changes_nothing_in_what_is_played(cartpole, tmp_path):
+    plain = played(cartpole)
+    assert played(cartpole, video=str(tmp_path / "game.gif")) == plain
+
+
+def test_a_gif_of_atari_has_its_colours_and_is_small(tmp_path):
+    make_run(tmp_path, "BreakoutNoFrameskip-v4", width=44, height=44, num_action_repeats=2)
+    path = tmp_path / "game.gif"
+    found = played(tmp_path, video=str(path), test_num_episodes=1)["BreakoutNoFrameskip-v4"]
+    pictures = imageio.imread(path)
+    # At 7.5 pictures a second a GIF need leave none out; equal ones in a row it may join.
+    assert 0.9 * found["lengths"][0] <= len(pictures) <= found["lengths"][0] + 2
+    assert path.stat().st_size < 4000 * len(pictures) + 50_000
+    game = pictures[-1][:, :340].astype(int)
+    assert (np.ptp(game, axis=-1) > 100).mean() > 0.03
+
+
+def test_a_gif_shows_at_most_fifteen_pictures_a_second_and_a_minute(tmp_path):
+    path = tmp_path / "long.gif"
+    canvas = np.zeros((32, 32, 3), np.uint8)
+    with video.Movie(path, 50) as movie:
+        for index in range(3200):
+            canvas[:] = index % 251
+            movie.add(canvas)
+    pictures = imageio.imread(path)
+    assert 0.97 * 15 * 60 <= len(pictures) <= 15 * 60 + 1
+
+
+def test_an_interrupted_game_leaves_no_file_behind(tmp_path):
+    with pytest.raises(KeyboardInterrupt), video.Movie(tmp_path / "game.mp4", 30) as movie:
+        movie.add(np.zeros((32, 32, 3), np.uint8))
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["game.mp4", "game.gif"])
+def test_a_full_disk_costs_the_video_and_nothing_else(cartpole, tmp_path, capsys, name):
+    path = tmp_path / name
+    with files_limited_to(6000):
+        evaluate(Settings(mode="test", logdir=str(cartpole), video=str(path)))
+    told = capsys.readouterr().out
+    assert f"warning: {path} could not be written (ffmpeg could not write it" in told
+    assert "The first game" not in told and "mean" in told
+    assert [one.name for one in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_played(cartpole, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.mp4").mkdir()
+    assert "cannot write there" in refused(cartpole, video=str(tmp_path / "file" / "game.mp4"))
+    assert "is a folder" in refused(cartpole, video=str(tmp_path / "folder.mp4"))
+
+
+def test_a_level_without_pictures_is_told(tmp_path):
+    make_run(tmp_path, "tests.trainer.untrained:Uneven")
+    assert "render mode" in refused(tmp_path, video=str(tmp_path / "game.mp4"))
+    assert not (tmp_path / "game.mp4").exists()
+
+
+def test_mujoco_without_its_libraries_is_told_before_anything_is_played(tmp_path, monkeypatch):
+    def missing(self: Any, env: Any) -> Any:
+        raise RuntimeError("ImportError: no EGL\nhere")
+
+    monkeypatch.setattr(MujocoPictures, "picture", missing)
+    make_run(tmp_path, "InvertedPendulum-v5")
+    told = refused(tmp_path, video=str(tmp_path / "game.mp4"))
+    assert "InvertedPendulum-v5 cannot be drawn here" in told and "no EGL here" in told
+
+
+def test_continuous_and_several_actions_are_recorded_too(tmp_path):
+    make_run(tmp_path / "a", "tests.trainer.untrained:Continuous")
+    found = played(tmp_path / "a", video=str(tmp_path / "a.mp4"), test_num_episodes=1)
+    pictures = imageio.imread(tmp_path / "a.mp4")
+    assert len(pictures) == found["tests.trainer.untrained:Continuous"]["lengths"][0] + 1
+    assert imageio.immeta(tmp_path / "a.mp4")["fps"] == 10
+
+
+def test_bars_are_the_policy_s_probabilities():
+    spec = environments.spec("PongNoFrameskip-v4")
+    rows = bars(spec, np.log([0.5, 0.1, 0.1, 0.1, 0.1, 0.1]), np.array(2))
+    assert [row.name for row in rows[:3]] == ["NOOP", "FIRE", "RIGHT"]
+    assert [row.stop for row in rows] == pytest.approx([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
+    assert [row.chosen for row in rows] == [False, False, True, False, False, False]
+    assert rows[0].told == "50.0%"
+
+
+def like(action_space: gymnasium.Space) -> EnvironmentSpec:
+    seen = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    return EnvironmentSpec("level", seen, action_space, 1, 1, image=False)
+
+
+def test_bars_of_several_choices_add_up_to_one_each():
+    rows = bars(like(gymnasium.spaces.MultiDiscrete([2, 3])), np.arange(5.0), np.array([0, 2]))
+    assert [row.chosen for row in rows] == [True, False, False, False, True]
+    assert sum(row.stop for row in rows[:2]) == pytest.approx(1)
+    assert sum(row.stop for row in rows[2:]) == pytest.approx(1)
+
+
+def test_bars_of_continuous_actions_reach_a_deviation_to_either_side():
+    space = gymnasium.spaces.Box(np.array([-2, 0]), np.array([2, np.inf]), dtype=np.float64)
+    policy = np.array([0.5, 0.0, np.log(0.25), np.log(0.5)])
+    bounded, open_ended = bars(like(space), policy, np.array([-2.0, 0.0]))
+    # 0.5 of the way from the centre to the upper end is three quarters of the whole axis.
+    assert (bounded.start, bounded.stop) == pytest.approx((0.75 - 0.125, 0.75 + 0.125))
+    assert bounded.mark == 0.0
+    assert (open_ended.start, open_ended.stop, open_ended.mark) == pytest.approx((0.25, 0.75, 0.5))
+
+
+def test_pictures_of_any_size_fit_beside_the_panel():
+    for height, width in ((210, 160), (3, 1000), (1000, 3), (84, 84), (400, 600), (1, 1)):
+        fit = fitted(np.zeros((height, width, 3), np.uint8))
+        assert fit.shape[0] <= 420 and fit.shape[1] <= 640
+    board = Dashboard(like(gymnasium.spaces.Discrete(40)), "agent")
+    drawn = board.draw(
+        np.zeros((84, 84, 3), np.uint8),
+        reward=-1e9,
+        first=True,
+        action=np.array(39),
+        policy=np.zeros(40),
+        value=1e9,
+    )
+    assert drawn.shape[0] % 16 == drawn.shape[1] % 16 == 0
+
+
+def test_watching_needs_a_screen(cartpole, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    told = refused(cartpole, watch=True)
+    assert "--watch" in told and "--video" in told
+    monkeypatch.setenv("DISPLAY", ":no such screen")
+    monkeypatch.setitem(os.environ, "SDL_VIDEODRIVER", "x11")
+    assert "no window can be opened" in refused(cartpole, watch=True)
+
+
+def test_a_window_shows_the_pictures_in_their_time_and_may_be_closed(monkeypatch):
+    import pygame
+
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    picture = np.zeros((48, 64, 3), np.uint8)
+    picture[10, 20] = (10, 20, 30)
+    with video.Window(100) as window:
+        start = pygame.time.get_ticks()
+        for _ in range(11):
+            window.show(picture)
+        assert pygame.time.get_ticks() - start >= 80
+        surface = pygame.display.get_surface()
+        assert surface is not None and surface.get_size() == (64, 48)
+        assert surface.get_at((20, 10))[:3] == (10, 20, 30)
+        pygame.event.post(pygame.event.Event(pygame.QUIT))
+        window.show(picture)
+        assert pygame.display.get_surface() is None
+        window.show(picture)
+        assert pygame.display.get_surface() is None

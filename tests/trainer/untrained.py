@@ -1,0 +1,71 @@
+"""Runs as training leaves them behind, but with an agent that has learned nothing."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from trainer.acting import build
+from trainer.settings.config import Settings
+from trainer.storage.checkpoints import Checkpoint, Store
+
+
+def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: Any) -> Settings:
+    """Puts a checkpoint into the run's folder; returns the settings of its training."""
+    settings = Settings(level_name=level_name, logdir=str(folder), **changes)
+    spec = build.level_spec(settings)
+    settings = build.complete(settings, spec)
+    # A fresh agent's policy is even, which would hide mistakes.
+    random = np.random.default_rng(settings.seed)
+    weights = [
+        np.asarray(variable + 0.1 * random.normal(size=variable.shape).astype(np.float32))
+        for variable in build.learning_agent(settings, spec).variables
+    ]
+    levels = len(settings.levels)
+    # PopArt's mean, mean square and count.
+    slots = [np.full([levels], value, np.float32) for value in (2.0, 13.0, 5.0)]
+    counters = {"environment_frames": frames}
+    checkpoint = Checkpoint(weights, slots, counters, dataclasses.asdict(settings))
+    Store(folder / "checkpoints", 3).save(checkpoint)
+    return settings
+
+
+class Uneven(gymnasium.Env):
+    """Episodes of 1 or of 40 steps, drawn at the reset, with a reward of 1 a step."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space: Any = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.left = self.draw()
+        return np.zeros(1, np.float32), {}
+
+    def draw(self) -> int:
+        """The next episode's length."""
+        return int(self.np_random.choice([1, 40]))
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        return np.zeros(1, np.float32), 1.0, self.left == 0, False, {}
+
+
+class Continuous(Uneven):
+    """The same with an action of two real numbers; it can be drawn."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+    action_space = gymnasium.spaces.Box(-2, 2, (2,), np.float32)
+
+    def __init__(self, render_mode: str | None = None):
+        self.render_mode = render_mode
+
+    def render(self) -> Any:
+        return np.full((60, 90, 3), 4 * self.left, np.uint8)
+
+
+class Several(Uneven):
+    """The same with two choices at once."""
+
+    action_space = gymnasium.spaces.MultiDiscrete([2, 3])

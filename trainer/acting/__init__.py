@@ -1,0 +1,1 @@
+"""Playing: environments and agents are built here, and actors fill unrolls."""

@@ -1,0 +1,138 @@
+"""An actor: plays a batch of environments with the newest weights, a block of unrolls at a time."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from algorithms.trajectory import EnvironmentStep, Episodes, Unroll
+from environments import EnvironmentSpec, Episode, VectorEnvironment
+
+
+class Policy(Protocol):
+    """Who chooses actions; see ``trainer.acting.acting_agent.ActingAgent``."""
+
+    version: int
+
+    def initial_state(self, batch_size: int) -> Any:
+        """The agent's state before an episode's first observation."""
+
+    def act(
+        self, step: EnvironmentStep, action: Any, state: Any, seed: Any
+    ) -> tuple[Any, Any, Any]:
+        """Actions, their log-probabilities and the new state, for one row."""
+
+
+class Actor:
+    """Steps ``environment`` with ``policy``; every call of ``unroll`` continues the last one."""
+
+    def __init__(
+        self,
+        environment: VectorEnvironment,
+        policy: Policy,
+        unroll_length: int,
+        *,
+        level: int,
+        seed: int,
+        check: Callable[[], None] = lambda: None,
+    ):
+        """``check`` is called before every step, and ends the unroll by what it raises."""
+        self._environment = environment
+        self._policy = policy
+        self._length = unroll_length
+        self._level = np.full([environment.num_envs], level, np.int32)
+        self._check = check
+        self._seed = np.array([seed % 2**31, 0], np.int32)
+        self._rows = _Rows(environment.spec, environment.num_envs, unroll_length)
+        self._rows.start(environment.reset())
+        self._state = policy.initial_state(environment.num_envs)
+
+    def unroll(self) -> Unroll:
+        """Plays ``unroll_length`` steps in every environment."""
+        rows = self._rows = self._rows.next()
+        initial_state = tf.nest.map_structure(np.asarray, self._state)
+        versions = 0
+        for t in range(self._length):
+            self._check()
+            step, last_action = rows.row(t)
+            self._seed[1] += 1
+            versions += self._policy.version
+            action, log_prob, self._state = self._policy.act(
+                step, last_action, self._state, self._seed
+            )
+            rows.write(t + 1, self._environment.step(action), action, log_prob)
+            rows.write_episodes(t + 1, self._environment.episodes())
+        return rows.unroll(initial_state, self._level, versions / self._length)
+
+
+def blank_unroll(spec: EnvironmentSpec, unroll_length: int, initial_state: Any) -> Unroll:
+    """One unroll of which only types and shapes mean something; the state is of one unroll."""
+    state = tf.nest.map_structure(np.asarray, initial_state)
+    return _Rows(spec, 1, unroll_length).unroll(state, np.zeros([1], np.int32), 0.0)
+
+
+class _Rows:
+    """The arrays of one block, written row by row and then handed on without a copy."""
+
+    def __init__(self, spec: EnvironmentSpec, count: int, unroll_length: int):
+        self._spec = spec
+        rows, seen, acts = unroll_length + 1, spec.observation_space, spec.action_space
+        self.environment = EnvironmentStep(
+            observation=np.empty([rows, count, *seen.shape], seen.dtype),
+            reward=np.zeros([rows, count], np.float32),
+            terminated=np.zeros([rows, count], bool),
+            first=np.ones([rows, count], bool),
+        )
+        kind = np.float32 if np.issubdtype(acts.dtype, np.floating) else np.int32
+        self.action = np.zeros([rows, count, *(acts.shape or ())], kind)
+        self.action_log_prob = np.zeros([rows, count], np.float32)
+        self.episodes = Episodes(
+            raw_return=np.zeros([rows, count], np.float32),
+            length=np.zeros([rows, count], np.int32),
+            frames=np.zeros([rows, count], np.int32),
+        )
+
+    def start(self, step: EnvironmentStep) -> None:
+        """Puts the very first step where the last row of an earlier block would be."""
+        for array, value in zip(self.environment, step, strict=True):
+            array[-1] = value
+
+    def next(self) -> "_Rows":
+        """Fresh arrays that begin with this block's last row."""
+        new = _Rows(self._spec, self.action.shape[1], len(self.action) - 1)
+        for mine, theirs in zip(self.environment, new.environment, strict=True):
+            theirs[0] = mine[-1]
+        new.action[0] = self.action[-1]
+        new.action_log_prob[0] = self.action_log_prob[-1]
+        return new
+
+    def row(self, t: int) -> tuple[EnvironmentStep, np.ndarray]:
+        """What the agent is given at row ``t``: the step and the action that led to it."""
+        return EnvironmentStep(*(array[t] for array in self.environment)), self.action[t]
+
+    def write(self, t: int, step: EnvironmentStep, action: Any, log_prob: Any) -> None:
+        """Stores what came of acting."""
+        for array, value in zip(self.environment, step, strict=True):
+            array[t] = value
+        self.action[t] = action
+        self.action_log_prob[t] = log_prob
+
+    def write_episodes(self, t: int, ended: list[Episode]) -> None:
+        """Stores the episodes that ended at row ``t``; which environment it was does not matter."""
+        for column, episode in enumerate(ended):
+            self.episodes.raw_return[t, column] = episode.raw_return
+            self.episodes.length[t, column] = episode.length
+            self.episodes.frames[t, column] = episode.frames
+
+    def unroll(self, initial_state: Any, level: np.ndarray, weights_version: float) -> Unroll:
+        """The block, with what belongs to it as a whole."""
+        return Unroll(
+            environment=self.environment,
+            action=self.action,
+            action_log_prob=self.action_log_prob,
+            initial_state=initial_state,
+            episodes=self.episodes,
+            level=level,
+            weights_version=np.full_like(level, weights_version, np.float32),
+        )

@@ -1,0 +1,104 @@
+"""From settings to environments and agents."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+import agents
+import environments
+from environments import EnvironmentSpec, VectorEnvironment
+from trainer.machine import precision
+from trainer.machine.threads import threads_named
+from trainer.settings import config
+from trainer.settings.config import Settings
+
+
+def level_spec(settings: Settings) -> EnvironmentSpec:
+    """What all levels of the run have in common, each of them looked at."""
+    specs = [environments.spec(level, **_looks(settings)) for level in settings.levels]
+    environments.check_alike(specs)
+    return specs[0]
+
+
+def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
+    """With what fits the level in place of what was left open."""
+    return dataclasses.replace(
+        settings,
+        agent_name=agent_name(settings, spec),
+        total_environment_frames=settings.total_environment_frames or frames_to_train(spec),
+    )
+
+
+def frames_to_train(spec: EnvironmentSpec) -> int:
+    """How long a level is trained where no one says."""
+    return 10_000_000 if spec.image else 1_000_000
+
+
+def actor_environment(settings: Settings, actor: int) -> VectorEnvironment:
+    """The environments of an actor; levels are dealt out to actors in turn."""
+    level = actor % len(settings.levels)
+    with threads_named("emulator"):
+        return environments.make(
+            settings.levels[level],
+            config.envs_per_actor(settings),
+            # Far apart, so that no two actors share a seed.
+            settings.seed + actor * 1_000_003,
+            level_index=level,
+            sticky_actions=settings.sticky_actions,
+            episodic_life=settings.episodic_life,
+            num_threads=settings.env_threads,
+            **_looks(settings),
+        )
+
+
+def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
+    """Environments to evaluate on: whole games, and pictures where they are wanted."""
+    return environments.make(
+        settings.levels[level],
+        count,
+        seed,
+        level_index=level,
+        sticky_actions=settings.sticky_actions,
+        num_threads=settings.env_threads,
+        render=bool(settings.video or settings.watch),
+        **_looks(settings),
+    )
+
+
+def _looks(settings: Settings) -> dict[str, Any]:
+    """The settings that change what a level looks like to an agent."""
+    return {
+        "num_action_repeats": settings.num_action_repeats,
+        "width": settings.width,
+        "height": settings.height,
+        "full_action_set": settings.full_action_set,
+    }
+
+
+def agent_name(settings: Settings, spec: EnvironmentSpec) -> str:
+    """The agent asked for, or the one that fits the level."""
+    return settings.agent_name or agents.default_name(spec.observation_space)
+
+
+def learning_agent(settings: Settings, spec: EnvironmentSpec) -> Any:
+    """An agent with float32 weights."""
+    return _agent(settings, spec, tf.float32)
+
+
+def acting_agent(settings: Settings, spec: EnvironmentSpec) -> Any:
+    """An agent whose large weights are kept in the precision that it computes in."""
+    return _agent(settings, spec, precision.compute_dtype(settings.precision))
+
+
+def _agent(settings: Settings, spec: EnvironmentSpec, weights_dtype: tf.DType) -> Any:
+    return agents.make(
+        agent_name(settings, spec),
+        spec.observation_space,
+        spec.action_space,
+        spec.frame_stack,
+        compute_dtype=precision.compute_dtype(settings.precision),
+        weights_dtype=weights_dtype,
+        seed=settings.seed,
+        baselines=len(settings.levels) if settings.popart else 1,
+    )

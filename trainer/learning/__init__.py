@@ -1,0 +1,1 @@
+"""One update of the weights: batches, the learner, optimizers."""

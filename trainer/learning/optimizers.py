@@ -1,0 +1,85 @@
+"""RMSProp and Adam on TensorFlow's fused kernels: one pass over each weight, slots as variables."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import tensorflow as tf
+
+from trainer.settings.config import Settings
+
+
+class Optimizer(Protocol):
+    """Moves weights; ``slots`` is what a checkpoint must keep."""
+
+    slots: list[tf.Variable]
+
+    def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
+        """Moves every weight by its gradient."""
+
+
+class RMSProp:
+    """mean_square += (1 - decay)(g² - mean_square); w -= lr · g / sqrt(mean_square + epsilon)."""
+
+    def __init__(self, weights: Sequence[tf.Variable], settings: Settings):
+        self._weights = weights
+        self._settings = settings
+        self._mean_squares = [tf.Variable(tf.ones_like(w), trainable=False) for w in weights]
+        self._momenta = [tf.Variable(tf.zeros_like(w), trainable=False) for w in weights]
+        self.slots = self._mean_squares + self._momenta
+
+    def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
+        """Moves every weight by its gradient."""
+        for weight, square, momentum, gradient in zip(
+            self._weights, self._mean_squares, self._momenta, gradients, strict=True
+        ):
+            tf.raw_ops.ResourceApplyRMSProp(
+                var=weight.handle,
+                ms=square.handle,
+                mom=momentum.handle,
+                lr=learning_rate,
+                rho=self._settings.decay,
+                momentum=self._settings.momentum,
+                epsilon=self._settings.epsilon,
+                grad=gradient,
+            )
+
+
+class Adam:
+    """Kingma and Ba's rule with their decays; ``--epsilon`` is added to the root."""
+
+    FIRST_DECAY, SECOND_DECAY = 0.9, 0.999
+
+    def __init__(self, weights: Sequence[tf.Variable], settings: Settings):
+        self._weights = weights
+        self._epsilon = settings.epsilon
+        self._first = [tf.Variable(tf.zeros_like(w), trainable=False) for w in weights]
+        self._second = [tf.Variable(tf.zeros_like(w), trainable=False) for w in weights]
+        self._powers = tf.Variable([self.FIRST_DECAY, self.SECOND_DECAY], trainable=False)
+        self.slots = [*self._first, *self._second, self._powers]
+
+    def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
+        """Moves every weight by its gradient."""
+        powers = self._powers.read_value()
+        for weight, first, second, gradient in zip(
+            self._weights, self._first, self._second, gradients, strict=True
+        ):
+            tf.raw_ops.ResourceApplyAdam(
+                var=weight.handle,
+                m=first.handle,
+                v=second.handle,
+                beta1_power=powers[0],
+                beta2_power=powers[1],
+                lr=learning_rate,
+                beta1=self.FIRST_DECAY,
+                beta2=self.SECOND_DECAY,
+                epsilon=self._epsilon,
+                grad=gradient,
+            )
+        self._powers.assign(powers * [self.FIRST_DECAY, self.SECOND_DECAY])
+
+
+def make(settings: Settings, weights: Sequence[tf.Variable]) -> Optimizer:
+    """The optimizer of ``--optimizer``."""
+    return (
+        RMSProp(weights, settings) if settings.optimizer == "rmsprop" else Adam(weights, settings)
+    )

@@ -1,0 +1,88 @@
+"""``--job_name=actor``: plays for a learner in another process."""
+
+import os
+import socket
+
+import tensorflow as tf
+
+from trainer.acting import build
+from trainer.acting.acting_agent import ActingAgent
+from trainer.acting.actor import Actor
+from trainer.machine import cores
+from trainer.machine.terminal import say
+from trainer.programs.stopping import StopSignal
+from trainer.programs.training import LOOK_EVERY_S
+from trainer.remote import carriers, wire
+from trainer.reporting.pace import Pace
+from trainer.settings import config
+from trainer.settings.config import Settings
+from transport import Closed, Link, Refused
+from user_error import UserError
+
+
+class _Leave(Exception):
+    """A signal came."""
+
+
+def act(settings: Settings) -> None:
+    """Plays until the learner has done all that it was asked for, or until a signal."""
+    connect = carriers.connector(settings)
+    tf.config.set_visible_devices([], "GPU")
+    cores.share(side_by_side=2 if carriers.on_one_machine(settings) else 1)
+    spec = build.level_spec(settings)
+    agent = build.acting_agent(settings, spec)
+    acting = ActingAgent(agent)
+    blocks = wire.block_layout(settings, spec, agent)
+    with StopSignal() as stop:
+        link = Link(
+            connect,
+            settings.learner_host,
+            f"actor {settings.task} ({socket.gethostname()}, process {os.getpid()})",
+            wire.identity(settings, spec, agent, blocks),
+            blocks,
+            timeout_s=settings.peer_timeout_s,
+            load=acting.load,
+            say=lambda text: say(f"actor {settings.task}: {text}"),
+        )
+        with link:
+            why = _play(settings, acting, link, stop)
+    say(f"actor {settings.task}: {why}")
+    if link.hangs:
+        # A thread within TensorFlow would crash the interpreter as it ends.
+        os._exit(0)
+
+
+def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> str:
+    """Plays unroll after unroll; the reason for which it ended."""
+
+    def check() -> None:
+        if stop.is_set():
+            raise _Leave
+
+    environment = build.actor_environment(settings, settings.task)
+    envs = config.envs_per_actor(settings)
+    frames = settings.unroll_length * envs * environment.spec.frames_per_step
+    pace = Pace(f"actor {settings.task}", settings.report_every_s, say)
+    try:
+        actor = Actor(
+            environment,
+            acting,
+            settings.unroll_length,
+            level=settings.task % len(settings.levels),
+            seed=settings.seed * 100_003 + settings.task,
+            check=check,
+        )
+        while True:
+            check()
+            ready = link.announce(LOOK_EVERY_S)
+            if ready:
+                link.put(actor.unroll(), envs)
+            pace.add(frames if ready else 0)
+    except _Leave:
+        return f"left on {stop.name}."
+    except Closed:
+        return f"the learner at {settings.learner_host} has finished; left."
+    except Refused as error:
+        raise UserError(str(error)) from None
+    finally:
+        environment.close()

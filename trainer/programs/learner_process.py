@@ -1,0 +1,150 @@
+"""``--job_name=learner``: trains on what actors in other processes play.
+
+Started by ``mpirun`` as one of several, it trains together with the others.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from credentials import Credentials
+from environments import EnvironmentSpec
+from trainer.acting import build
+from trainer.learning.learner import Learner
+from trainer.machine import cores, terminal
+from trainer.machine.launching import keep_to_this_host, launched_together
+from trainer.programs.run import Run
+from trainer.programs.stopping import StopSignal
+from trainer.programs.training import Training
+from trainer.remote import carriers, wire
+from trainer.remote.remote_actors import RemoteActors
+from trainer.remote.synthetic import SyntheticActors
+from trainer.reporting.metrics import Meter
+from trainer.settings import config
+from trainer.settings.config import Settings
+from trainer.team.horovod_team import HorovodTeam, horovod
+from trainer.team.team import ALONE, Team
+from transport import Receiver
+from user_error import UserError
+
+
+def learn(settings: Settings) -> None:
+    """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
+    with StopSignal() as stop:
+        team, places = _team(settings)
+        spec = build.level_spec(settings)
+        settings = build.complete(settings, spec)
+        learner = Learner(build.learning_agent(settings, spec), settings, team, places)
+        with contextlib.ExitStack() as stack:
+            run, meter = _start(settings, spec, learner, team, stack)
+            if meter.environment_frames >= settings.total_environment_frames:
+                if run:
+                    run.say_trained(meter)
+                return
+            say = run.reporter.say if run else terminal.say
+            agent = build.acting_agent(settings, spec)
+            mine = carriers.of_team(settings, team)
+            receiver = stack.enter_context(_receiver(settings, spec, agent, team, mine, say))
+            actors = stack.enter_context(
+                SyntheticActors(settings, spec, receiver, agent)
+                if settings.synthetic_unrolls
+                else RemoteActors(settings, receiver, agent)
+            )
+            Training(settings, learner, meter, actors, stop, run, team, say).go_on()
+            if meter.environment_frames >= settings.total_environment_frames:
+                receiver.finish()
+
+
+def _team(settings: Settings) -> tuple[Team, int]:
+    """The learners that were started together; also takes this one's GPU and cores.
+
+    The number is of operations that these have room for side by side.
+    """
+    if settings.transport == "secure":
+        keep_to_this_host()
+    hvd = horovod() if launched_together() else None
+    gpus = tf.config.list_physical_devices("GPU")
+    if hvd and gpus:
+        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+    places = cores.share(hvd.local_size() if hvd else 1, side_by_side=2)
+    if hvd is None:
+        return ALONE, places
+    patience = settings.peer_timeout_s + settings.max_batch_wait_s
+    return HorovodTeam(hvd, patience, settings.gradient_compression), places
+
+
+def _start(
+    settings: Settings,
+    spec: EnvironmentSpec,
+    learner: Learner,
+    team: Team,
+    stack: contextlib.ExitStack,
+) -> tuple[Run | None, Meter]:
+    """The folder, which the first learner has, and all learners at the same point of the run."""
+    run, error, first = None, None, {}
+    if team.rank == 0:
+        try:
+            run = stack.enter_context(Run(settings, spec, learner))
+            meter = run.resume(learner)
+            first = {"counters": meter.counters(), "updates": learner.updates}
+        except UserError as refused:
+            error = refused
+    first = team.tell(first | {"ended": error is not None, "settings": _common(settings)})
+    if error:
+        raise error
+    if first["ended"]:
+        raise SystemExit(2)  # the first learner tells why
+    _check_common(first["settings"], _common(settings), team.rank)
+    team.share(learner.variables)
+    learner.updates = first["updates"]
+    if team.rank:
+        meter = Meter(settings.levels, spec.frames_per_step, first["counters"])
+    return run, meter
+
+
+def _common(settings: Settings) -> dict[str, Any]:
+    """The settings in which learners of a team must not differ."""
+    own = ("task", "learner_host", "actor_hosts", "logdir", "credentials")
+    return {name: value for name, value in dataclasses.asdict(settings).items() if name not in own}
+
+
+def _check_common(first: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
+    for name, value in mine.items():
+        if value != first[name]:
+            raise UserError(
+                f"--{name}={value} of learner {rank} differs from --{name}={first[name]} of "
+                "learner 0: learners that train together need the same settings."
+            )
+
+
+def _receiver(
+    settings: Settings,
+    spec: EnvironmentSpec,
+    agent: Any,
+    team: Team,
+    mine: Credentials | None,
+    say: Callable[[str], None],
+) -> Receiver:
+    """Listens for actors, which act with an agent like ``agent``."""
+    blocks = wire.block_layout(settings, spec, agent)
+    prefix = f"learner {team.rank}: " if team.size > 1 else ""
+
+    def tell(text: str) -> None:
+        say(prefix + text)
+
+    server = carriers.server(settings, mine, blocks.size(), tell)
+    named = [name for name in settings.actor_hosts.split(",") if name]
+    expected = f"{len(named)} actors" if len(named) > 1 else "actors"
+    tell(f"waiting for {expected} at {settings.learner_host}.")
+    return Receiver(
+        server,
+        wire.identity(settings, spec, agent, blocks),
+        blocks,
+        wire.weights_layout(agent),
+        capacity=config.waiting_unrolls(settings),
+        timeout_s=settings.peer_timeout_s,
+        say=tell,
+    )

@@ -1,0 +1,166 @@
+"""Training on one machine: actors and learner as threads of one program that share the weights.
+
+TensorFlow and the emulators release the interpreter's lock, so that emulation, inference and
+learning run side by side. The learner has the main thread; each actor has one of its own.
+"""
+
+import contextlib
+import threading
+import time
+
+import numpy as np
+
+from algorithms.trajectory import Unroll
+from environments import VectorEnvironment
+from trainer.acting import build
+from trainer.acting.acting_agent import ActingAgent
+from trainer.acting.actor import Actor
+from trainer.learning import batches
+from trainer.learning.batches import Batch
+from trainer.learning.learner import Learner
+from trainer.machine import cores
+from trainer.machine.threads import name_thread
+from trainer.programs.run import Run
+from trainer.programs.stopping import StopSignal
+from trainer.programs.training import Training
+from trainer.remote.synthetic import made_up
+from trainer.reporting.metrics import ended_episodes
+from trainer.settings import config
+from trainer.settings.config import Settings
+from transport import Closed, UnrollQueue
+from user_error import UserError
+
+
+def train(settings: Settings) -> None:
+    """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
+    places = cores.share(side_by_side=2)
+    spec = build.level_spec(settings)
+    settings = build.complete(settings, spec)
+    learner = Learner(build.learning_agent(settings, spec), settings, pieces=places)
+    with Run(settings, spec, learner) as run:
+        meter = run.resume(learner)
+        if meter.environment_frames >= settings.total_environment_frames:
+            run.say_trained(meter)
+            return
+        acting = ActingAgent(build.acting_agent(settings, spec))
+        with StopSignal() as stop, ActorThreads(settings, acting) as actors:
+            training = Training(settings, learner, meter, actors, stop, run)
+            training.go_on(like=made_up(settings, spec, learner.agent))
+
+
+class ActorFailed(Exception):
+    """An environment or the agent raised something in an actor's thread; the cause says what."""
+
+
+class ActorThreads:
+    """The actors of this process and the queue that they fill."""
+
+    def __init__(self, settings: Settings, acting: ActingAgent):
+        self._settings = settings
+        self._acting = acting
+        self._batches = batches.make(settings)
+        self._episodes: list[np.ndarray] = []
+        self._queue = UnrollQueue(config.capacity(settings))
+        self._error: Exception | None = None
+        self._making = threading.Lock()
+        self._threads = [
+            threading.Thread(target=self._act, args=(index,), name=f"actor {index}")
+            for index in range(settings.num_actors)
+        ]
+
+    def __enter__(self) -> "ActorThreads":
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError as error:
+            self.__exit__()
+            raise UserError(
+                f"--num_actors={len(self._threads)}: so many threads cannot be started ({error})."
+            ) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._queue.close()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+
+    def next(self, wait_s: float) -> Batch | None:
+        """The next batch; None when it is not full in time."""
+        until = time.monotonic() + wait_s
+        unrolls = self._batches.next(lambda: self._take(until))
+        return unrolls and batches.describe(unrolls, config.fresh_unrolls(self._settings))
+
+    def episodes(self) -> np.ndarray:
+        """The episodes that have ended since the last call, see ``ended_episodes``."""
+        rows, self._episodes = self._episodes, []
+        return np.concatenate([np.zeros([0, 3]), *rows])
+
+    def publish(self, learner: Learner) -> None:
+        """Lets the actors play with the learner's weights."""
+        self._acting.load(learner.weights, learner.updates)
+
+    def count(self) -> float:
+        """How many they are."""
+        return len(self._threads)
+
+    def waits(self) -> dict[str, float]:
+        """Seconds waited since the start: the learner for unrolls, an actor for the queue."""
+        return {
+            "learner_wait_share": self._queue.take_wait_s,
+            "actor_wait_share": self._queue.put_wait_s / len(self._threads),
+        }
+
+    def _take(self, until: float) -> Unroll | None:
+        try:
+            block = self._queue.take(max(0.0, until - time.monotonic()))
+        except Closed:
+            raise self._error or Closed  # noqa: B904 (the error has a cause of its own)
+        if block is not None:
+            self._episodes.append(ended_episodes(block))
+        return block
+
+    def _act(self, index: int) -> None:
+        """An actor's thread."""
+        name_thread(f"actor {index}")
+        settings = self._settings
+        try:
+            # Emulators are made with the interpreter's lock held, and start without. So the next
+            # actor's are made while this one's start.
+            with self._making:
+                self._queue.check_open()
+                environment = build.actor_environment(settings, index)
+            with contextlib.closing(environment):
+                self._play(environment, index)
+        except Closed:
+            pass
+        except UserError as error:
+            self._fail(error)
+        except BaseException as error:
+            level = settings.levels[index % len(settings.levels)]
+            failed = ActorFailed(
+                f"actor {index}, which plays {level}, ended with {type(error).__name__}: {error}"
+            )
+            failed.__cause__ = error
+            self._fail(failed)
+
+    def _play(self, environment: VectorEnvironment, index: int) -> None:
+        """Fills the queue until it is closed."""
+        settings = self._settings
+        actor = Actor(
+            environment,
+            self._acting,
+            settings.unroll_length,
+            level=index % len(settings.levels),
+            seed=settings.seed * 100_003 + index,
+            check=self._queue.check_open,
+        )
+        envs = config.envs_per_actor(settings)
+        while True:
+            self._queue.announce(envs)
+            self._queue.put(actor.unroll(), envs)
+
+    def _fail(self, error: Exception) -> None:
+        """Leaves it to the learner's thread to tell the first error and to end the run."""
+        self._error = self._error or error
+        self._queue.close()

@@ -1,0 +1,246 @@
+"""A run's folder: what it resumes from, what it writes as it goes, and how it ends."""
+
+import dataclasses
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from environments import EnvironmentSpec
+from trainer.learning.learner import Learner, Statistics
+from trainer.reporting.metrics import Meter, samples
+from trainer.reporting.reporter import Reporter
+from trainer.reporting.wording import FIRST_UPDATE
+from trainer.settings.config import Settings
+from trainer.storage.checkpoints import Checkpoint, Store
+from trainer.storage.folder import FolderLock, make_writable
+from user_error import UserError
+
+# A return over fewer episodes says too little to call its checkpoint the best.
+EPISODES_FOR_BEST = 20
+
+
+class Run:
+    """One training in its folder; ``after_update`` reports and saves when it is time."""
+
+    def __init__(self, settings: Settings, spec: EnvironmentSpec, learner: Learner):
+        """Takes hold of the folder; nothing in it has changed when what lies there is refused."""
+        self.folder = Path(settings.run_folder)
+        self._settings = settings
+        self._spec = spec
+        make_writable(self.folder)
+        self._lock = FolderLock(self.folder)
+        self.store = Store(self.folder / "checkpoints", settings.keep_checkpoints)
+        warnings: list[str] = []
+        self._found = self.store.newest(warnings.append)
+        if self._found:
+            check_fits(self._found[1], learner, settings, spec, self.folder)
+            warnings += other_level(self._found[1], settings)
+        # As its own file says: the newest checkpoint may be one from before it, or not know of it.
+        best = self.store.best_return(warnings.append)
+        self._best_return = -math.inf if best is None else best
+        self.store.remove_leftovers()
+        self.reporter = Reporter(
+            self.folder,
+            settings,
+            {
+                "agent": settings.agent_name,
+                "level": settings.level_name,
+                "actions": str(spec.action_space),
+            },
+        )
+        for warning in warnings:
+            self.reporter.say(f"warning: {warning}")
+        self._reported = self._saved = time.monotonic()
+        self._updated = False
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reporter.close()
+        self._lock.release()
+
+    def resume(self, learner: Learner) -> Meter:
+        """Puts what the newest checkpoint holds in place, if there is one."""
+        levels, frames_per_step = self._settings.levels, self._spec.frames_per_step
+        if self._found is None:
+            return Meter(levels, frames_per_step, {})
+        path, checkpoint = self._found
+        self._found = None
+        learner.restore(checkpoint)
+        meter = Meter(levels, frames_per_step, checkpoint.counters)
+        self.reporter.say(f"Going on from {path} at {meter.environment_frames:,} frames.")
+        return meter
+
+    def say_trained(self, meter: Meter) -> None:
+        """Tells that there is nothing left to do."""
+        self.reporter.say(
+            f"{self.folder} is trained: {meter.environment_frames:,} of "
+            f"{self._settings.total_environment_frames:,} frames. Raise "
+            "--total_environment_frames to go on, or play with --mode=test."
+        )
+
+    def after_update(
+        self, learner: Learner, meter: Meter, statistics: Statistics, waits: dict[str, float]
+    ) -> None:
+        """Reports and saves when it is time."""
+        if not self._updated:
+            self._updated = True
+            seconds = time.time() - psutil.Process().create_time()
+            self.reporter.say(f"{FIRST_UPDATE} {seconds:.1f} s after launch.")
+        now = time.monotonic()
+        if now - self._reported >= self._settings.report_every_s:
+            self._reported = now
+            self.reporter.report(self._figures(learner, meter, waits), samples(statistics))
+        if now - self._saved >= self._settings.checkpoint_every_s:
+            self._saved = now
+            self.save(learner, meter)
+
+    def save(self, learner: Learner, meter: Meter) -> bool:
+        """Writes a checkpoint, and the best one if it is; a failure is told and survived."""
+        mean, best = meter.mean_episode_return, self._best_return
+        if mean is not None and meter.recent_episodes >= EPISODES_FOR_BEST:
+            best = max(best, mean)  # in this order a mean that is not a number is never the best
+        is_best = best > self._best_return
+        checkpoint = self._checkpoint(learner, meter, best)
+        try:
+            path = self.store.save(checkpoint)
+            if is_best:
+                self.store.save_best(checkpoint)
+                self._best_return = best
+        except OSError as error:
+            self.reporter.say(
+                f"warning: a checkpoint could not be written to {self.store.folder} "
+                f"({error.strerror or error}); those before it are untouched."
+            )
+            return False
+        self.reporter.note(
+            f"checkpoint {path.name} written{', the best so far' if is_best else ''}"
+        )
+        return True
+
+    def fail(self, learner: Learner, meter: Meter, error: Exception) -> None:
+        """Tells what ended the run and keeps what was learned until then."""
+        self.reporter.close()
+        self.reporter.say(f"Ended by an error: {error}")
+        self.save(learner, meter)
+
+    def finish(
+        self,
+        learner: Learner,
+        meter: Meter,
+        waits: dict[str, float],
+        reason: str,
+        num_actors: float,
+    ) -> None:
+        """The last report, checkpoint and picture, and the summary."""
+        figures = self._figures(learner, meter, waits)
+        if figures["updates_in_report"]:
+            self.reporter.report(figures, {})
+        saved = self.save(learner, meter)
+        whole = meter.whole_run(waits) | {"num_actors": num_actors}
+        self.reporter.finish(figures | whole, reason)
+        if not saved:
+            raise UserError(
+                f"the last checkpoint could not be written to {self.store.folder}. Make room and "
+                "give the same command again: it goes on from the checkpoint before."
+            )
+
+    def _figures(self, learner: Learner, meter: Meter, waits: dict[str, float]) -> dict[str, Any]:
+        figures = meter.report(waits)
+        left = self._settings.total_environment_frames - meter.environment_frames
+        rate = figures["frames_per_second"]
+        return figures | {
+            "updates": learner.updates,
+            "learning_rate": learner.learning_rate,
+            # The last update may be of more frames than were left.
+            "time_left": max(0.0, left / rate) if rate else None,
+        }
+
+    def _checkpoint(self, learner: Learner, meter: Meter, best: float) -> Checkpoint:
+        best_return = None if best == -math.inf else best
+        return Checkpoint(
+            weights=[weight.numpy() for weight in learner.weights],
+            optimizer=[slot.numpy() for slot in learner.slots],
+            counters=meter.counters() | {"updates": learner.updates, "best_return": best_return},
+            settings=dataclasses.asdict(self._settings) | spaces(self._spec),
+        )
+
+
+def spaces(spec: EnvironmentSpec) -> dict[str, str]:
+    """What of a level decides the shapes of weights, in words that can be compared."""
+    seen = spec.observation_space
+    return {
+        "observations": f"{list(seen.shape)} {seen.dtype}, {spec.frame_stack} stacked",
+        "actions": str(spec.action_space),
+    }
+
+
+# Which flags may be to blame where one of these is not as it was.
+BLAMED = {
+    "agent_name": ["agent_name"],
+    "observations": ["level_name", "width", "height"],
+    "actions": ["level_name", "full_action_set"],
+    "optimizer": ["optimizer"],
+    "popart": ["popart"],
+}
+
+
+def check_fits(
+    checkpoint: Checkpoint,
+    learner: Learner,
+    settings: Settings,
+    spec: EnvironmentSpec,
+    where: Path,
+) -> None:
+    """Refuses to go on from a checkpoint whose weights cannot be used with these settings."""
+    if settings.synthetic_unrolls or checkpoint.settings.get("synthetic_unrolls"):
+        raise UserError(
+            f"the run in {where} cannot go on with --synthetic_unrolls, nor without it where it "
+            "began with it. Name another --logdir."
+        )
+    now, before = dataclasses.asdict(settings) | spaces(spec), checkpoint.settings
+    for name, flags in BLAMED.items():
+        if str(now[name]).lower() != str(before[name]).lower():
+            what = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
+            raise UserError(_misfit(now, before, flags, what, where))
+    for mine, kept in (
+        (learner.weights, checkpoint.weights),
+        (learner.slots, checkpoint.optimizer),
+    ):
+        if [tuple(variable.shape) for variable in mine] != [array.shape for array in kept]:
+            raise UserError(
+                _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
+            )
+
+
+def other_level(checkpoint: Checkpoint, settings: Settings) -> list[str]:
+    """A warning where a run goes on with a level that it was not trained on."""
+    before, now = checkpoint.settings["level_name"], settings.level_name
+    if before == now:
+        return []
+    return [
+        f"the run was trained with --level_name={before} and goes on with {now}: frames are "
+        "counted on, and the best return is still that of the old level."
+    ]
+
+
+def _misfit(
+    now: dict[str, Any], before: dict[str, Any], flags: list[str], what: str, where: Path
+) -> str:
+    """The refusal, which names those of the flags that have changed, or else the first."""
+    changed = [flag for flag in flags if now[flag] != before[flag]] or flags[:1]
+    given = " ".join(f"--{flag}={now[flag]}" for flag in changed)
+    wanted = " ".join(f"--{flag}={before[flag]}" for flag in changed)
+    if given == wanted:
+        return (
+            f"{given}{what} does not fit the run in {where}: the code behind it has changed. "
+            "Name another --logdir."
+        )
+    return (
+        f"{given}{what} does not fit the run in {where}, which was trained with {wanted}. "
+        "Give that, or another --logdir."
+    )

@@ -1,0 +1,110 @@
+"""A learner's actors in other processes: batches that are ready before they are asked for."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from algorithms.trajectory import Unroll
+from trainer.learning import batches
+from trainer.learning.batches import Batch
+from trainer.learning.learner import Learner
+from trainer.machine.threads import name_thread
+from trainer.programs.training import LOOK_EVERY_S
+from trainer.reporting.metrics import ended_episodes
+from trainer.settings import config
+from trainer.settings.config import Settings
+from transport import Closed, Receiver, UnrollQueue
+
+
+class RemoteActors:
+    """Takes unrolls from a receiver; a thread joins the next batch while one is trained on."""
+
+    def __init__(self, settings: Settings, receiver: Receiver, agent: Any):
+        """``agent`` keeps its weights in the types in which they are to be sent."""
+
+        self._receiver = receiver
+        self._fresh = config.fresh_unrolls(settings)
+        self._batches = batches.make(settings)
+        self._ready = UnrollQueue(capacity=1)
+        self._episodes: list[np.ndarray] = []
+        self._lock = threading.Lock()
+        self._error: Exception | None = None
+        gpus = tf.config.list_logical_devices("GPU")
+        self._device = gpus[0].name if gpus else "/device:CPU:0"
+        dtypes = [weight.dtype for weight in agent.variables]
+        # A copy, as the next update moves the learner's own weights.
+        self._copy = tf.function(
+            lambda weights: [tf.cast(w, to) for w, to in zip(weights, dtypes, strict=True)],
+            autograph=False,
+        )
+        self._thread = threading.Thread(target=self._prepare, name="batches", daemon=True)
+
+    def __enter__(self) -> "RemoteActors":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ready.close()
+        self._thread.join()
+
+    def next(self, wait_s: float) -> Batch | None:
+        """The next batch, on the device where it is trained on; None when none is ready in time."""
+        try:
+            return self._ready.take(wait_s)
+        except Closed:
+            raise self._error or Closed from None
+
+    def episodes(self) -> np.ndarray:
+        """The episodes that have ended since the last call, see ``ended_episodes``."""
+        with self._lock:
+            rows, self._episodes = self._episodes, []
+        return np.concatenate([np.zeros([0, 3]), *rows])
+
+    def publish(self, learner: Learner) -> None:
+        """Lets the actors play with the learner's weights."""
+        self._receiver.publish(self._copy(learner.weights), learner.updates)
+
+    def waits(self) -> dict[str, float]:
+        """Seconds waited since the start: the learner for a batch, an actor for the learner."""
+        return {
+            "learner_wait_share": self._ready.take_wait_s,
+            "actor_wait_share": self._receiver.waited_s(),
+        }
+
+    def count(self) -> float:
+        """How many they were, on average since the first one came."""
+        return self._receiver.mean_actors()
+
+    def _prepare(self) -> None:
+        name_thread("batches")
+        try:
+            while True:
+                self._ready.announce(1)
+                self._ready.put(self._next(), 1)
+        except Closed:
+            pass
+        except Exception as error:  # told by the learner's thread
+            self._error = error
+            self._ready.close()
+
+    def _next(self) -> Batch:
+        unrolls = None
+        while unrolls is None:
+            self._ready.check_open()
+            unrolls = self._batches.next(self._take)
+        return self._on_device(unrolls)
+
+    def _on_device(self, unrolls: Unroll) -> Batch:
+        batch = batches.describe(unrolls, self._fresh)
+        with tf.device(self._device):
+            on_device: Any = tf.nest.map_structure(tf.convert_to_tensor, batch.unrolls)
+        return batch._replace(unrolls=on_device)
+
+    def _take(self) -> Unroll | None:
+        block = self._receiver.take(LOOK_EVERY_S)
+        if block is not None:
+            with self._lock:
+                self._episodes.append(ended_episodes(block))
+        return block

@@ -1,0 +1,58 @@
+"""What TensorBoard shows: scalars and histograms of a run, over its environment frames."""
+
+import io
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.plugins.histogram.summary import histogram_pb
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from trainer.storage.records import GrowingFile, plain
+
+
+class EventsFile(GrowingFile):
+    """A TensorBoard file of this process's reports.
+
+    TensorFlow's and TensorBoard's own writers write from a thread of theirs, where a full disk
+    is noticed late or never and leaves half a record, past which nothing is ever read.
+    """
+
+    def __init__(self, folder: Path):
+        super().__init__(folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}")
+        self._started = False
+
+    def add(self, figures: dict[str, Any], samples: dict[str, np.ndarray]) -> None:
+        """Writes one report."""
+        now, step = time.time(), int(figures["environment_frames"])
+        event = Event(wall_time=now, step=step)
+        for name, value in figures.items():
+            scalar = plain(value)
+            if isinstance(scalar, (int, float)):
+                event.summary.value.add(tag=name, simple_value=scalar)
+        for name, values in samples.items():
+            finite = np.asarray(values, np.float64)
+            finite = finite[np.isfinite(finite)]
+            event.summary.MergeFrom(histogram_pb(name, finite))
+        self.append(_records([*self._head(now, step), event]))
+        self._started = self._started or self.error is None
+
+    def _head(self, now: float, step: int) -> list[Event]:
+        """What a file begins with; the second drops what a run before had after this step."""
+        if self._started:
+            return []
+        return [
+            Event(wall_time=now, file_version="brain.Event:2"),
+            Event(wall_time=now, step=step, session_log=SessionLog(status=SessionLog.START)),
+        ]
+
+
+def _records(events: list[Event]) -> bytes:
+    buffer = io.BytesIO()
+    writer = RecordWriter(buffer)
+    for event in events:
+        writer.write(event.SerializeToString())
+    return buffer.getvalue()

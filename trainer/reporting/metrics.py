@@ -1,0 +1,169 @@
+"""Figures of a run: gathered update by update, summed up every ``--report_every_s`` seconds."""
+
+import collections
+import time
+from typing import Any
+
+import numpy as np
+
+from algorithms.trajectory import Episodes, Unroll
+from trainer.learning.learner import HISTOGRAMS, SCALARS, Statistics
+from trainer.machine.cores import busy_share, cores_time
+
+RECENT_EPISODES = 100
+
+
+class Meter:
+    """Counts since the run began, and means since the last report."""
+
+    def __init__(self, levels: list[str], frames_per_step: int, counters: dict[str, Any]):
+        self.environment_frames = int(counters.get("environment_frames", 0))
+        self.agent_steps = int(counters.get("agent_steps", 0))
+        self.episodes = int(counters.get("episodes", 0))
+        self.skipped_updates = int(counters.get("skipped_updates", 0))
+        self.skipped_in_a_row = 0
+        self._train_seconds_before = float(counters.get("wall_time", 0.0))
+        self._levels = levels
+        self.frames_per_step = frames_per_step
+        self._returns: list[collections.deque[float]] = [
+            collections.deque(maxlen=RECENT_EPISODES) for _ in levels
+        ]
+        self._lengths: collections.deque[int] = collections.deque(maxlen=RECENT_EPISODES)
+        for level, returns in zip(self._returns, counters.get("recent_returns", []), strict=False):
+            level.extend(returns)
+        self._lengths.extend(counters.get("recent_lengths", []))
+        self._started = time.monotonic()
+        self._whole = _Window(self, {})
+        self._window = _Window(self, {})
+
+    @property
+    def wall_time(self) -> float:
+        """Seconds of training, those before a resume included."""
+        return self._train_seconds_before + time.monotonic() - self._started
+
+    @property
+    def mean_episode_return(self) -> float | None:
+        """Mean raw return of the last episodes: of each level by itself, then over levels."""
+        means = [float(np.mean(returns)) for returns in self._returns if returns]
+        return float(np.mean(means)) if means else None
+
+    @property
+    def recent_episodes(self) -> int:
+        """How many episodes the mean return stands on, at the level that has fewest."""
+        return min(len(returns) for returns in self._returns)
+
+    def counters(self) -> dict[str, Any]:
+        """What a checkpoint keeps of this, and ``__init__`` takes."""
+        return {
+            "environment_frames": self.environment_frames,
+            "agent_steps": self.agent_steps,
+            "episodes": self.episodes,
+            "skipped_updates": self.skipped_updates,
+            "wall_time": self.wall_time,
+            "recent_returns": [list(returns) for returns in self._returns],
+            "recent_lengths": list(self._lengths),
+        }
+
+    def add_episodes(self, rows: np.ndarray) -> None:
+        """Counts episodes that have ended, as ``ended_episodes`` gives them."""
+        for level, raw_return, length in rows:
+            self._returns[int(level)].append(float(raw_return))
+            self._lengths.append(int(length))
+            self.episodes += 1
+
+    def add_update(self, statistics: Statistics, lag: float, fresh_steps: int) -> None:
+        """Counts an update that was made with ``fresh_steps`` new agent steps."""
+        self.agent_steps += fresh_steps
+        self.environment_frames += fresh_steps * self.frames_per_step
+        self._window.add(statistics, lag)
+        skipped = bool(statistics.skipped)
+        self.skipped_updates += skipped
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
+
+    def whole_run(self, waits: dict[str, float]) -> dict[str, float | None]:
+        """Rates and shares since this process began to train."""
+        return self._whole.rates(waits)
+
+    def report(self, waits: dict[str, float]) -> dict[str, Any]:
+        """Everything since the last report; ``waits`` are seconds waited since the run began."""
+        figures = self._window.rates(waits) | self._window.means()
+        self._window = _Window(self, waits)
+        return {
+            "environment_frames": self.environment_frames,
+            "agent_steps": self.agent_steps,
+            "episodes": self.episodes,
+            "mean_episode_return": self.mean_episode_return,
+            "mean_episode_length": float(np.mean(self._lengths)) if self._lengths else None,
+            **self._by_level(),
+            **figures,
+            "recent_episodes": self.recent_episodes,
+            "skipped_updates": self.skipped_updates,
+            "wall_time": self.wall_time,
+        }
+
+    def _by_level(self) -> dict[str, float | None]:
+        if len(self._levels) == 1:
+            return {}
+        return {
+            f"mean_episode_return/{level}": float(np.mean(returns)) if returns else None
+            for level, returns in zip(self._levels, self._returns, strict=True)
+        }
+
+
+class _Window:
+    """Sums between two reports."""
+
+    def __init__(self, meter: Meter, waits: dict[str, float]):
+        self._started = time.monotonic()
+        self._cores = cores_time()
+        self._frames = meter.environment_frames
+        self._steps = meter.agent_steps
+        self._meter = meter
+        self._waits = waits
+        # Sums, as reports may be days apart.
+        self._sums = np.zeros(len(SCALARS))
+        self._counts = np.zeros(len(SCALARS))
+        self._lags: list[float] = []
+
+    def add(self, statistics: Statistics, lag: float) -> None:
+        values = np.array([float(getattr(statistics, name)) for name in SCALARS])
+        finite = np.isfinite(values)
+        self._sums += np.where(finite, values, 0.0)
+        self._counts += finite
+        self._lags.append(lag)
+
+    def rates(self, waits: dict[str, float]) -> dict[str, float | None]:
+        """What was done a second, and which share of the time was waited, or kept cores busy."""
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        return {
+            "frames_per_second": (self._meter.environment_frames - self._frames) / seconds,
+            "steps_per_second": (self._meter.agent_steps - self._steps) / seconds,
+            **{
+                name: min(1.0, (total - self._waits.get(name, 0.0)) / seconds)
+                for name, total in waits.items()
+            },
+            "cores_busy_share": busy_share(self._cores),
+        }
+
+    def means(self) -> dict[str, float | None]:
+        """The mean of each figure over the window's updates; of the lag, the median."""
+        figures: dict[str, float | None] = {
+            "updates_in_report": len(self._lags),
+            "policy_lag": float(np.median(self._lags)) if self._lags else None,
+        }
+        for name, total, count in zip(SCALARS, self._sums, self._counts, strict=True):
+            figures[name] = float(total / count) if count else None
+        return figures
+
+
+def ended_episodes(block: Unroll) -> np.ndarray:
+    """[N, 3]: level, raw return and length of the episodes that ended in a block of unrolls."""
+    ended = Episodes(*(array[1:] for array in block.episodes))
+    there = np.nonzero(ended.length)
+    columns = (block.level[there[1]], ended.raw_return[there], ended.length[there])
+    return np.stack(columns, axis=-1).astype(np.float64)
+
+
+def samples(statistics: Statistics) -> dict[str, np.ndarray]:
+    """What histograms are drawn of."""
+    return {name: np.asarray(getattr(statistics, name)) for name in HISTOGRAMS}

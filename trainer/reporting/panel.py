@@ -1,0 +1,170 @@
+"""What a terminal shows of a running training: one panel, redrawn in place."""
+
+import time
+from typing import Any
+
+import rich.box
+import rich.panel
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from trainer.reporting import wording
+from trainer.reporting.wording import count, duration, number, share
+from trainer.settings.config import Settings
+
+BARS = "▁▂▃▄▅▆▇█"
+SPARKS = 24
+# Of more levels than this, the rest is only counted: a panel higher than the terminal is cut off.
+LEVELS_SHOWN = 8
+# A history this long is thinned to half, so that a run of weeks costs no more than one of hours.
+HISTORY = 1024
+
+
+class Panel:
+    """The last report as a panel; ``rich`` renders it for whatever width the terminal has."""
+
+    def __init__(self, settings: Settings, about: dict[str, str]):
+        self.note = ""
+        self._total = settings.total_environment_frames
+        self._title = " · ".join(about[key] for key in ("level", "agent") if key in about)
+        self._folder = settings.run_folder
+        self._figures: dict[str, Any] = {}
+        self._since = time.monotonic()
+        self._history: dict[str, list[float]] = {}
+
+    def update(self, figures: dict[str, Any]) -> None:
+        """Takes a report; those of before a resume may come first."""
+        self._figures = figures
+        self._since = time.monotonic()
+        returns = {"": figures.get("mean_episode_return"), **wording.by_level(figures)}
+        for level, value in returns.items():
+            if value is not None:
+                history = self._history.setdefault(level, [])
+                history.append(value)
+                if len(history) > HISTORY:
+                    del history[1::2]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(20, options.max_width - 22)
+        table = Table.grid(padding=(0, 2), expand=True)
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(ratio=1, overflow="fold")
+        table.add_row("frames", self._frames(width))
+        for name, parts in self._rows().items():
+            table.add_row(name, flow(parts, width))
+        if self.note:
+            table.add_row("latest", Text(self.note, overflow="ellipsis", no_wrap=True))
+        yield rich.panel.Panel(
+            table,
+            title=Text(self._title, style="bold", overflow="ellipsis"),
+            subtitle=Text(self._folder, style="dim", overflow="ellipsis"),
+            box=rich.box.ROUNDED,
+            border_style="cyan",
+        )
+
+    def _frames(self, width: int) -> Table:
+        frames = self._figures.get("environment_frames", 0)
+        done = frames / self._total
+        text = f"{count(frames)} of {count(self._total)}  {wording.progress(done)}"
+        grid = Table.grid(padding=(0, 2))
+        bar = ProgressBar(total=1.0, completed=min(1.0, done), width=max(4, width - len(text) - 2))
+        grid.add_row(Text(text, no_wrap=True), bar)
+        return grid
+
+    def _rows(self) -> dict[str, list[Text]]:
+        figures = self._figures
+        passed = time.monotonic() - self._since
+        left = figures.get("time_left")
+        rows = {
+            "speed": [
+                _part("", count(figures.get("frames_per_second")), "frames/s"),
+                _part("", count(figures.get("steps_per_second")), "agent steps/s"),
+            ],
+            "time": [
+                _part("", duration(figures.get("wall_time", 0.0) + passed)),
+                _part("time left", duration(None if left is None else max(0.0, left - passed))),
+            ],
+            "mean raw return": [self._return("", figures.get("mean_episode_return"))],
+            "": self._levels(),
+            "episodes": [
+                _part("", count(figures.get("episodes"))),
+                _part("mean length", count(figures.get("mean_episode_length")), "agent steps"),
+            ],
+            "waiting": [
+                _part("learner waits", share(figures.get("learner_wait_share"))),
+                _part("actors wait", share(figures.get("actor_wait_share"))),
+                *self._others(),
+                _part("cores busy", share(figures.get("cores_busy_share"))),
+            ],
+            "limited by": [_part("", wording.limited_by(figures))],
+            "losses": [
+                _part("total", number(figures.get("total_loss"))),
+                _part("policy gradient", number(figures.get("policy_gradient_loss"))),
+                _part("baseline", number(figures.get("baseline_loss"))),
+            ],
+            "learning": self._learning(),
+        }
+        return {name: parts for name, parts in rows.items() if parts}
+
+    def _others(self) -> list[Text]:
+        waits = self._figures.get("team_wait_share")
+        return [] if waits is None else [_part("waits for other learners", share(waits))]
+
+    def _learning(self) -> list[Text]:
+        figures = self._figures
+        parts = [
+            _part("policy lag", number(figures.get("policy_lag"))),
+            _part("entropy", number(figures.get("entropy"))),
+            _part("baseline spread", number(figures.get("baseline_spread"))),
+            _part("gradient norm", number(figures.get("gradient_norm"))),
+            _part("learning rate", number(figures.get("learning_rate"))),
+        ]
+        if figures.get("skipped_updates"):
+            skipped = _part("skipped updates", count(figures["skipped_updates"]))
+            skipped.stylize("bold red")
+            parts.append(skipped)
+        return parts
+
+    def _return(self, level: str, value: float | None) -> Text:
+        text = _part(level, number(value))
+        text.append("  " + sparkline(self._history.get(level, []), SPARKS), style="green")
+        return text
+
+    def _levels(self) -> list[Text]:
+        levels = wording.by_level(self._figures)
+        shown = [self._return(*item) for item in list(levels.items())[:LEVELS_SHOWN]]
+        rest = len(levels) - LEVELS_SHOWN
+        return [*shown, Text(f"and {rest} more levels", style="dim")] if rest > 0 else shown
+
+
+def sparkline(values: list[float], width: int) -> str:
+    """The values' course in one line of at most ``width`` bars, the newest at the right."""
+    if not values:
+        return ""
+    width = min(width, len(values))
+    edges = [round(i * len(values) / width) for i in range(width + 1)]
+    means = [
+        sum(values[low:high]) / (high - low) for low, high in zip(edges, edges[1:], strict=False)
+    ]
+    low, high = min(means), max(means)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((mean - low) * scale)] for mean in means)
+
+
+def flow(parts: list[Text], width: int) -> Text:
+    """Parts side by side, as many in a line as fit; none is torn."""
+    lines: list[Text] = []
+    for part in parts:
+        if lines and lines[-1].cell_len + 3 + part.cell_len <= width:
+            lines[-1].append(" · ", style="dim").append_text(part)
+        else:
+            lines.append(part.copy())
+    return Text("\n").join(lines)
+
+
+def _part(name: str, value: str, unit: str = "") -> Text:
+    text = Text(f"{name} " if name else "", style="")
+    text.append(value, style="bold")
+    return text.append(f" {unit}" if unit else "")

@@ -1,0 +1,1 @@
+"""Learners that train together: their sums, and that their weights stay equal."""

@@ -1,0 +1,126 @@
+"""``--mode=test``: plays whole games with a trained agent and reports how well it does."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from environments import Episode
+from trainer.acting import build
+from trainer.acting.playing import Player, play
+from trainer.settings.config import Settings
+from trainer.storage.records import write_whole
+from trainer.trained import scoreboard, video
+from trainer.trained import trained_agent as trained
+from trainer.trained.human_scores import human_normalised
+from trainer.trained.trained_agent import Trained
+
+MOST_ENVIRONMENTS = 16
+# Training draws its environments' seeds from smaller numbers.
+FIRST_TEST_SEED = 2**40
+
+
+def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
+    """Plays, prints a table and writes evaluation.json into the run's folder."""
+    video.prepare(settings)
+    found = trained.find(settings, given)
+    settings = found.settings
+    spec = build.level_spec(settings)
+    player = Player(found.agent(spec), settings.test_policy == "greedy")
+    console = scoreboard.console()
+    console.print(
+        f"Playing {settings.test_num_episodes} games a level, {settings.test_policy} actions: "
+        f"{settings.agent_name} of {found.path}, trained for {found.environment_frames:,} frames."
+    )
+    results: dict[str, Any] = {}
+    warnings: list[str] = []
+    for level, name in enumerate(settings.levels):
+        with scoreboard.Counter(console, name, settings.test_num_episodes) as counter:
+            games = _play_level(found, player, level, counter, warnings.append)
+        results[name] = summary(name, games)
+    console.print(scoreboard.table(results), soft_wrap=False)
+    report = _report(found, results)
+    mean = report["human_normalised_percent"]
+    if mean is not None and len(results) > 1:
+        console.print(f"Human-normalised, mean over its levels: {mean:.1f}%")
+    if settings.video:
+        console.print(warnings[0] if warnings else f"The first game: {settings.video}")
+    console.print(_written(found.folder / "evaluation.json", report))
+
+
+def _play_level(
+    found: Trained,
+    player: Player,
+    level: int,
+    counter: scoreboard.Counter,
+    warn: Callable[[str], None],
+) -> list[Episode]:
+    settings = found.settings
+    if level:
+        settings = dataclasses.replace(settings, video="")  # it shows the first level
+    count = min(settings.test_num_episodes, MOST_ENVIRONMENTS)
+    seed = seed_of_level(settings.seed, level)
+    environment = build.test_environment(settings, level, count, seed)
+    try:
+        value = found.value(environment.spec.level_name)
+        with video.spectators(settings, environment, value, warn) as onlookers:
+            return play(
+                environment,
+                player,
+                settings.test_num_episodes,
+                seed=settings.seed,
+                onlookers=onlookers,
+                finished=counter.add,
+            )
+    finally:
+        environment.close()
+
+
+def seed_of_level(seed: int, level: int) -> int:
+    """What the seeds of a level's test environments are drawn from."""
+    return FIRST_TEST_SEED * (level + 1) + seed
+
+
+def summary(level_name: str, episodes: list[Episode]) -> dict[str, Any]:
+    """An evaluation's figures on one level."""
+    returns = [episode.raw_return for episode in episodes]
+    lengths = [episode.length for episode in episodes]
+    return {
+        "episodes": len(episodes),
+        "mean": float(np.mean(returns)),
+        "median": float(np.median(returns)),
+        "standard_deviation": float(np.std(returns, ddof=1)) if len(returns) > 1 else None,
+        "min": min(returns),
+        "max": max(returns),
+        "mean_length": float(np.mean(lengths)),
+        "human_normalised_percent": human_normalised(level_name, float(np.mean(returns))),
+        "returns": returns,
+        "lengths": lengths,
+        "frames": [episode.frames for episode in episodes],
+    }
+
+
+def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    percents = [figures["human_normalised_percent"] for figures in results.values()]
+    known = [percent for percent in percents if percent is not None]
+    return {
+        "checkpoint": str(found.path.resolve()),
+        "environment_frames": found.environment_frames,
+        "policy": found.settings.test_policy,
+        "seed": found.settings.seed,
+        "human_normalised_percent": float(np.mean(known)) if known else None,
+        "levels": results,
+        "settings": dataclasses.asdict(found.settings),
+    }
+
+
+def _written(path: Path, report: dict[str, Any]) -> str:
+    """Writes the report; what to tell about it. The table stands even if the disk is full."""
+    try:
+        write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
+    except OSError as error:
+        return f"warning: {path} could not be written ({error.strerror})."
+    return f"All returns and lengths: {path}"

@@ -1,0 +1,147 @@
+"""``--mode=export``: a trained agent as a TensorFlow SavedModel that needs none of this code."""
+
+import json
+import os
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from environments import EnvironmentSpec
+from trainer.acting import build
+from trainer.settings.config import Settings
+from trainer.trained import trained_agent as trained
+from trainer.trained.export_notes import FORMAT, README, about
+from trainer.trained.trained_agent import Trained
+from user_error import UserError
+
+
+class ExportedAgent(tf.Module):
+    """An agent whose signatures take and give flat dictionaries of tensors.
+
+    Its state, whatever its structure, is ``state_0``, ``state_1`` and so on.
+    """
+
+    def __init__(self, agent: Any, spec: EnvironmentSpec, found: Trained):
+        super().__init__()
+        self._agent = agent
+        self._spec = spec
+        self._spread, self._mean = found.scale_of_values()
+        self._structure = agent.initial_state(1)
+
+    @property
+    def state(self) -> dict[str, tf.TensorSpec]:
+        """The state's tensors, [B, ...]."""
+        return {
+            f"state_{i}": tf.TensorSpec([None, *part.shape[1:]], part.dtype)
+            for i, part in enumerate(tf.nest.flatten(self._structure))
+        }
+
+    @property
+    def inputs(self) -> dict[str, tf.TensorSpec]:
+        """What ``act`` takes."""
+        seen, acts = self._spec.observation_space, self._spec.action_space
+        kind = tf.float32 if np.issubdtype(acts.dtype, np.floating) else tf.int32
+        return {
+            "observation": tf.TensorSpec([None, *seen.shape], tf.as_dtype(seen.dtype)),
+            "reward": tf.TensorSpec([None], tf.float32),
+            "last_action": tf.TensorSpec([None, *(acts.shape or ())], kind),
+            "first": tf.TensorSpec([None], tf.bool),
+            "seed": tf.TensorSpec([2], tf.int32),
+            **self.state,
+        }
+
+    def signatures(self) -> dict[str, Any]:
+        """``act``, and ``initial_state`` where the agent has a state."""
+        act = tf.function(self._act, autograph=False)
+        functions = {"act": act.get_concrete_function(**_named(self.inputs))}
+        if self.state:
+            size = tf.TensorSpec([], tf.int32, "batch_size")
+            initial_state = tf.function(self._initial_state, autograph=False)
+            functions["initial_state"] = initial_state.get_concrete_function(batch_size=size)
+        return functions
+
+    def _initial_state(self, batch_size: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._flat(self._agent.initial_state(batch_size))
+
+    def _act(
+        self, observation: Any, reward: Any, last_action: Any, first: Any, seed: Any, **state: Any
+    ) -> dict[str, tf.Tensor]:
+        packed = tf.nest.pack_sequence_as(self._structure, [state[name] for name in self.state])
+        row = (tf.expand_dims(x, 0) for x in (observation, reward, last_action, first))
+        output, new_state = self._agent(*row, packed)
+        policy, distribution = output.policy[0], self._agent.distribution
+        action = distribution.sample(policy, seed)
+        return {
+            "action": action,
+            "log_prob": distribution.log_prob(policy, action),
+            "greedy_action": distribution.mode(policy),
+            "policy": policy,
+            "baseline": output.baseline[0] * self._spread + self._mean,
+            **self._flat(new_state),
+        }
+
+    def _flat(self, state: Any) -> dict[str, tf.Tensor]:
+        return dict(zip(self.state, tf.nest.flatten(state), strict=True))
+
+
+def export(settings: Settings, given: Collection[str] = ()) -> None:
+    """Writes the SavedModel, about.json and README.md to ``--export_dir``."""
+    found = trained.find(settings, given)
+    folder = Path(settings.export_dir or found.folder / "export")
+    _check_replaceable(folder)
+    spec = build.level_spec(found.settings)
+    # The processor that will run it need not know bfloat16.
+    exported = ExportedAgent(found.agent(spec, "float32"), spec, found)
+    told = about(found, spec, exported.inputs, exported.state)
+    try:
+        _write_all(folder, exported, told)
+    except (OSError, tf.errors.OpError) as error:
+        why = getattr(error, "strerror", None) or str(error).split("\n")[0]
+        raise UserError(f"--export_dir={folder}: it could not be written ({why}).") from error
+    print(f"Exported {found.path} to {folder}; {folder / 'README.md'} says how to use it.")
+
+
+def _write_all(folder: Path, exported: ExportedAgent, told: dict[str, Any]) -> None:
+    """Puts a whole export in the place of an older one."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        made = Path(temporary) / "new"
+        tf.saved_model.save(exported, str(made), signatures=exported.signatures())
+        _write(made / "about.json", json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+        _write(made / "README.md", README)
+        if folder.exists():
+            os.replace(folder, Path(temporary) / "old")
+        os.replace(made, folder)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+def _named(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec(one.shape, one.dtype, name) for name, one in specs.items()}
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Refuses a place that cannot be written or that holds anything but an older export."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryDirectory(dir=folder.parent).cleanup()
+    except OSError as error:
+        raise UserError(f"--export_dir={folder}: cannot write there: {error.strerror}.") from error
+    try:
+        about = json.loads((folder / "about.json").read_text("utf-8"))
+        if about.get("format") == FORMAT:
+            return
+    except (OSError, ValueError, AttributeError):
+        pass
+    if folder.is_dir() and not any(folder.iterdir()):
+        return
+    if folder.exists():
+        raise UserError(
+            f"--export_dir={folder} exists and is not an export, so it is not replaced. "
+            "Name another folder, or move it away."
+        )

@@ -1,0 +1,95 @@
+"""What an evaluation shows: how far it is, and its figures as a table."""
+
+import sys
+import time
+from typing import Any, TextIO, cast
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from environments import Episode
+from trainer.machine.terminal import Unfailing
+from trainer.reporting.wording import NONE
+
+PLAIN_WIDTH = 160
+PLAIN_REPORT_EVERY_S = 10.0
+
+# figure: its heading and format
+COLUMNS = {
+    "episodes": ("games", "d"),
+    "mean": ("mean", ",.2f"),
+    "median": ("median", ",.2f"),
+    "standard_deviation": ("std", ",.2f"),
+    "min": ("min", ",.6g"),
+    "max": ("max", ",.6g"),
+    "mean_length": ("steps", ",.1f"),
+    "human_normalised_percent": ("human %", ",.1f"),
+}
+
+
+def console() -> Console:
+    """Standard output; wide enough for the table where nobody's terminal limits it."""
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    stream = cast(TextIO, Unfailing(sys.stdout))
+    return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=True)
+
+
+def table(results: dict[str, dict[str, Any]]) -> Table:
+    """A row for each level, without figures that no level has.
+
+    ``results`` are those of ``trainer.trained.evaluation.summary``.
+    """
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
+    drawn.add_column("level", overflow="fold")
+    known = {
+        name: column
+        for name, column in COLUMNS.items()
+        if any(figures[name] is not None for figures in results.values())
+    }
+    for heading, _ in known.values():
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for level, figures in results.items():
+        cells = ((figures[name], form) for name, (_, form) in known.items())
+        drawn.add_row(level, *(NONE if v is None else format(v, form) for v, form in cells))
+    return drawn
+
+
+class Counter:
+    """Tells how many episodes are over: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, shown_on: Console, level_name: str, total: int):
+        self._console, self._level, self._total = shown_on, level_name, total
+        self._returns: list[float] = []
+        self._told = time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("mean return {task.fields[mean]}"),
+            TimeElapsedColumn(),
+            console=shown_on,
+            transient=True,
+            disable=not shown_on.is_terminal,
+        )
+        self._task = self._bar.add_task(level_name, total=total, mean=NONE)
+
+    def __enter__(self) -> "Counter":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def add(self, episode: Episode) -> None:
+        """Counts an episode that is over."""
+        self._returns.append(episode.raw_return)
+        mean = f"{np.mean(self._returns):,.2f}"
+        self._bar.update(self._task, completed=len(self._returns), mean=mean)
+        if self._bar.disable and time.monotonic() - self._told > PLAIN_REPORT_EVERY_S:
+            self._told = time.monotonic()
+            self._console.print(
+                f"{self._level}: {len(self._returns)} of {self._total} games, mean return {mean}"
+            )

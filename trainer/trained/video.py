@@ -1,0 +1,265 @@
+"""``--video`` and ``--watch``: the first environment's games, drawn, to a file or a window."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import imageio_ffmpeg
+import numpy as np
+
+from environments import EnvironmentStep, VectorEnvironment
+from trainer.acting.playing import Choice, Onlooker
+from trainer.settings.config import Settings
+from trainer.trained.dashboard import Dashboard
+from user_error import UserError
+
+GIF_PICTURES_PER_SECOND = 15
+GIF_SECONDS = 60
+GIF_COLOURS = 96
+ENCODER_FAILED = "ffmpeg could not write it: is the disk full?"
+
+Value = Callable[[np.ndarray], float]  # from one environment's baselines
+
+
+def prepare(settings: Settings) -> None:
+    """What must hold before environments are made: a place to write to, a way to draw."""
+    if settings.watch and not _has_display():
+        raise UserError(
+            "--watch needs a screen, and there is none here (DISPLAY is not set). "
+            "Record the game instead: --video=FILE.mp4."
+        )
+    if settings.video:
+        _check_writable(Path(settings.video))
+    if not _has_display():
+        # What several of Gymnasium's simulators draw with; it must be told before they start.
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+
+@contextlib.contextmanager
+def spectators(
+    settings: Settings,
+    environment: VectorEnvironment,
+    value: Value,
+    warn: Callable[[str], None],
+) -> Iterator[tuple[Onlooker, ...]]:
+    """Who looks on while ``environment`` is played; leaves a finished video behind, or warns."""
+    if not (settings.video or settings.watch):
+        yield ()
+        return
+    rate = environment.pictures_per_second
+    with contextlib.ExitStack() as stack:
+        window = stack.enter_context(Window(rate)) if settings.watch else None
+        _check_drawable(settings, environment)
+        movie = stack.enter_context(Movie(Path(settings.video), rate)) if settings.video else None
+        subtitle = f"{settings.agent_name}, {settings.test_policy} actions"
+        dashboard = Dashboard(environment.spec, subtitle)
+        yield (Spectator(dashboard, value, movie, window),)
+    if movie and movie.problem:
+        warn(f"warning: {settings.video} could not be written ({movie.problem}).")
+
+
+class Movie:
+    """A video that is written picture by picture and stands under its name once it is whole.
+
+    ``problem`` says why it will not be, as on a full disk; the games go on without it.
+    """
+
+    def __init__(self, path: Path, pictures_per_second: float):
+        self._path = path
+        self._rate = pictures_per_second
+        self._gif = path.suffix.lower() == ".gif"
+        self._raw = _temporary(path, ".mp4")
+        self._encoder: subprocess.Popen | None = None
+        self._pictures = 0
+        self.problem = ""
+
+    def __enter__(self) -> "Movie":
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        if self._encoder is None:
+            return
+        if kind is not None:
+            self._encoder.kill()
+        try:
+            with contextlib.suppress(OSError):
+                self._encoder.communicate()
+            if self._encoder.returncode:
+                self.problem = ENCODER_FAILED
+            elif kind is None:
+                self._finish()
+        except OSError as failed:
+            self.problem = failed.strerror or str(failed)
+        except subprocess.CalledProcessError:
+            self.problem = ENCODER_FAILED
+        finally:
+            self._raw.unlink(missing_ok=True)
+
+    def add(self, picture: np.ndarray) -> None:
+        """Appends a picture, RGB [H, W, 3]; all have one size."""
+        if self.problem or (self._gif and self._pictures >= GIF_SECONDS * self._rate):
+            return
+        if self._encoder is None:
+            self._encoder = self._encoding(*picture.shape[:2])
+        assert self._encoder.stdin
+        try:
+            self._encoder.stdin.write(picture.tobytes())
+        except OSError:
+            self.problem = ENCODER_FAILED
+        self._pictures += 1
+
+    def _encoding(self, height: int, width: int) -> subprocess.Popen:
+        """ffmpeg, which waits for pictures."""
+        given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
+        given += ["-r", f"{self._rate:g}", "-i", "-"]
+        # A GIF is made from this in the end and must not lose colours twice.
+        how = (
+            ["-c:v", "libx264rgb", "-pix_fmt", "rgb24", "-crf", "0", "-preset", "ultrafast"]
+            if self._gif
+            else ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20"]
+        )
+        command = _command(*given, *how, "-movflags", "+faststart", self._raw)
+        return subprocess.Popen(command, stdin=subprocess.PIPE)
+
+    def _finish(self) -> None:
+        if not self._gif:
+            os.replace(self._raw, self._path)
+            return
+        palette, gif = _temporary(self._path, ".png"), _temporary(self._path, ".gif")
+        rate = f"fps={min(self._rate, GIF_PICTURES_PER_SECOND):g}"
+        try:
+            _ffmpeg("-i", self._raw, "-vf", f"{rate},palettegen=max_colors={GIF_COLOURS}", palette)
+            use = f"{rate}[x];[x][1:v]paletteuse=dither=none:diff_mode=rectangle"
+            _ffmpeg("-i", self._raw, "-i", palette, "-lavfi", use, gif)
+            os.replace(gif, self._path)
+        finally:
+            palette.unlink(missing_ok=True)
+            gif.unlink(missing_ok=True)
+
+
+class Window:
+    """A window that shows pictures at the speed at which people would play."""
+
+    def __init__(self, pictures_per_second: float):
+        import pygame  # only who watches needs it
+
+        # Through OpenGL it may crash: Mesa and TensorFlow each bring an LLVM.
+        os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
+        self._pygame = pygame
+        self._rate = pictures_per_second
+        self._open = True
+
+    def __enter__(self) -> "Window":
+        try:
+            self._pygame.display.init()
+        except self._pygame.error as error:
+            raise UserError(
+                f"--watch: no window can be opened here ({error}). "
+                "Record the game instead: --video=FILE.mp4."
+            ) from error
+        self._clock = self._pygame.time.Clock()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._pygame.display.quit()
+
+    def show(self, picture: np.ndarray) -> None:
+        """Waits for the picture's time and shows it; nothing once the window was closed."""
+        pygame = self._pygame
+        if not self._open:
+            return
+        size = (picture.shape[1], picture.shape[0])
+        surface = pygame.display.get_surface()
+        if surface is None or surface.get_size() != size:
+            surface = pygame.display.set_mode(size)
+            pygame.display.set_caption("IMPALA")
+        pygame.surfarray.blit_array(surface, picture.swapaxes(0, 1))
+        pygame.display.flip()
+        self._clock.tick(self._rate)
+        if any(event.type == pygame.QUIT for event in pygame.event.get()):
+            self._open = False
+            pygame.display.quit()
+
+
+class Spectator:
+    """Draws the first environment: its first episode for the movie, all for the window."""
+
+    def __init__(
+        self, dashboard: Dashboard, value: Value, movie: Movie | None, window: Window | None
+    ):
+        self._dashboard = dashboard
+        self._value = value
+        self._movie = movie
+        self._window = window
+        self._episodes = 0
+
+    def __call__(
+        self, environment: VectorEnvironment, step: EnvironmentStep, choice: Choice
+    ) -> None:
+        """Looks at a row of the game."""
+        self._episodes += bool(step.first[0])
+        recording = self._movie is not None and self._episodes == 1
+        if not recording and self._window is None:
+            return
+        picture = environment.render(0)
+        assert picture is not None
+        drawn = self._dashboard.draw(
+            picture,
+            reward=float(step.reward[0]),
+            first=bool(step.first[0]),
+            action=choice.action[0],
+            policy=choice.policy[0],
+            value=self._value(choice.baseline[0]),
+        )
+        if recording and self._movie:
+            self._movie.add(drawn)
+        if self._window:
+            self._window.show(drawn)
+
+
+def _check_drawable(settings: Settings, environment: VectorEnvironment) -> None:
+    """Draws once, so that what is missing is told before anything is played."""
+    flag, level = "--video" if settings.video else "--watch", environment.spec.level_name
+    environment.reset()
+    try:
+        picture = environment.render(0)
+    except Exception as error:  # each simulator has errors of its own for a missing library
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"{flag}: {level} cannot be drawn here: {told}.") from error
+    if picture is None:
+        raise UserError(f"{flag}: {level} has no pictures: it has no render mode rgb_array.")
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = _temporary(path, ".probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"--video={path}: cannot write there: {error.strerror}.") from error
+    if path.is_dir():
+        raise UserError(f"--video={path} is a folder; wanted a file's name.")
+
+
+def _has_display() -> bool:
+    return sys.platform == "darwin" or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
+
+
+def _temporary(path: Path, suffix: str) -> Path:
+    return path.with_name(f".{path.stem}.{os.getpid()}{suffix}")
+
+
+def _command(*arguments: Any) -> list[str]:
+    executable = imageio_ffmpeg.get_ffmpeg_exe()
+    return [executable, "-y", "-loglevel", "error", *map(str, arguments)]
+
+
+def _ffmpeg(*arguments: Any) -> None:
+    subprocess.run(_command(*arguments), check=True, stdin=subprocess.DEVNULL)
