@@ -28,11 +28,11 @@ def main(arguments: list[str]) -> int:
 
 def _run(settings: config.Settings, given: frozenset[str]) -> None:
     """Does what ``--mode`` says; imports only what that needs. ``given`` are the flags' names."""
-    if settings.mode == "test":
+    if settings.program.mode == "test":
         from trainer.trained.evaluation import evaluate
 
         evaluate(settings, given)
-    elif settings.mode == "export":
+    elif settings.program.mode == "export":
         from trainer.trained.export import export
 
         export(settings, given)
@@ -50,11 +50,11 @@ def _end_output() -> None:
 
 def _train(settings: config.Settings) -> None:
     """Does this process's part of a training."""
-    if settings.job_name == "learner":
+    if settings.program.job_name == "learner":
         from trainer.programs.learner_process import learn
 
         learn(settings)
-    elif settings.job_name == "actor":
+    elif settings.program.job_name == "actor":
         from trainer.programs.actor_process import act
 
         act(settings)

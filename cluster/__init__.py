@@ -1,4 +1,4 @@
-"""How it starts: a CSV of hosts → a plan → processes on those hosts; status, logs, stop.
+"""Launching on a cluster: CSV of hosts → plan → processes on those hosts; status, logs, stop.
 
 Nothing in here imports TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Putting the credentials of a secure run on its hosts, each file only where it is needed."""
+"""Copies the credentials of a secure run to its hosts, each file only where it is needed."""
 
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,13 @@ from cluster.ssh.ssh import HostFailed
 
 
 def entrust(plan: Plan, hosts: Hosts) -> bool:
-    """Makes the files where the run has none, and copies them over SSH; whether all hosts did."""
+    """Makes the files if the run has none, and copies them over SSH; False if a host failed."""
     folder = Path(plan.logdir) / credentials.FOLDER
     credentials.make(folder)
     replies = hosts.ask_all(_requests(plan, folder))
     failed = {place: reply for place, reply in replies.items() if isinstance(reply, HostFailed)}
     if failed:
-        print("Credentials could not be put on all hosts:")
+        print("The credentials could not be copied to all hosts:")
     for place, reply in failed.items():
         print(f"  {place.host}: {reply}")
     return not failed

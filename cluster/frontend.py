@@ -45,9 +45,9 @@ def run(arguments: Sequence[str]) -> int:
         return syncing.sync(plan, way, PROJECT)
     hosts = Hosts(way)
     if chosen.action == "check":
-        wrong, _ = _look(plan, chosen, hosts)
+        wrong, _ = _check_hosts(plan, chosen, hosts)
         if not wrong:
-            print("Nothing is wrong.")
+            print("No problems found.")
         return int(wrong)
     if chosen.action == "restart":
         record.must_read(settings.run_folder)
@@ -61,7 +61,7 @@ def _check_levels(settings: Settings) -> None:
         from environments import names
     except ImportError:  # a machine that only reaches others needs no environments
         return
-    for level in settings.levels:
+    for level in settings.level.levels:
         names.find(level)
 
 
@@ -82,23 +82,23 @@ def _start(
         left = stopping.stop(record.must_read(settings.run_folder), chosen, hosts)
         if left and not chosen.allow_partial:
             return 1
-    wrong, silent = _look(plan, chosen, hosts)
+    wrong, silent = _check_hosts(plan, chosen, hosts)
     if wrong and not chosen.allow_partial:
-        print("Nothing was started. Mend that, or give --allow_partial.")
+        print("Nothing was started. Fix this, or give --allow_partial.")
         return 1
     usable = without_learners_on(silent, rows, here())
     if len(usable) < len(rows):
-        print("Going on without the learners of hosts that cannot be used.")
+        print("Continuing without the learners on hosts that cannot be used.")
         plan = make_plan(usable, settings, chosen, here())
-    if settings.transport == "secure":
+    if settings.remote.transport == "secure":
         entrusted = entrusting.entrust(plan, hosts)
         if not entrusted and not chosen.allow_partial:
             return 1
     return starting.start(plan, chosen, hosts, passwords, PROJECT)
 
 
-def _look(plan: Plan, chosen: Options, hosts: "Hosts") -> tuple[bool, set[Host]]:
-    """Checks all hosts and shows what is wrong; whether anything is, and who did not answer."""
+def _check_hosts(plan: Plan, chosen: Options, hosts: "Hosts") -> tuple[bool, set[Host]]:
+    """Checks all hosts and shows the problems; returns whether any, and the silent hosts."""
     from cluster import show
     from cluster.actions import checking
 
@@ -109,7 +109,7 @@ def _look(plan: Plan, chosen: Options, hosts: "Hosts") -> tuple[bool, set[Host]]
 
 
 def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
-    """What is done with a run that was started before; rows only tell passwords."""
+    """Runs an action on a run that was started earlier; the rows only supply passwords."""
     from cluster import record
     from cluster.actions import logs, stopping, watching
     from cluster.hosts import Hosts
@@ -124,7 +124,7 @@ def _with_run(chosen: Options, settings: Settings, rows: list[Row]) -> int:
 
 
 def connections(chosen: Options, rows: list[Row]) -> "Connections":
-    """The way to the hosts of rows; warns where others can read their passwords."""
+    """Connections to the hosts of the rows; warns where others can read their passwords."""
     from cluster.ssh.passwords import Passwords, warn_if_readable
     from cluster.ssh.ssh import Connections
 
@@ -139,7 +139,7 @@ def connections(chosen: Options, rows: list[Row]) -> "Connections":
 
 
 def here() -> Here:
-    """This machine, as the plan must know it."""
+    """This machine, as the plan needs to know it."""
     return Here(
         folder=str(Path.cwd()),
         python=sys.executable,
@@ -154,7 +154,7 @@ def here() -> Here:
 def _own_name() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a user that has no name in it
+    except (KeyError, OSError):  # a container may run as a user without a name there
         return str(os.getuid())
 
 

@@ -1,4 +1,4 @@
-"""Asking hosts: all at once, each answer its own, a host that fails no trouble to the others."""
+"""Requests to hosts: all at once, and a host that fails does not affect the others."""
 
 import json
 import shlex
@@ -24,7 +24,7 @@ ON_HOST = (
     "ending",
     "answers",
 )
-# Whatever a login's start-up files print comes before this.
+# Whatever a login shell's start-up files print comes before this.
 REPLY = "impala-reply:"
 # The project's own Python if it is there, else the host's; on_host needs nothing but Python.
 COMMAND = (
@@ -47,7 +47,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Hosts:
-    """Answers of hosts, here or over SSH."""
+    """Sends requests to hosts, this one or others over SSH."""
 
     def __init__(self, connections: Connections):
         self._connections = connections
@@ -117,7 +117,7 @@ def at_once(
 
 
 def places(record: Record) -> dict[Place, list[Part]]:
-    """The processes of a run by where their keepers are, and the places of all learners."""
+    """The processes of a run by the place of their keepers, and the places of all learners."""
     found: dict[Place, list[Part]] = {}
     for part in record.parts:
         found.setdefault(part.place, []).append(part)
@@ -127,7 +127,7 @@ def places(record: Record) -> dict[Place, list[Part]]:
 
 
 def request(record: Record, do: str, place: Place, parts: list[Part], **more: Any) -> dict:
-    """What every request about a run says, and ``more``."""
+    """The fields of every request about a run, and ``more``."""
     return {
         "do": do,
         "run_id": record.run_id,

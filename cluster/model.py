@@ -1,4 +1,4 @@
-"""What a plan is made of: hosts, processes, and who is linked to whom."""
+"""The parts of a plan: hosts, processes, and the links between learners and actors."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from cluster.inventory.hosts_csv import Row
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where processes run and how one logs in there; ``ssh_port`` 0 means this machine."""
+    """Where processes run and how to log in there; ``ssh_port`` 0 means this machine."""
 
     ip: str
     ssh_port: int = 0
@@ -17,7 +17,7 @@ class Host:
 
     @property
     def is_local(self) -> bool:
-        """Whether nobody has to log in."""
+        """Whether it is this machine, so that no login is needed."""
         return not self.ssh_port
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """One command in one place. ``parts`` names the learners that a ``mpirun`` starts."""
+    """One command in one place. ``parts`` names the learners that an ``mpirun`` starts."""
 
     name: str
     job: str
@@ -61,7 +61,7 @@ class Process:
 
 @dataclasses.dataclass(frozen=True)
 class Here:
-    """What the plan must know of the machine that it is made on."""
+    """What the plan needs to know about the machine that it is made on."""
 
     folder: str
     python: str
@@ -89,17 +89,17 @@ class Member:
 
     @property
     def address(self) -> str:
-        """Where the others find it, as the flags want it."""
+        """Where the others find it, in the form that the flags expect."""
         ip = f"[{self.row.ip}]" if ":" in self.row.ip else self.row.ip
         return f"{ip}:{self.tf_port}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Mpirun:
-    """What a ``mpirun`` over several hosts needs here: files, environment, open connections.
+    """What an ``mpirun`` over several hosts needs here: files, environment, open connections.
 
-    ``by_password`` are the hosts whose connection must be open before, as its ssh can ask nobody,
-    by the names that the SSH configuration gives them.
+    ``by_password`` are the hosts whose connection must be open beforehand, because its ssh cannot
+    prompt for a password, with the names that the SSH configuration gives them.
     """
 
     files: tuple[tuple[str, str], ...] = ()
@@ -109,7 +109,7 @@ class Mpirun:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Everything that a start does."""
+    """Everything that a start has to do."""
 
     learners: tuple[Member, ...]
     actors: tuple[Member, ...]

@@ -9,7 +9,7 @@ from cluster.on_host.processes import MARK
 from cluster.options import Options
 from user_error import UserError
 
-# mpirun refuses to run as root unless it is told twice; in containers there is often no other.
+# mpirun refuses to run as root unless allowed twice; containers often have no other user.
 ROOT_MAY = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
 # A host that is gone is noticed within half a minute; Open MPI itself would take eight.
 KEEPALIVE = {"time": 10, "intvl": 5, "probes": 4}
@@ -20,7 +20,7 @@ def command(
 ) -> tuple[str, ...]:
     """One ``mpirun`` over (host, command) pairs; ``files`` are those of ``spread``, if any."""
     argv = ["mpirun", "-tag-output"]
-    # When one learner fails, the others have so long to end. mpirun waits for all of it.
+    # How long the other learners have to end when one fails. mpirun always waits for all of it.
     argv += ["-mca", "odls_base_sigkill_timeout", "5"]
     if files:
         hosts, config = files
@@ -35,7 +35,7 @@ def command(
     for index, (host, rank) in enumerate(ranks):
         argv += [":"] if index else []
         argv += ["-H", host] if files else []
-        argv += ["-x", MARK] if files else []  # on its own host all of the environment is inherited
+        argv += ["-x", MARK] if files else []  # its own host inherits the whole environment
         argv += ["-np", "1", "-bind-to", "none", "-map-by", "slot", *rank]
     return tuple(argv)
 
@@ -43,18 +43,18 @@ def command(
 def spread(
     folder: str, ranks: Sequence[tuple[str, Host]], by_password: set[Host], here: Here
 ) -> Mpirun:
-    """What learners on several hosts need here: a host file and an SSH configuration, above all."""
+    """The files and logins for learners on several hosts: a host file, an SSH configuration."""
     if any(letter.isspace() for letter in folder):
         raise UserError(
-            f"--logdir: {folder} has a space in it, which mpirun's SSH command cannot carry. "
+            f"--logdir: {folder} has a space in it, which mpirun's SSH command does not support. "
             "Name another folder."
         )
     slots = Counter(name for name, _ in ranks)
     hosts = "".join(f"{name} slots={count}\n" for name, count in slots.items())
     others = {name: host for name, host in ranks if not host.is_local}
     logins = [(name, host) for name, host in others.items() if host in by_password]
-    # Not in the logdir, whose path may be too long for a socket. Nothing watches over these
-    # connections: silent while a host is out of reach, they serve again afterwards.
+    # Not in the logdir, whose path may be too long for a socket. These connections have no
+    # keepalive: they survive a network outage and work again afterwards.
     sockets = {
         name: f"/tmp/impala-ssh-${{{MARK}}}-{index}" for index, (name, _) in enumerate(logins)
     }
@@ -65,7 +65,7 @@ def spread(
             (os.path.join(folder, "mpirun_hosts"), hosts),
             (os.path.join(folder, "ssh_config"), "\n".join(entries)),
         ),
-        # A tmux server that was there before may know another agent, or none.
+        # A tmux server that was already running may have another agent, or none.
         env=(("SSH_AUTH_SOCK", here.ssh_agent),) if by_agent and here.ssh_agent else (),
         by_password=tuple(logins),
     )
@@ -74,7 +74,7 @@ def spread(
 def _entry(name: str, host: Host, socket: str | None, here: Here) -> str:
     lines = [
         f"Host {name}",
-        # What stands behind % in an address of IPv6 is the name of an interface.
+        # After the % in an IPv6 address comes the name of an interface.
         f"  HostName {host.ip.replace('%', '%%')}",
         f"  Port {host.ssh_port}",
         f"  User {host.username}",
@@ -91,5 +91,5 @@ def _entry(name: str, host: Host, socket: str | None, here: Here) -> str:
 
 
 def _path(path: str) -> str:
-    """A path as ssh_config takes it."""
+    """A path, quoted for ssh_config."""
     return '"' + path.replace("%", "%%") + '"'

@@ -6,28 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import flags
+from algorithms import registry
 from flags import setting
-from trainer.settings import config
+from trainer.settings import checks, config
 from trainer.settings.config import Settings
 from user_error import UserError
 
 ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")
 
-# What is for some actions only. With others it would be passed over, and a stop of one process
-# that ends all of them, or one that was only to be shown, cannot be taken back.
+# Flags for some actions only. Others would ignore them: an --action=stop that was meant as a
+# dry run, or for one process only, would end everything, which cannot be undone.
 FOR = {
     "dry_run": ("start", "check", "sync", "restart"),
     "follow": ("status", "logs"),
     "name": ("logs",),
 }
 
-# What the plan decides for each process, so that it is no flag of the whole cluster.
+# Decided by the plan for each process, so not flags of the whole cluster.
 DECIDED = ("mode", "job_name", "task", "learner_host", "actor_hosts", "num_actors", "credentials")
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the frontend does, besides the settings that it passes on."""
+    """The flags of the frontend itself; it passes on the others."""
 
     workers_csv_path: str = setting("", "Cluster", "CSV of the hosts: one learner or actor a row")
     action: str = setting("start", "Cluster", "what to do with the run", choices=ACTIONS)
@@ -45,7 +46,9 @@ class Options:
         "choice",
     )
     accept_new_host_keys: bool = setting(
-        False, "Cluster", "add keys of hosts that known_hosts does not know; never changed ones"
+        False,
+        "Cluster",
+        "add the keys of hosts that are not in known_hosts; never accept changed ones",
     )
     ssh_password_env: str = setting(
         "", "Cluster", "environment variable with the password for hosts without one in the CSV"
@@ -56,18 +59,18 @@ class Options:
     connect_timeout_s: float = setting(
         10.0,
         "Cluster",
-        "seconds that a host may take to answer, and to let one log in",
+        "seconds that a host may take to answer, and to accept a login",
         above=0,
         most=3600,
     )
     allow_partial: bool = setting(
-        False, "Cluster", "go on with what could be started instead of taking it down again"
+        False, "Cluster", "keep what could be started instead of stopping it again"
     )
     restart_actors: int = setting(
-        0, "Cluster", "times that an actor which failed is started again", least=0, most=10**6
+        0, "Cluster", "how often a failed actor is restarted", least=0, most=10**6
     )
     restart_learners: int = setting(
-        0, "Cluster", "times that learners which failed are started again", least=0, most=10**6
+        0, "Cluster", "how often failed learners are restarted", least=0, most=10**6
     )
     start_timeout_s: float = setting(
         300.0, "Cluster", "seconds that learners may take to open their ports", above=0
@@ -75,25 +78,25 @@ class Options:
     stop_grace_s: float = setting(
         15.0, "Cluster", "seconds from asking a process to end to killing it", least=0, most=3600
     )
-    follow: bool = setting(False, "Cluster", "status, logs: go on showing what is new")
-    name: str = setting("", "Cluster", "logs: only of this process, such as actor-0")
+    follow: bool = setting(False, "Cluster", "status, logs: keep showing what is new")
+    name: str = setting("", "Cluster", "logs: of this process only, such as actor-0")
 
 
 def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     """Options and settings from a command line; ``UserError`` says what is wrong with a flag."""
-    values = flags.parse(make_parser(), arguments)
+    values = flags.parse(make_parser(config.algorithm_in(arguments)), arguments)
     own = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
     flags.check_ranges(options)
-    flags.check_ranges(settings)
+    checks.check_ranges(settings)
     _check(options)
     return options, settings
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:
     """The frontend's command line: its own flags, then those of training."""
-    passed_on = [field for field in config.fields() if field.name not in DECIDED]
+    passed_on = [field for field in config.fields(algorithm) if field.name not in DECIDED]
     return flags.parser_of(
         [*dataclasses.fields(Options), *passed_on],
         "run_experiment_mm_raw.py",
@@ -123,13 +126,15 @@ def _check(options: Options) -> None:
                 f"--{flag} is for --action={' or '.join(actions)}, not for "
                 f"--action={options.action}: leave it out."
             )
-    # What follows a # it would look up, or even run.
+    # tmux would expand what follows a #, or even run it.
     if any(letter in ".:#" or not letter.isprintable() for letter in options.tmux_sess):
-        raise UserError(f"--tmux_sess={options.tmux_sess}: tmux allows no '.', ':' and '#' in it.")
+        raise UserError(
+            f"--tmux_sess={options.tmux_sess}: tmux allows no '.', ':' or '#' in a name."
+        )
 
 
 def passed_on(settings: Settings, **changed: Any) -> list[str]:
-    """The flags of a process: those given, but for what ``changed`` decides, and that."""
+    """The flags of a process: those given, with ``changed`` in place of its own."""
     kept = [
         flag
         for flag in config.to_flags(settings)

@@ -1,4 +1,4 @@
-"""From rows and settings to a plan: who is linked to whom, and each process's command.
+"""From rows and settings to a plan: which actor has which learner, and every command.
 
 Pure functions: nothing is started, looked up or written here.
 """
@@ -17,15 +17,15 @@ from cluster.options import Options, passed_on
 from trainer.settings.config import Settings
 from user_error import UserError
 
-# Where things lie on a remote host unless its row says otherwise, below the user's home.
+# Where things are on a remote host unless its row says otherwise, below the user's home.
 REMOTE_DIR = "impala"
 REMOTE_PYTHON = ".venv/bin/python"
-# TensorBoard imports TensorFlow, which fills its window with remarks about the processor.
+# TensorBoard imports TensorFlow, which fills its window with messages about the processor.
 QUIET = (("TF_CPP_MIN_LOG_LEVEL", "3"),)
 
 
 def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: Here) -> Plan:
-    """Links actors to learners round-robin, and writes down each process's command."""
+    """Links actors to learners round-robin, and makes each process's command."""
     learners = _members(rows, "learner", here)
     actors = _members(rows, "actor", here)
     actors = [
@@ -34,8 +34,8 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
     ]
     problems = [*_cut_off(learners, actors), *_clashing([*learners, *actors])]
     if problems:
-        told = [f"{options.workers_csv_path}:{line}: {what}" for line, what in sorted(problems)]
-        raise UserError("\n".join(told))
+        lines = [f"{options.workers_csv_path}:{line}: {what}" for line, what in sorted(problems)]
+        raise UserError("\n".join(lines))
     processes, spread = _learner_processes(learners, actors, settings, options, here)
     processes += [
         _actor_process(index, actor, learners[actor.learner], settings, options, here)
@@ -62,14 +62,14 @@ def _place(row: Row, here: Here) -> Place:
 
 
 def host_of_row(row: Row, here: Here) -> Host:
-    """This machine, or how the row says one logs in elsewhere."""
+    """This machine, or another with the login that the row gives."""
     if not row.has_ssh and here.is_own_address(row.ip):
         return LOCAL
     return Host(row.ip, row.ssh_port or 22, row.ssh_username or here.username, row.ssh_key)
 
 
 def without_learners_on(silent: Collection[Host], rows: Sequence[Row], here: Here) -> list[Row]:
-    """The rows less learners on hosts that are of no use, as they would end the others with them.
+    """The rows without learners on unusable hosts, which would end all other learners too.
 
     If no other learner is left, all rows.
     """
@@ -78,27 +78,27 @@ def without_learners_on(silent: Collection[Host], rows: Sequence[Row], here: Her
 
 
 def _cut_off(learners: list[Member], actors: list[Member]) -> Iterator[tuple[int, str]]:
-    """An address such as localhost leads an actor elsewhere to its own host."""
+    """Learners whose address, such as localhost, leads an actor elsewhere to its own host."""
     for actor in actors:
         learner = learners[actor.learner]
         if host_of(learner.row.ip) == "localhost" and learner.host != actor.host:
             yield (
                 learner.row.line,
                 f"column ip: {learner.name} is at {learner.row.ip}, where {actor.name} on "
-                f"{actor.host} (line {actor.row.line}) cannot reach it. Give an address that both "
-                "know.",
+                f"{actor.host} (line {actor.row.line}) cannot reach it. Give an address that "
+                "works on both.",
             )
 
 
 def _clashing(members: list[Member]) -> Iterator[tuple[int, str]]:
     """Ports that are used twice on this machine, which the CSV may call by several addresses."""
     owners: dict[int, Member] = {}
-    told: set[int] = set()
+    reported: set[int] = set()
     for member in members:
         if member.host.is_local:
             first = owners.setdefault(member.tf_port, member)
-            if first.row.ip != member.row.ip and member.row.line not in told:
-                told.add(member.row.line)
+            if first.row.ip != member.row.ip and member.row.line not in reported:
+                reported.add(member.row.line)
                 yield (
                     member.row.line,
                     f"column tf_port: port {member.tf_port} is used by line {first.row.line}: "
@@ -113,7 +113,7 @@ def _learner_processes(
     if len(ranks) == 1:
         return [dataclasses.replace(ranks[0], restarts=options.restart_learners)], Mpirun()
     hosts = list(dict.fromkeys(learner.host for learner in learners))
-    # On one host, mpirun runs there. Else here, where the keys to all of them are.
+    # On one host, mpirun runs there. Otherwise here, where the keys to all of them are.
     where = hosts[0] if len(hosts) == 1 else LOCAL
     names = _names_for_mpirun(hosts, where, here)
     spread = Mpirun()
@@ -140,7 +140,7 @@ def _learner_processes(
 
 
 def _by_password(learners: list[Member], options: Options) -> set[Host]:
-    """The learners' hosts at which one logs in by password."""
+    """The learners' hosts with login by password."""
     for_others = bool(options.ssh_password_env or options.ask_ssh_password)
     return {
         learner.host
@@ -155,7 +155,7 @@ def _names_for_mpirun(hosts: list[Host], where: Host, here: Here) -> dict[Host, 
     """What mpirun calls each host: its address, or a name that only the SSH configuration knows.
 
     mpirun cuts a name at its first dot, takes what follows a colon for a number of slots, and
-    starts by itself what is at an address of its own machine, such as a container that shares it.
+    starts locally what has an address of its own machine, such as a container that shares it.
     """
     names: dict[Host, str] = {}
     for index, host in enumerate(hosts):
@@ -205,15 +205,15 @@ def _actor_process(
         **_credentials(settings, credentials.ACTOR),
         **changed,
     )
-    # An actor that sees a GPU would take memory that its learner needs.
+    # An actor that sees a GPU would take memory there that its learner needs.
     devices = actor.row.cuda_visible_devices or "-1"
     process = _process(actor, flags, here, (("CUDA_VISIBLE_DEVICES", devices),))
     return dataclasses.replace(process, restarts=options.restart_actors)
 
 
 def _credentials(settings: Settings, name: str) -> dict[str, str]:
-    """The file that ``entrusting`` puts there."""
-    if settings.transport != "secure":
+    """The flag for the file that ``entrusting`` puts there."""
+    if settings.remote.transport != "secure":
         return {}
     return {"credentials": f"{settings.credentials_folder}/{name}"}
 

@@ -1,6 +1,6 @@
-"""What a run has started where, in its logdir: later commands need nothing else.
+"""The record of a run, in its logdir: what was started where, all that later commands need.
 
-It holds no secrets. Process ids lie beside it, written on each host by the keepers.
+It holds no secrets. Process ids are beside it, written on each host by the keepers.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from cluster.model import Host, Place, Plan
 from cluster.on_host.keeper import write_whole
 from user_error import UserError
 
-# In which jobs are told.
+# In which jobs are listed.
 ORDER = ("learner", "actor", "tensorboard")
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A process as later commands must know it."""
+    """A process, as later commands need to know it."""
 
     name: str
     job: str
@@ -92,9 +92,9 @@ def write(record: Record, files: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def one_start(logdir: str) -> Iterator[None]:
-    """Keeps a second start away, whose record would take the place of the first one's.
+    """Prevents a second start, whose record would replace the first one's.
 
-    The kernel lets go of the lock when this process ends, however that happens.
+    The kernel releases the lock when this process ends, however that happens.
     """
     path = _path(logdir).with_name(".starting")
     try:
@@ -107,7 +107,7 @@ def one_start(logdir: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"another start in {logdir} is under way. Let it end, or name another --logdir."
+                f"another start in {logdir} is in progress. Wait for it, or give another --logdir."
             ) from None
         except OSError:
             pass  # a file system without locks
@@ -126,7 +126,7 @@ def read(logdir: str) -> Record | None:
         written = json.loads(_path(logdir).read_text())
         return Record(
             written["run_id"],
-            # As the run's processes know it, below each host's folder, however it was named now.
+            # As the run's processes know it, below each host's folder, whatever --logdir is now.
             written["logdir"],
             written["tmux"],
             tuple(_part(part) for part in written["parts"]),
@@ -138,13 +138,13 @@ def read(logdir: str) -> Record | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{_path(logdir)} cannot be read ({error}), so what was started there is not known. "
-            "If none of that runs any more, remove the file."
+            f"{_path(logdir)} cannot be read ({error}), so what was started there is unknown. "
+            "If none of it is running any more, remove the file."
         ) from None
 
 
 def must_read(logdir: str) -> Record:
-    """The record, or a ``UserError`` that says where none is."""
+    """The record; a ``UserError`` if there is none."""
     record = read(logdir)
     if record is None:
         raise UserError(f"no run was started in {logdir}. Name the run's folder with --logdir.")
@@ -153,12 +153,12 @@ def must_read(logdir: str) -> Record:
 
 def counted(jobs: Mapping[str, int]) -> str:
     """How many of each job, in words; "" for none."""
-    told = [
+    counts = [
         "TensorBoard" if job == "tensorboard" else f"{count} {job}{'s' if count > 1 else ''}"
         for job, count in sorted(jobs.items(), key=lambda item: ORDER.index(item[0]))
         if count
     ]
-    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+    return " and ".join([", ".join(counts[:-1]), counts[-1]] if len(counts) > 1 else counts)
 
 
 def _part(written: dict[str, Any]) -> Part:

@@ -1,4 +1,4 @@
-"""A plan as people read it: a table, and commands that can be pasted into a shell."""
+"""Shows a plan: as a table, and as commands that can be pasted into a shell."""
 
 import dataclasses
 import shlex
@@ -13,12 +13,12 @@ from cluster.model import Plan, Process
 from cluster.on_host.processes import MARK
 from cluster.ssh.logins import MASTER
 
-# Stands for a run's id, which names the connections that are open before mpirun begins.
+# Replaces the run's id, which names the connections that are opened before mpirun starts.
 BY_HAND = (MARK, "by-hand")
 
 
 def show(plan: Plan) -> None:
-    """Prints who runs where, then the commands."""
+    """Prints which process runs where, then the commands."""
     console().print(table(plan))
     for line in commands(plan):
         print(line)
@@ -27,7 +27,7 @@ def show(plan: Plan) -> None:
 def console() -> Console:
     """Where tables go: as wide as the terminal; elsewhere each row is one line.
 
-    What is shown comes from hosts and CSVs: brackets and colons in it are no markup.
+    The text comes from hosts and CSVs: brackets and colons in it are not markup.
     """
     width = None if sys.stdout.isatty() else 1000
     return Console(width=width, markup=False, emoji=False, highlight=False)
@@ -44,7 +44,7 @@ def table(plan: Plan) -> Table:
 
 
 def commands(plan: Plan) -> Iterator[str]:
-    """Shell lines that do what a start does, without watching over it."""
+    """Shell lines that do what a start does, without supervising the processes."""
     for path, content in plan.spread.files:
         folder = shlex.quote(path.rpartition("/")[0])
         yield f"mkdir -p {folder} && cat > {shlex.quote(path)} <<'END'\n{content}END"
@@ -58,7 +58,7 @@ def commands(plan: Plan) -> Iterator[str]:
 
 
 def command(process: Process) -> str:
-    """What starts a process by hand, from this machine."""
+    """The command that starts a process by hand, from this machine."""
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in process.env)
     there = f"cd {shlex.quote(process.place.folder)} && {env}{shlex.join(process.argv)}"
     host = process.host

@@ -146,4 +146,4 @@ def _study(given: argparse.Namespace, trainings: list[Training]) -> None:
 
 def _title(training: Training) -> str:
     settings = config.parse(training.flags)
-    return " · ".join(filter(None, (", ".join(settings.levels), settings.agent_name)))
+    return " · ".join(filter(None, (", ".join(settings.level.levels), settings.agent.agent_name)))

@@ -80,7 +80,7 @@ def is_finished(training: Training) -> bool:
         return False
     # What the flags leave open, the training has filled in.
     chosen = json.loads((training.folder / "settings.json").read_text())
-    wanted = config.parse(training.flags).total_environment_frames
+    wanted = config.parse(training.flags).learning.total_environment_frames
     whole = wanted or chosen["total_environment_frames"]
     return rows[-1]["environment_frames"] >= min(whole, training.until or whole)
 
@@ -130,10 +130,11 @@ def finished_training(folder: Path, variant: str) -> Training:
     """A training that lies in a folder, whoever ran it."""
     try:
         settings = json.loads((folder / "settings.json").read_text())
-        known = {field.name for field in config.fields()}
-        kept = {name: value for name, value in settings.items() if name in known}
         return Training(
-            variant, int(settings["seed"]), folder, tuple(config.to_flags(config.Settings(**kept)))
+            variant,
+            int(settings["seed"]),
+            folder,
+            tuple(config.to_flags(config.from_record(settings))),
         )
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{folder} is no run's folder: {error}.") from None

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.xdist_group("setup")
+
 PROJECT = Path(__file__).parents[1]
 LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "learner", "test", "docs")
 BASIC_COMMANDS = (

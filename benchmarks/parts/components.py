@@ -33,7 +33,7 @@ from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.ways import BOUND_OF, PROJECT, Measured
 from flags import setting
-from trainer.settings import config
+from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -62,7 +62,7 @@ class Own(Options):
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, settings = common.parse(Own, "components", __doc__, arguments, trainer=True)
-    config.check(settings)
+    checks.check(settings)
     threads = [n or cores() for n in common.numbers("threads", own.threads, least=0)]
     actors = common.numbers("actors", own.actors, least=0)
     measured = [
@@ -98,8 +98,9 @@ def parts_for(way: ways.Way) -> Sequence[str]:
 def what(settings: Settings, measured: Measured) -> str:
     """The work in words."""
     return (
-        f"{settings.level_name}, {measured.agent}, {config.envs_per_actor(settings)} environments "
-        f"an actor, unroll {settings.unroll_length}, batch {settings.batch_size}"
+        f"{settings.level.level_name}, {measured.agent}, "
+        f"{sizes.envs_per_actor(settings)} environments an actor, "
+        f"unroll {settings.actors.unroll_length}, batch {settings.learning.batch_size}"
     )
 
 
@@ -119,7 +120,7 @@ def between_processes(
     common.progress(f"transport: {actors} actors in processes of their own")
     with tempfile.TemporaryDirectory() as folder:
         flags = [
-            f"--unrolls={config.envs_per_actor(settings)}",
+            f"--unrolls={sizes.envs_per_actor(settings)}",
             f"--actors={actors}",
             f"--unroll_bytes={size}",
             f"--seconds={seconds}",
@@ -132,7 +133,9 @@ def between_processes(
             raise UserError(f"the benchmark of transport failed: {done.stderr.strip()[-500:]}")
         rows = json.loads((Path(folder) / "transport.json").read_text())["rows"]
     return {
-        row["transport"]: spread([n * settings.unroll_length for n in row["unrolls/s"]["values"]])
+        row["transport"]: spread(
+            [n * settings.actors.unroll_length for n in row["unrolls/s"]["values"]]
+        )
         for row in rows
     }
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainer.machine.quiet import import_tensorflow
+from trainer.settings import checks
 
 import_tensorflow()
 
@@ -28,7 +29,6 @@ from benchmarks.tools.common import Options  # noqa: E402
 from flags import setting  # noqa: E402
 from trainer.acting import build  # noqa: E402
 from trainer.machine import precision  # noqa: E402
-from trainer.settings import config  # noqa: E402
 from trainer.settings.config import Settings  # noqa: E402
 from user_error import UserError  # noqa: E402
 
@@ -70,7 +70,7 @@ def calls(part: str, settings: Settings, own: Own) -> list[Call]:
 def measure(arguments: list[str]) -> None:
     """Prints the agent steps a second of each part."""
     own, settings = common.parse(Own, "measure_parts", __doc__, arguments, trainer=True)
-    config.check(settings)
+    checks.check(settings)
     tf.config.threading.set_intra_op_parallelism_threads(own.threads)
     tf.config.threading.set_inter_op_parallelism_threads(max(own.callers, own.threads))
     each = {part: calls(part, settings, own) for part in own.parts.split(",")}
@@ -81,7 +81,7 @@ def measure(arguments: list[str]) -> None:
     spec = build.level_spec(settings)
     told: dict[str, Any] = {
         "agent": build.agent_name(settings, spec),
-        "precision": precision.compute_dtype(settings.precision).name,
+        "precision": precision.compute_dtype(settings.agent.precision).name,
         "gpus": len(tf.config.list_physical_devices("GPU")),
         "sizes": {
             "block": parts.block_bytes(settings),

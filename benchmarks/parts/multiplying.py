@@ -26,7 +26,7 @@ def for_inference(settings: Settings, callers: int) -> list[Callable[[], float]]
 def for_learning(settings: Settings, callers: int) -> list[Callable[[], float]]:
     """The same of learning, which sees one row more than an unroll has steps."""
     _, learning = each(settings)
-    rows = (settings.unroll_length + 1) / settings.unroll_length
+    rows = (settings.actors.unroll_length + 1) / settings.actors.unroll_length
     return _products(settings, callers, learning * rows)
 
 
@@ -53,10 +53,10 @@ def each(settings: Settings) -> tuple[int, int]:
 
 
 def _products(settings: Settings, callers: int, for_step: float) -> list[Callable[[], float]]:
-    dtype = precision.compute_dtype(settings.precision)
+    dtype = precision.compute_dtype(settings.agent.precision)
 
     def caller() -> Callable[[], float]:
-        one = tf.cast(tf.random.stateless_normal([SIDE, SIDE], (settings.seed, 0)), dtype)
+        one = tf.cast(tf.random.stateless_normal([SIDE, SIDE], (settings.program.seed, 0)), dtype)
 
         def multiply() -> float:
             tf.matmul(one, one)[0, 0].numpy()

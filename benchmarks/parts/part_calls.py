@@ -1,6 +1,5 @@
 """The parts of a training, each alone: what is called again and again to measure one."""
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 
@@ -15,7 +14,7 @@ from trainer.acting.actor import Actor
 from trainer.learning import batches
 from trainer.learning.learner import Learner
 from trainer.remote import wire
-from trainer.settings import config
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import UnrollQueue
 
@@ -65,14 +64,14 @@ def inference(settings: Settings, callers: int) -> list[Call]:
 
 def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
     """An actor's whole loop: emulation and inference in turn, and writing down what came of it."""
-    policy, envs = _acting(settings), config.envs_per_actor(settings)
+    policy, envs = _acting(settings), sizes.envs_per_actor(settings)
 
     def caller(index: int) -> Call:
         actor = _actor(settings, policy, index, threads)
 
         def play() -> int:
             actor.unroll()
-            return envs * settings.unroll_length
+            return envs * settings.actors.unroll_length
 
         return play
 
@@ -85,7 +84,7 @@ def learning(settings: Settings, callers: int) -> list[Call]:
     actor = _actor(settings, _acting(settings), 0, cores())
     unrolls = batches.make(settings).next(actor.unroll)
     assert unrolls is not None
-    batch = batches.describe(unrolls, config.fresh_unrolls(settings))
+    batch = batches.describe(unrolls, sizes.fresh_unrolls(settings))
 
     def caller() -> Call:
         learner = Learner(build.learning_agent(settings, spec), settings)
@@ -103,8 +102,8 @@ def learning(settings: Settings, callers: int) -> list[Call]:
 def transport(settings: Settings) -> list[Call]:
     """Blocks through the queue of one process, and joined to a batch."""
     block = _actor(settings, _acting(settings), 0, cores()).unroll()
-    queue, joined = UnrollQueue(config.capacity(settings)), batches.make(settings)
-    envs = config.envs_per_actor(settings)
+    queue, joined = UnrollQueue(sizes.capacity(settings)), batches.make(settings)
+    envs = sizes.envs_per_actor(settings)
 
     def take() -> Unroll | None:
         queue.announce(envs)
@@ -113,7 +112,7 @@ def transport(settings: Settings) -> list[Call]:
 
     def batch() -> int:
         joined.next(take)
-        return config.fresh_unrolls(settings) * settings.unroll_length
+        return sizes.fresh_unrolls(settings) * settings.actors.unroll_length
 
     return [batch]
 
@@ -136,7 +135,7 @@ def gradient_bytes(settings: Settings) -> int:
 
 
 def _environment(settings: Settings, index: int, threads: int) -> VectorEnvironment:
-    own = dataclasses.replace(settings, env_threads=threads)
+    own = settings.replace(env_threads=threads)
     environment = build.actor_environment(own, index)
     environment.reset()
     return environment
@@ -165,7 +164,7 @@ def _actor(settings: Settings, policy: ActingAgent, index: int, threads: int) ->
     return Actor(
         _environment(settings, index, threads),
         policy,
-        settings.unroll_length,
-        level=index % len(settings.levels),
-        seed=settings.seed + index,
+        settings.actors.unroll_length,
+        level=index % len(settings.level.levels),
+        seed=settings.program.seed + index,
     )

@@ -31,7 +31,7 @@ from benchmarks.tools import common  # noqa: E402
 from benchmarks.tools.common import Options, Spread, numbers, spread  # noqa: E402
 from benchmarks.tools.report import Column, Report  # noqa: E402
 from flags import setting  # noqa: E402
-from trainer.settings.config import TRANSPORTS  # noqa: E402
+from trainer.remote.settings import TRANSPORTS  # noqa: E402
 from transport import (  # noqa: E402
     ArraySpec,
     Layout,

@@ -22,7 +22,7 @@ from benchmarks.tools import common, ways
 from benchmarks.tools.common import Options
 from benchmarks.tools.machine import processor
 from flags import setting
-from trainer.settings import config
+from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -40,7 +40,7 @@ class Own(Options):
 def measure(arguments: list[str]) -> None:
     """Prints the parts and writes them."""
     own, settings = common.parse(Own, "plan_parts", __doc__, arguments, trainer=True)
-    config.check(settings)
+    checks.check(settings)
     settings = common.in_a_cluster(settings)
     path = Path(own.results) / "plan_parts.json"
     written = as_json(measured(own, settings))
@@ -60,20 +60,20 @@ def measured(own: Own, settings: Settings) -> Parts:
     lone = ways.measure(
         settings, ways.half_way(), ("acting",), own.seconds, own.repeats, own.results
     )
-    sizes, step = rates[0].sizes, settings.unroll_length
+    bytes_of, step = rates[0].sizes, settings.actors.unroll_length
     arriving = components.between_processes(
-        settings, sizes["block"], SENDERS, own.seconds, own.repeats
+        settings, bytes_of["block"], SENDERS, own.seconds, own.repeats
     )[TRANSPORT]
     return Parts(
         about=f"{components.what(settings, rates[0])}; {processor()}, {rates[0].precision}",
         actor_steps_per_s=ways.best(rates, "acting")[1].median,
         learner_steps_per_s=ways.best(rates, "learning")[1].median,
-        batch_steps=config.fresh_unrolls(settings) * step,
-        step_bytes=sizes["block"] / step,
-        weights_bytes=sizes["weights"],
-        steps_per_fetch=config.envs_per_actor(settings) * step,
-        gradient_bytes=sizes["gradient"],
-        receive_bytes_per_s=arriving.median * sizes["block"] / step,
+        batch_steps=sizes.fresh_unrolls(settings) * step,
+        step_bytes=bytes_of["block"] / step,
+        weights_bytes=bytes_of["weights"],
+        steps_per_fetch=sizes.envs_per_actor(settings) * step,
+        gradient_bytes=bytes_of["gradient"],
+        receive_bytes_per_s=arriving.median * bytes_of["block"] / step,
         lone_actor_steps_per_s=lone.rates["acting"].median,
     )
 

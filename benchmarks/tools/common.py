@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import flags
 from flags import setting
-from trainer.settings import config
+from trainer.settings import checks, config, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -46,7 +46,7 @@ def parse(
     taken = {*DECIDED, *[field.name for field in own]}
     passed_on = [
         field
-        for field in config.fields()
+        for field in config.fields(config.algorithm_in(arguments))
         if trainer and field.metadata["group"] in PASSED_ON and field.name not in taken
     ]
     parser = flags.parser_of([*own, *passed_on], f"python -m benchmarks {name}", about or "", "")
@@ -56,7 +56,7 @@ def parse(
         seed=options.seed, **{field.name: values[field.name] for field in passed_on}
     )
     flags.check_ranges(options)
-    flags.check_ranges(settings)
+    checks.check_ranges(settings)
     try:
         Path(options.results).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -68,8 +68,8 @@ def parse(
 
 def in_a_cluster(settings: Settings) -> Settings:
     """With as many environments as actors in processes of their own play."""
-    actor = dataclasses.replace(settings, job_name="actor")
-    return dataclasses.replace(settings, envs_per_actor=config.envs_per_actor(actor))
+    actor = settings.replace(job_name="actor")
+    return settings.replace(envs_per_actor=sizes.envs_per_actor(actor))
 
 
 def numbers(flag: str, text: str, least: int = 1) -> list[int]:

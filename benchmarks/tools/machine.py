@@ -34,4 +34,4 @@ def precision(settings: Settings) -> str:
     import_tensorflow()
     from trainer.machine.precision import compute_dtype
 
-    return compute_dtype(settings.precision).name
+    return compute_dtype(settings.agent.precision).name

@@ -59,7 +59,7 @@ class Report:
             "what": what,
             "time": time.strftime("%Y-%m-%d %H:%M:%S"),
             "options": dataclasses.asdict(options),
-            "settings": settings and dataclasses.asdict(settings),
+            "settings": settings and settings.flat(),
         }
         print(f"{self._machine}\n{what}\n")
         self._print([column.title for column in columns])

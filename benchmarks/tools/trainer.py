@@ -1,7 +1,6 @@
 """The trainer as a user runs it: processes of experiment.py in a folder of their own."""
 
 import contextlib
-import dataclasses
 import socket
 import subprocess
 import sys
@@ -31,9 +30,7 @@ class Trainer:
     def __init__(self, settings: Settings, actors: int = 0, report_every_s: float = 10.0):
         """``actors`` processes of their own play for a learner; 0: all in one process."""
         self._flags = config.to_flags(
-            dataclasses.replace(
-                settings, total_environment_frames=FRAMES, report_every_s=report_every_s
-            )
+            settings.replace(total_environment_frames=FRAMES, report_every_s=report_every_s)
         )
         self._actors = actors
         self._processes: list[subprocess.Popen[bytes]] = []

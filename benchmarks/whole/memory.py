@@ -22,7 +22,7 @@ from benchmarks.tools.machine import precision
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, mean
 from flags import setting
-from trainer.settings import config
+from trainer.settings import checks
 from trainer.settings.config import Settings
 
 COLUMNS = (
@@ -49,8 +49,10 @@ class Own(Options):
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, settings = common.parse(Own, "memory", __doc__, arguments, trainer=True)
-    config.check(settings)
-    what = f"{', '.join(settings.levels)}; a learner and {own.actors} actors; {own.seconds:g} s"
+    checks.check(settings)
+    what = (
+        f"{', '.join(settings.level.levels)}; a learner and {own.actors} actors; {own.seconds:g} s"
+    )
     report = Report("memory", COLUMNS, own, precision(settings), what, settings)
     told, curves, steepest = [], [], 0.0
     for run in range(1, own.repeats + 1):

@@ -30,7 +30,7 @@ from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, mean, steady_rate
 from benchmarks.tools.ways import BOUND_OF, Measured
 from flags import setting
-from trainer.settings import config
+from trainer.settings import checks
 from trainer.settings.config import Settings
 
 COLUMNS = (
@@ -80,7 +80,7 @@ class Reached(NamedTuple):
 def measure(arguments: list[str]) -> None:
     """Prints the tables."""
     own, settings = common.parse(Own, "throughput", __doc__, arguments, trainer=True)
-    config.check(settings)
+    checks.check(settings)
     if own.job == "cluster":
         settings = common.in_a_cluster(settings)
     parts = [measure_parts(own, settings)]
@@ -107,7 +107,7 @@ def measure(arguments: list[str]) -> None:
 def words(own: Own, settings: Settings, measured: Sequence[Measured]) -> str:
     """The work in words."""
     how = (
-        f"one process, {settings.num_actors} actor threads"
+        f"one process, {settings.actors.num_actors} actor threads"
         if own.job == "local"
         else f"a learner and {own.actors} actors in processes of their own"
     )

@@ -1,4 +1,4 @@
-"""Looking at all hosts of a plan before anything is started on them."""
+"""Checks all hosts of a plan before anything is started on them."""
 
 import re
 import time
@@ -16,19 +16,19 @@ from cluster.model import Host, Member, Place, Plan
 from cluster.on_host.checks import CODE, version
 from cluster.ssh.ssh import HostFailed
 
-# In which hosts must not differ: what they send one another is made by these.
+# Hosts need the same versions of these: they make the data that hosts send each other.
 PACKAGES = ("tensorflow", "dm-sonnet", "gymnasium", "ale-py")
 MOST_SKEW_S = 60
-OPEN = "open that port in the firewalls between them, or mend column ip"
+OPEN = "open that port in the firewalls between them, or fix column ip"
 Wrong = list[tuple[str, str, str]]
 
 
 def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> tuple[Wrong, set[Host]]:
-    """What is wrong, as (host, problem, remedy), from all hosts at once; and who gave no answer."""
+    """Problems of all hosts, as (host, problem, remedy), and the hosts that did not answer."""
     requests = _requests(plan, project, session)
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
-        task = progress.add_task("looking at hosts", total=len(requests))
+        task = progress.add_task("checking hosts", total=len(requests))
 
         def one(place: Place) -> dict[str, Any]:
             try:
@@ -52,11 +52,11 @@ def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> tuple[Wrong,
 
 
 def _clock(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Whether a host's clock was right at any time between question and answer."""
+    """The skew of a host's clock, which must fit some moment between request and answer."""
     ahead, behind = reply["now"] - reply["answered"], reply["asked"] - reply["now"]
     if max(ahead, behind) > MOST_SKEW_S:
         skew = ahead if ahead > 0 else -behind
-        yield f"its clock is {skew:+.0f} s off", "set it, for example with chrony"
+        yield f"its clock is {skew:+.0f} s off", "synchronize it, for example with chrony"
 
 
 def _unreached(plan: Plan, hosts: Hosts, answering: set[Place]) -> Wrong:
@@ -81,7 +81,7 @@ def _unreached(plan: Plan, hosts: Hosts, answering: set[Place]) -> Wrong:
             {"do": key[1], "folder": key[0].folder, "logdir": plan.logdir, **requests[key]},
         ),
         requests,
-        most=len(requests) or 1,  # nobody listens for long
+        most=len(requests) or 1,  # the listeners do not stay for long
     )
     wrong: Wrong = []
     for (place, do), reply in replies.items():
@@ -96,8 +96,8 @@ def _unreached(plan: Plan, hosts: Hosts, answering: set[Place]) -> Wrong:
 
 
 def table(wrong: Wrong) -> Table:
-    """What is wrong with each host, and how to mend it."""
-    shown = Table("host", "what is wrong", "how to mend it", box=box.SIMPLE)
+    """The problems of each host, and how to fix them."""
+    shown = Table("host", "problem", "how to fix it", box=box.SIMPLE)
     for row in wrong:
         shown.add_row(*row)
     return shown
@@ -109,7 +109,7 @@ def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, 
         members.setdefault(member.place, []).append(member)
     for process in plan.processes:
         members.setdefault(process.place, [])
-    # By name: what else lies there, such as a file that is no more here, is not asked for.
+    # By name: other files there, such as those deleted here since, do not matter.
     code = sorted(path.name for name in CODE for path in project.glob(name))
     here = version(project, code)
     pins = _pins(project)
@@ -133,19 +133,19 @@ def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, 
 
 
 def _packages(plan: Plan, place: Place, there: list[Member]) -> list[str]:
-    """What processes need that run there, beyond mpirun itself."""
+    """The packages that the processes there need, except for mpirun itself."""
     if not there:
         return []
-    learns = len(plan.learners) > 1 and any(one.row.job == "learner" for one in there)
-    return [*PACKAGES, *(["horovod"] if learns else [])]
+    is_rank = len(plan.learners) > 1 and any(one.row.job == "learner" for one in there)
+    return [*PACKAGES, *(["horovod"] if is_rank else [])]
 
 
 def _commands(plan: Plan, place: Place) -> list[str]:
-    """mpirun where it runs, and where it starts learners; ssh where it does so elsewhere."""
+    """mpirun where it runs and where it starts learners; ssh where it starts them elsewhere."""
     keepers = {process.host for process in plan.processes if process.parts}
     learning = {one.host for one in plan.learners} if keepers else set()
-    wanted = ["mpirun"] if place.host in keepers | learning else []
-    return wanted + (["ssh"] if place.host in keepers and learning - keepers else [])
+    commands = ["mpirun"] if place.host in keepers | learning else []
+    return commands + (["ssh"] if place.host in keepers and learning - keepers else [])
 
 
 def _pins(project: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The logs of a run, from wherever they are, joined with their processes' names in front."""
+"""The logs of a run from all hosts, each line after the name of its process."""
 
 import re
 import time
@@ -12,15 +12,15 @@ from cluster.ssh.ssh import HostFailed
 from user_error import UserError
 
 LOOK_EVERY_S = 1.0
-# How much of its end is shown of each log; of one alone there is room for more.
+# How much of the end of each log is shown; more if it is only one.
 SHOWN_BYTES, SHOWN_ALONE_BYTES = 2048, 65536
-# What mpirun's -tag-output puts before each line of a learner, and where two learners wrote at
-# once, into a line as well.
+# What mpirun's -tag-output puts before each line of a learner, and also inside a line where two
+# learners wrote at once.
 TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
 
 
 def written(part: Part, line: str) -> Iterator[tuple[str, str]]:
-    """Who wrote what of a line in a log: under ``mpirun``, the learners that it tags."""
+    """The writers and parts of a line in a log: under ``mpirun``, the learners that it tags."""
     before, *tagged = TAG.split(line) if part.parts else [line]
     if before:
         yield part.name, before
@@ -30,11 +30,11 @@ def written(part: Part, line: str) -> Iterator[tuple[str, str]]:
 
 
 def logs(record: Record, hosts: Hosts, name: str, follow: bool) -> int:
-    """Prints the newest lines of all logs, or of one; ``follow``: and goes on until all end."""
+    """Prints the newest lines of all logs, or of one; ``follow``: until all processes end."""
     wanted = [part for part in record.parts if name in ("", part.name, *part.parts)]
     if not wanted:
         known = ", ".join(one for part in record.parts for one in part.parts or (part.name,))
-        raise UserError(f"--name={name}: the run has no such process. It has {known}.")
+        raise UserError(f"--name={name}: the run has no such process; expected one of {known}.")
     reader = _Reader(record, hosts, wanted, name)
     while reader.print_new() and follow:
         time.sleep(LOOK_EVERY_S)
@@ -42,7 +42,7 @@ def logs(record: Record, hosts: Hosts, name: str, follow: bool) -> int:
 
 
 class _Reader:
-    """Where each log has been read up to."""
+    """Reads the logs, and keeps how far each has been read."""
 
     def __init__(self, record: Record, hosts: Hosts, wanted: list[Part], only: str):
         self._record = record
@@ -80,6 +80,6 @@ class _Reader:
 
     def _print(self, part: Part, text: str) -> None:
         for line in text.splitlines():
-            for writer, said in written(part, line):
+            for writer, words in written(part, line):
                 if self._only in ("", part.name, writer):
-                    print(f"{writer:<12} {said}", flush=True)
+                    print(f"{writer:<12} {words}", flush=True)

@@ -1,4 +1,4 @@
-"""Looking at a run: the state of each process as its host tells it."""
+"""The state of a run: of each process, as its host reports it."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ from cluster.on_host.states import is_living
 from cluster.record import Listener, Part, Record
 from cluster.ssh.ssh import HostFailed
 
-# What the state of a process begins with whose host does not answer.
+# Starts the state of a process whose host does not answer.
 UNSEEN = "unknown: "
 
 
@@ -31,17 +31,17 @@ class SeenPart:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs, or will again."""
+        """Whether it is running, or will be again."""
         return is_living(self.state)
 
     @property
     def is_unseen(self) -> bool:
-        """Whether its host cannot be asked, so that it may still run."""
+        """Whether its host does not answer, so that it may still be running."""
         return self.state.startswith(UNSEEN)
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended otherwise than by having done its work or being stopped."""
+        """Whether it ended without having finished or being stopped."""
         return not self.is_alive and self.state not in ("done", "stopped")
 
 
@@ -52,21 +52,21 @@ class Seen:
     parts: list[SeenPart]
     listening: dict[Listener, bool]
     figures: dict[str, Any]
-    unseen: dict[str, str]  # learners whose mpirun is seen but whose host is not, and why
+    unseen: dict[str, str]  # learners whose mpirun can be seen but whose host cannot, and why
 
     @property
     def is_alive(self) -> bool:
-        """Whether the run goes on; TensorBoard alone is none."""
+        """Whether the run is alive; TensorBoard alone does not count."""
         return any(one.is_alive for one in self.parts if one.part.job != "tensorboard")
 
     @property
-    def learns(self) -> bool:
-        """Whether a learner lives."""
+    def is_learning(self) -> bool:
+        """Whether a learner is alive."""
         return any(one.is_alive for one in self.parts if one.part.job == "learner")
 
     @property
-    def may_go_on(self) -> bool:
-        """Whether the run goes on, as far as can be seen."""
+    def may_be_alive(self) -> bool:
+        """Whether the run is alive, or may be on a host that does not answer."""
         return self.is_alive or any(one.is_unseen for one in self.parts)
 
     @property
@@ -76,7 +76,7 @@ class Seen:
 
 
 def look(record: Record, hosts: Hosts) -> Seen:
-    """Asks every host of the run how its processes are."""
+    """Asks every host of the run for the state of its processes."""
     by_place = places(record)
     listeners = {
         where: [one for one in record.listeners if one.place == where] for where in by_place

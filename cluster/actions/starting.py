@@ -1,4 +1,4 @@
-"""Starting a plan: the record first, then all hosts at once, then waiting until it runs."""
+"""Starts a plan: writes the record, starts on all hosts at once, waits until it is running."""
 
 import shlex
 import shutil
@@ -23,16 +23,16 @@ from trainer.machine.launching import typed
 from user_error import UserError
 
 LOOK_EVERY_S = 0.5
-# What is wrong with a command shows soon after its start, though the learners may listen before.
+# A wrong command fails soon after its start, but perhaps after the learners listen.
 SETTLE_S = 2.0
 
 
 def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, project: Path) -> int:
-    """Starts the plan; takes all of it down again if it did not start whole."""
+    """Starts the plan; stops all of it again if a part did not start."""
     record = records.record_of(plan, options.tmux_sess)
     records.write(record, dict(plan.spread.files))
     try:
-        with show.console().status("starting, and waiting until the learners listen"):
+        with show.console().status("starting, and waiting for the learners to listen"):
             problems = logins.open_all(plan.spread, record.run_id, passwords, options)
             problems += _start_processes(plan, options, record, hosts, project)
             found, seen = _wait(record, options, hosts, problems)
@@ -40,28 +40,28 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
         stopping.stop(record, options, hosts)
         raise
     problems += found
-    if problems and not (options.allow_partial and seen.learns):
-        what = "No learner has started" if options.allow_partial else "Not all of it has started"
-        print(f"{what}, so the cluster is taken down again:")
+    if problems and not (options.allow_partial and seen.is_learning):
+        what = "No learner started" if options.allow_partial else "Not everything started"
+        print(f"{what}, so the cluster is stopped again:")
         print("\n".join(problems))
         stopping.stop(record, options, hosts)
         return 1
-    if not seen.learns:
+    if not seen.is_learning:
         stopping.stop(record, options, hosts)
         if any(one.state == "stopped" for one in seen.parts):
             print("The run was stopped while it was being started.")
             return 1
-        print(f"The learners ended at once and without an error: {_last_word(seen)}")
+        print(f"The learners ended at once, without an error: {_last_line(seen)}")
         return 0
     if problems:
-        print("Not all of the cluster has started; the rest goes on:")
+        print("Not everything started; the rest keeps running:")
         print("\n".join(problems))
-    _tell(plan, seen, options)
+    _print_next_steps(plan, seen, options)
     return 0
 
 
 def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
-    """A ``UserError`` if the logdir has a run that lives."""
+    """A ``UserError`` if a run in the logdir is still running."""
     before = records.read(plan.logdir)
     if before is None:
         return
@@ -69,14 +69,14 @@ def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
     alive = [one.name for one in parts if one.is_alive]
     if alive:
         raise UserError(
-            f"{plan.logdir} has a run that lives: {', '.join(alive[:4])}"
-            f"{' …' if len(alive) > 4 else ''}. Look at it with --action=status, or end it with "
+            f"{plan.logdir}: a run is already running there: {', '.join(alive[:4])}"
+            f"{' …' if len(alive) > 4 else ''}. See it with --action=status, or end it with "
             "--action=stop."
         )
     for host in dict.fromkeys(str(one.part.host) for one in parts if one.is_unseen):
         print(
-            f"warning: what the run before started on {host} cannot be seen now. If it lives on, "
-            "no --action=stop will end it once this run has started.",
+            f"warning: {host} does not answer. If processes of the previous run are still running "
+            "there, no --action=stop will end them once this run has started.",
             file=sys.stderr,
         )
 
@@ -118,7 +118,7 @@ def _spec(process: Process, options: Options) -> dict[str, Any]:
 def _wait(
     record: Record, options: Options, hosts: Hosts, before: list[str]
 ) -> tuple[list[str], Seen]:
-    """Waits until the learners listen; what ended meanwhile, and how the run is then."""
+    """Waits until the learners listen; returns the failures so far, and the run's state."""
     started = time.monotonic()
     while True:
         seen = looking.look(record, hosts)
@@ -128,7 +128,7 @@ def _wait(
         seconds = time.monotonic() - started
         if (problems or before) and not options.allow_partial:
             return problems, seen
-        if not seen.learns or (seconds >= SETTLE_S and all(seen.listening.values())):
+        if not seen.is_learning or (seconds >= SETTLE_S and all(seen.listening.values())):
             return problems, seen
         if seconds >= options.start_timeout_s:
             return problems + _silent(seen, options), seen
@@ -149,18 +149,18 @@ def _failure(one: SeenPart) -> str:
     return f"  {one.name} on {one.part.host}: {one.state}{last}"
 
 
-def _last_word(seen: Seen) -> str:
+def _last_line(seen: Seen) -> str:
     learners = [one for one in seen.parts if one.part.job == "learner"]
-    said = [line for one in learners for _, line, _ in watching.lines_of(one, {})]
-    return next(filter(None, said), "--action=logs tells what they said.")
+    lines = [line for one in learners for _, line, _ in watching.lines_of(one, {})]
+    return next(filter(None, lines), "see --action=logs.")
 
 
-def _tell(plan: Plan, seen: Seen, options: Options) -> None:
+def _print_next_steps(plan: Plan, seen: Seen, options: Options) -> None:
     jobs: Counter[str] = Counter()
     parts = [one.part for one in seen.parts if one.is_alive]
     for part in parts:
         jobs[part.job] += len(part.parts) or 1
-    print(f"Started {records.counted(jobs)}. What to do with them:")
+    print(f"Started {records.counted(jobs)}. Next commands:")
     has_windows = options.tmux_sess and shutil.which("tmux")
     if has_windows and any(part.host.is_local for part in parts):
         print(f"  tmux attach -t {shlex.quote(options.tmux_sess)}")
@@ -169,7 +169,7 @@ def _tell(plan: Plan, seen: Seen, options: Options) -> None:
 
 
 def _again(plan: Plan, options: Options) -> list[str]:
-    """How later commands begin; where passwords are needed, they need them too."""
+    """The start of later commands; they need passwords if this one did."""
     command = [typed(sys.executable), sys.argv[0], f"--logdir={plan.logdir}"]
     if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
         command.append(f"--workers_csv_path={options.workers_csv_path}")

@@ -1,4 +1,4 @@
-"""Stopping a run: what it started, on every host that can be reached."""
+"""Stops a run: everything that it started, on every host that can be reached."""
 
 from collections import Counter
 from typing import Any
@@ -12,9 +12,9 @@ from cluster.ssh.ssh import HostFailed
 
 
 def stop(record: Record, options: Options, hosts: Hosts) -> int:
-    """Ends every process of the run; returns 1 if some may be left, which it names."""
+    """Ends every process of the run; names those that may be left, and then returns 1."""
     first, last = _turns(record)
-    # Learners that end at their own hosts let their mpirun end before it is asked to.
+    # Once learners have ended on their own hosts, their mpirun ends before its turn.
     there = _alive(record, last, hosts) if first else set()
     replies: dict[Place, dict[str, Any] | HostFailed] = {}
     for turn in (first, last):
@@ -33,29 +33,29 @@ def stop(record: Record, options: Options, hosts: Hosts) -> int:
         if isinstance(reply, HostFailed)
     ]
     left += [
-        f"  {place.host}: processes {reply['left']} cannot be ended"
+        f"  {place.host}: processes {reply['left']} could not be ended"
         for place, reply in answers.items()
         if reply["left"]
     ]
     stopped = _stopped(record, answers, there)
     killed = sum(reply["killed"] for reply in answers.values())
     if stopped or killed or any(reply["strays"] for reply in answers.values()):
-        what = stopped or "what was left of the run"
+        what = stopped or "the rest of the run"
         print(f"Stopped {what}" + (f"; {killed} had to be killed." if killed else "."))
     elif not left:
-        print("Nothing of the run was left to stop.")
+        print("Nothing to stop: no process of the run is left.")
     if left:
         print("Not stopped:")
         print("\n".join(left))
-        print("The same command tries again.")
+        print("Give the same command to try again.")
     return int(bool(left))
 
 
 def _turns(record: Record) -> tuple[dict[Place, list[Part]], dict[Place, list[Part]]]:
-    """Who is asked first, and who then.
+    """The places to stop first, and those to stop then.
 
-    Learners come before a mpirun on another host: it would ask them as well, and a learner that
-    is asked twice ends before it has saved.
+    Learners come before an mpirun on another host: it would signal them as well, and a learner
+    that is signalled twice ends before it has saved.
     """
     everywhere = places(record)
     with_mpirun = {part.host for part in record.parts if part.parts}
@@ -66,7 +66,7 @@ def _turns(record: Record) -> tuple[dict[Place, list[Part]], dict[Place, list[Pa
 
 
 def _alive(record: Record, asked: dict[Place, list[Part]], hosts: Hosts) -> set[str]:
-    """The processes that run there now."""
+    """The processes that are running there now."""
     replies = hosts.ask_all(
         {where: request(record, "status", where, parts) for where, parts in asked.items()}
     )
@@ -80,14 +80,14 @@ def _alive(record: Record, asked: dict[Place, list[Part]], hosts: Hosts) -> set[
 
 
 def _stopped(record: Record, answers: dict[Place, dict[str, Any]], there: set[str]) -> str:
-    """How many processes of each kind there were to be stopped."""
+    """How many processes of each kind were stopped, in words."""
     jobs: Counter[str] = Counter()
     names = there.union(*(reply["stopped"] for reply in answers.values()))
     for part in record.parts:
         if part.name in names:
             jobs[part.job] += len(part.parts) or 1
     if not jobs["learner"]:
-        # Whose mpirun is gone, as after their host was out of reach.
+        # Their mpirun is gone, for example after their host was unreachable.
         learning = {one.place for one in record.listeners}
         strays = [reply["strays"] for place, reply in answers.items() if place in learning]
         jobs["learner"] += sum(strays)

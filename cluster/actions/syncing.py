@@ -1,4 +1,4 @@
-"""Putting the project on the hosts, and setting up there what its processes need."""
+"""Copies the project to the hosts, and installs there what its processes need."""
 
 import base64
 import io
@@ -18,27 +18,27 @@ from cluster.ssh.ssh import Connections, HostFailed
 
 COPIES_WITHIN_S = 300.0
 SETS_UP_WITHIN_S = 3600.0
-# Only what processes need: beside it may lie a CSV with passwords, or a run's logs.
+# Only what processes need: the folder may also hold a CSV with passwords, or logs of runs.
 WHAT = (*CODE, "bin", "requirements", "pyproject.toml")
 FOLDERS = " ".join(name for name in CODE if name.isidentifier())
-# Folders of code are replaced, so that a file which is gone here is gone there; but only where
-# the project lies. One after another, as homes of several hosts may be one.
+# Folders of code are replaced, so that files deleted here are deleted there; but only in a folder
+# that holds the project. One at a time, as several hosts may share a home.
 UNPACK = 'cd && mkdir -p "$0" && cd "$0" && { exec 9>.sync.lock; flock 9 2>/dev/null || true; }'
 UNPACK += f" && if [ -e experiment.py ]; then rm -rf {FOLDERS}; fi && base64 -d | tar xzf -"
 
 
 def sync(plan: Plan, connections: Connections, project: Path) -> int:
-    """Copies the project to every host but this; returns 1 if some did not get it."""
+    """Copies the project to all other hosts; returns 1 if that failed for some."""
     members = (*plan.learners, *plan.actors)
-    places = list(dict.fromkeys(one.place for one in members if not one.host.is_local))
-    if not places:
+    targets = list(dict.fromkeys(one.place for one in members if not one.host.is_local))
+    if not targets:
         print("All processes run here, in the project's own folder: there is nothing to copy.")
         return 0
     learning = {one.place for one in plan.learners if len(plan.learners) > 1}
     packed = base64.b64encode(pack(project)).decode()
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
-        task = progress.add_task("copying and setting up", total=len(places))
+        task = progress.add_task("copying and setting up", total=len(targets))
 
         def one(place: Place) -> dict[str, Any]:
             try:
@@ -46,7 +46,7 @@ def sync(plan: Plan, connections: Connections, project: Path) -> int:
             finally:
                 progress.advance(task)
 
-        replies = at_once(one, places)
+        replies = at_once(one, targets)
     for place, reply in replies.items():
         failed = isinstance(reply, HostFailed)
         print(f"{place.host}: {reply if failed else 'has this version in ' + place.folder}")
@@ -54,10 +54,10 @@ def sync(plan: Plan, connections: Connections, project: Path) -> int:
 
 
 def pack(project: Path) -> bytes:
-    """The project's code, and what sets it up, as a compressed archive."""
+    """The project's code and its setup as a compressed archive."""
 
     def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        # Where root unpacks it, it would be given to whoever has the id of its owner here.
+        # Else, unpacked by root, it would belong to the user with the id of its owner here.
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = ""
         return None if "__pycache__" in Path(entry.name).parts else entry
@@ -72,7 +72,7 @@ def pack(project: Path) -> bytes:
 def _put(place: Place, learns: bool, connections: Connections, packed: str) -> dict[str, Any]:
     command = f"exec sh -c {shlex.join([UNPACK, place.folder])}"
     _must(connections.run(place.host, command, packed, COPIES_WITHIN_S), "copying failed")
-    if place.python == REMOTE_PYTHON:  # any other is the user's own, and set up by the user
+    if place.python == REMOTE_PYTHON:  # any other is the user's own setup
         kind = "--learner" if learns else "--actor"
         command = f"exec sh -c 'cd && cd \"$0\" && exec bin/setup {kind}' "
         done = connections.run(

@@ -1,4 +1,4 @@
-"""Showing how a run is: each process in a row, and the run's figures."""
+"""Shows the state of a run: a row for each process, and the run's figures."""
 
 import datetime
 import re
@@ -19,9 +19,9 @@ from cluster.record import Record
 
 LOOK_EVERY_S = 1.0
 LONGEST_LINE = 120
-# What a process says of its own speed, see trainer/reporting/pace.py.
+# How a process reports its own speed, see trainer/reporting/pace.py.
 RATE = re.compile(r": ([\d,]+) frames/s$")
-# Whoever has said nothing for so long may be stuck: what it said of its speed is not shown.
+# A process silent for so long may be stuck: its last reported speed is not shown.
 SILENT_S = 90.0
 
 
@@ -32,13 +32,13 @@ def status(record: Record, hosts: Hosts, follow: bool) -> int:
     if follow and shown.is_terminal:
         with Live(console=shown, auto_refresh=False) as live:
             live.update(_picture(seen, record, on_top=True), refresh=True)
-            while seen.may_go_on:
+            while seen.may_be_alive:
                 time.sleep(LOOK_EVERY_S)
                 seen = look(record, hosts)
                 live.update(_picture(seen, record, on_top=True), refresh=True)
         return int(seen.has_failed)
     shown.print(_picture(seen, record))
-    while follow and seen.may_go_on:
+    while follow and seen.may_be_alive:
         time.sleep(LOOK_EVERY_S)
         seen = look(record, hosts)
         shown.print(_picture(seen, record))
@@ -49,7 +49,7 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
     """A row for each process; the run's figures below, or above where the end may be cut off."""
     table = Table(box=box.SIMPLE, title_justify="left", caption_justify="left")
     for column in ("process", "host", "state", "since", "restarts", "frames/s", "last line"):
-        # Where it is narrow, the others give way.
+        # On a narrow terminal, the other columns shrink.
         table.add_column(column, no_wrap=column in ("process", "since", "restarts", "frames/s"))
     where = {one.name: str(one.host) for one in record.listeners}
     for one in seen.parts:
@@ -77,13 +77,13 @@ def lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, str
     if one.part.job == "learner" and not one.part.parts:
         rates[one.name] = _number(figures.get("frames_per_second"), "{:,.0f}")
     for line in one.last_lines:
-        if line.startswith(KEEPER):  # what was said before was said by a process that has failed
+        if line.startswith(KEEPER):  # earlier lines are from a process that has failed
             rates = dict.fromkeys(rates, "")
         for writer, text in written(one.part, line):
             if writer in last:
                 found = RATE.search(text)
                 rates[writer] = found[1] if found else rates[writer]
-                # What it said besides tells more, and a line above more than what hangs below it.
+                # Speeds and indented lines never replace another line, which says more.
                 weak = found or text[:1].isspace()
                 last[writer] = last[writer] or text if weak else text
     silent = one.silent_s > SILENT_S
@@ -91,7 +91,7 @@ def lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, str
 
 
 def _figures_text(figures: dict[str, Any], alive: bool) -> str:
-    told = [
+    parts = [
         _number(figures.get(name), shown)
         for name, shown in (
             ("environment_frames", "{:,.0f} frames"),
@@ -100,7 +100,7 @@ def _figures_text(figures: dict[str, Any], alive: bool) -> str:
             ("policy_lag", "policy lag {:.3g}" if alive else ""),
         )
     ]
-    return " · ".join(filter(None, told))
+    return " · ".join(filter(None, parts))
 
 
 def _number(value: Any, shown: str) -> str:

@@ -1,1 +1,1 @@
-"""Lists of hosts: the CSV, and what makes one from other lists."""
+"""Lists of hosts: the CSV, and conversion from other lists."""

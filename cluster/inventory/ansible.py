@@ -32,12 +32,12 @@ class Inventory:
     hosts: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     def group(self, name: str) -> Group:
-        """The group of a name, which is made when it is first named."""
+        """The group of a name, created on first use."""
         return self.groups.setdefault(name, Group())
 
 
 def read(text: str) -> tuple[list[Machine], list[str]]:
-    """The machines, and what there is to say about them."""
+    """The machines, and notes about them for the user."""
     inventory = _from_json(text) if text.lstrip().startswith("{") else _from_ini(text)
     machines, with_password = [], 0
     for name, own in inventory.hosts.items():
@@ -51,7 +51,7 @@ def read(text: str) -> tuple[list[Machine], list[str]]:
     notes = []
     if with_password:
         notes.append(
-            f"{with_password} hosts have a password there, which is left out; give it to the "
+            f"{with_password} hosts have a password there, which is not copied; give it to the "
             "frontend with --ask_ssh_password or --ssh_password_env."
         )
     return machines, notes
@@ -63,8 +63,8 @@ def _machine(name: str, groups: list[str], variables: Mapping[str, Any]) -> Mach
             if one in variables:
                 if "{{" in str(variables[one]):
                     raise UserError(
-                        f"{name}: {one} is a template, which only Ansible can fill in. Write its "
-                        "value there."
+                        f"{name}: {one} is a template, which only Ansible can fill in. Replace it "
+                        "with its value."
                     )
                 return str(variables[one])
         return ""
@@ -82,10 +82,10 @@ def _machine(name: str, groups: list[str], variables: Mapping[str, Any]) -> Mach
 
 
 def _groups_of(host: str, inventory: Inventory) -> list[str]:
-    """The groups that a host is in, from the widest to the narrowest."""
+    """The groups of a host, from the widest to the narrowest."""
     depths = {name: 0 for name, group in inventory.groups.items() if host in group.hosts}
     edge = set(depths)
-    for depth in range(1, len(inventory.groups) + 1):  # more would be a circle
+    for depth in range(1, len(inventory.groups) + 1):  # deeper would be a cycle
         edge = {
             name for name, group in inventory.groups.items() if edge.intersection(group.children)
         }
@@ -101,7 +101,7 @@ def _from_json(text: str) -> Inventory:
     inventory = Inventory(hosts={name: dict(variables) for name, variables in own.items()})
     for name, given in listed.items():
         group = inventory.group(name)
-        # Older scripts give a group as nothing but its hosts.
+        # Older scripts give a group as a list of its hosts.
         parts = {"hosts": given} if isinstance(given, list) else given
         group.hosts += parts.get("hosts", [])
         group.children += parts.get("children", [])
@@ -119,9 +119,7 @@ def _from_ini(text: str) -> Inventory:
         if not line or line[0] in "#;":
             continue
         if line == "---" or re.fullmatch(r"[\w.-]+:", line):
-            raise UserError(
-                "is YAML. Give what ansible-inventory -i FILE --list makes of it, which is JSON."
-            )
+            raise UserError("is YAML. Convert it to JSON with ansible-inventory -i FILE --list.")
         found = SECTION.fullmatch(re.sub(r"\s+[#;].*", "", line))
         if found:
             section, kind = found[1], found[2]
@@ -154,7 +152,7 @@ def _add_hosts(line: str, number: int, section: str, inventory: Inventory) -> No
 def _variable(text: str, number: int) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        # What stands there is not shown: it may be part of a password.
+        # The text is not shown: it may be part of a password.
         raise UserError(f"line {number}: each word after a host's name must be NAME=VALUE.")
     return name.strip(), value.strip().strip("'\"")
 
@@ -171,6 +169,8 @@ def _expanded(pattern: str, number: int) -> Iterator[str]:
     elif len(first) == len(last) == 1 and first.isalpha() and last.isalpha():
         names = [chr(one) for one in range(ord(first), ord(last) + 1, step)]
     else:
-        raise UserError(f"line {number}: the range {found[0]} is none of numbers or letters.")
+        raise UserError(
+            f"line {number}: the range {found[0]} is not a range of numbers or letters."
+        )
     for one in names:
         yield from _expanded(pattern[: found.start()] + one + pattern[found.end() :], number)

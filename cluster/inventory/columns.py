@@ -1,4 +1,4 @@
-"""What may stand in each column of the CSV: a text → a value, or ``BadValue`` saying why not."""
+"""Parsers of the CSV's columns: text → value, or ``BadValue`` that says why not."""
 
 import ipaddress
 import os.path
@@ -15,13 +15,13 @@ _EVERYBODY = ipaddress.ip_address("255.255.255.255")
 
 
 class BadValue(ValueError):
-    """What was given and what was wanted."""
+    """A bad value; the text names what was given and what was expected."""
 
 
 def job(given: str) -> str:
     """``learner`` or ``actor``."""
     if given not in JOBS:
-        raise BadValue(f"{given!r} is no job; it must be 'learner' or 'actor'.")
+        raise BadValue(f"{given!r} is not a job; expected 'learner' or 'actor'.")
     return given
 
 
@@ -34,20 +34,20 @@ def address(given: str) -> str:
     else:
         if ip.is_unspecified or ip.is_multicast or ip == _EVERYBODY:
             raise BadValue(f"{given!r} is not the address of one host.")
-        # What stands behind % is the name of an interface; ipaddress takes anything there.
+        # After the % comes the name of an interface; ipaddress accepts anything there.
         zone = getattr(ip, "scope_id", None)
         if zone and not _ZONE.fullmatch(zone):
             raise BadValue(f"{given!r} is neither an IP address nor the name of a host.")
         return str(ip)
     labels = given.removesuffix(".").split(".")
-    # A name whose last part is a number would be taken for an IPv4 address.
+    # A name whose last part is a number would be mistaken for an IPv4 address.
     if len(given) > 253 or labels[-1].isdigit() or not all(map(_LABEL.fullmatch, labels)):
         raise BadValue(f"{given!r} is neither an IP address nor the name of a host.")
     return given
 
 
 def host_of(ip: str) -> str:
-    """One name for each of the addresses of this machine's loopback, any other as it is."""
+    """``localhost`` for any loopback address, other addresses as they are."""
     try:
         return "localhost" if ipaddress.ip_address(ip).is_loopback else ip
     except ValueError:
@@ -58,7 +58,7 @@ def number(least: int, most: int) -> Callable[[str], int]:
     """A parser of whole numbers from ``least`` to ``most``."""
 
     def parse(given: str) -> int:
-        # Not int() alone: it also takes underscores, signs and digits of other scripts.
+        # Not int() alone: it also accepts underscores, signs and digits of other scripts.
         if not re.fullmatch(r"[0-9]{1,9}", given) or not least <= int(given) <= most:
             raise BadValue(f"{given!r} is not a whole number from {least} to {most}.")
         return int(given)
@@ -70,10 +70,10 @@ port = number(1, 65535)
 
 
 def user(given: str) -> str:
-    """A name that one can log in with."""
+    """The name of a user to log in as."""
     if not _USER.fullmatch(given):
-        # Not shown: where a row has shifted by one, it is the password.
-        raise BadValue("cannot be the name of a user: letters, digits, '_', '.' and '-' are.")
+        # The value is not shown: in a row shifted by one column, it is the password.
+        raise BadValue("is not a user name; expected letters, digits, '_', '.' and '-'.")
     return given
 
 
@@ -85,7 +85,7 @@ def text(given: str) -> str:
 
 
 def folder(given: str) -> str:
-    """A folder of a host, below the user's home unless absolute; ~/ says the same."""
+    """A folder of a host, below the user's home unless absolute; with or without ~/."""
     if given.startswith("~"):
         if given.strip("/") != "~" and not given.startswith("~/"):
             raise BadValue(f"{given!r} is in another user's home: give its absolute path.")
@@ -96,7 +96,7 @@ def folder(given: str) -> str:
 def program(given: str) -> str:
     """A program of a host: in its PATH, below the project's folder, or absolute."""
     if given.startswith("~"):
-        raise BadValue(f"{given!r}: ~ is not known there, give the absolute path.")
+        raise BadValue(f"{given!r}: ~ is not expanded there; give the absolute path.")
     return text(given)
 
 
@@ -106,16 +106,18 @@ def key(given: str) -> str:
 
 
 def password(given: str) -> str:
-    """Any text of one line; what is wrong is told without showing it."""
+    """Any text of one line; errors do not show it."""
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in given):
-        raise BadValue("has control characters in it.")
+        raise BadValue("contains control characters.")
     return given
 
 
 def devices(given: str) -> str:
     """GPUs as CUDA counts or names them; -1: none."""
     if given != "-1" and not all(map(_DEVICE.fullmatch, given.split(","))):
-        raise BadValue(f'{given!r} is no list of GPUs such as 0 or "0,1", and not -1 for none.')
+        raise BadValue(
+            f'{given!r} is not a list of GPUs; expected such as 0 or "0,1", or -1 for none.'
+        )
     return given
 
 
@@ -125,11 +127,11 @@ def environment(given: str) -> tuple[tuple[str, str], ...]:
     for number, part in enumerate(filter(None, given.split(";")), start=1):
         name, equals, value = part.partition("=")
         name = name.strip()
-        # What stands there is not shown: it may be a token of the user's.
+        # The text is not shown: it may be a token of the user.
         if not equals or not _NAME.fullmatch(name) or not value.isprintable():
-            raise BadValue(f"part {number} of those between semicolons is not NAME=value.")
+            raise BadValue(f"part {number}, counted by semicolons, is not NAME=value.")
         if name == "CUDA_VISIBLE_DEVICES":
-            raise BadValue(f"{name} has a column of its own, cuda_visible_devices.")
+            raise BadValue(f"{name} has its own column, cuda_visible_devices.")
         if name in pairs:
             raise BadValue(f"{name} is given twice.")
         pairs[name] = value

@@ -72,14 +72,14 @@ def read(path: Path) -> list[Row]:
 
 
 def parse(content: bytes, name: str) -> list[Row]:
-    """The rows in a file's bytes; ``name`` is what problems call the file."""
+    """The rows in a file's bytes; ``name`` is the file's name in messages."""
     problems: list[tuple[int, str]] = []
     lines = list(_lines(_decode(content, name)))
     header = _header(lines[0] if lines else None, problems)
     rows = _rows(lines[1:], header, problems) if header else []
     if problems:
-        told = [f"{name}{f':{line}' if line else ''}: {what}" for line, what in sorted(problems)]
-        raise UserError("\n".join(told))
+        texts = [f"{name}{f':{line}' if line else ''}: {what}" for line, what in sorted(problems)]
+        raise UserError("\n".join(texts))
     return rows
 
 
@@ -100,7 +100,7 @@ def _decode(content: bytes, name: str) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    # Not str.splitlines, which also ends lines at characters that may stand in a password.
+    # Not str.splitlines, which also splits at characters that may be part of a password.
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         if line.strip(" \t,") and not line.lstrip().startswith("#"):
             yield number, line
@@ -124,7 +124,7 @@ def _header(line: tuple[int, str] | None, problems: list[tuple[int, str]]) -> li
     except csv.Error:
         names = [text]
     if not set(names) & set(PARSERS):
-        what = f"is no header; the first line must be {','.join(list(PARSERS)[:7])}."
+        what = f"is not a header; the first line must be {','.join(list(PARSERS)[:7])}."
         problems.append((number, what))
         return []
     for name in names:
@@ -132,10 +132,10 @@ def _header(line: tuple[int, str] | None, problems: list[tuple[int, str]]) -> li
             problems.append((number, f"unknown column {name!r}. {closest(name, PARSERS)}"))
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
-            problems.append((number, f"column {name!r} stands there {names.count(name)} times."))
+            problems.append((number, f"column {name!r} appears {names.count(name)} times."))
     missing = [name for name in NEEDED if name not in names]
     if missing:
-        problems.append((number, f"the header lacks the column {' and '.join(missing)}."))
+        problems.append((number, f"the header has no column {' and '.join(missing)}."))
     return names
 
 
@@ -154,18 +154,18 @@ def _rows(
     _check_together(rows, problems)
     # A row whose job could not be read may have been meant for a learner.
     if not jobs & {"learner", None}:
-        problems.append((0, "there is no learner: one row at least must have job 'learner'."))
+        problems.append((0, "there is no learner: at least one row must have job 'learner'."))
     return rows
 
 
 def _values(
     number: int, line: str, header: list[str], problems: list[tuple[int, str]]
 ) -> dict[str, Any]:
-    """What can be read of a row, by column."""
+    """The readable values of a row, by column."""
     try:
         fields = _split(line)
     except csv.Error:
-        problems.append((number, "a quotation mark is not closed, or stands inside a field."))
+        problems.append((number, "a quotation mark is not closed, or is inside a field."))
         return {}
     if len(fields) != len(header):
         # The fields are not shown: shifted by one, a password could be among them.
@@ -192,11 +192,11 @@ def _check_row(row: Row) -> Iterator[str]:
     if row.job == "learner" and row.envs is not None:
         yield f"column envs: {row.envs} is given for a learner; only actors have environments."
     if row.job == "learner" and row.count != 1:
-        yield f"column count: {row.count} is given for a learner; give each learner its row."
+        yield f"column count: {row.count} is given for a learner; give each learner its own row."
     if row.ports[-1] > 65535:
         yield (
-            f"column count: {row.count} processes from port {row.tf_port} on would need ports "
-            "above 65535."
+            f"column count: {row.count} processes from port {row.tf_port} on would need "
+            "ports above 65535."
         )
 
 
@@ -210,7 +210,7 @@ def _check_together(rows: list[Row], problems: list[tuple[int, str]]) -> None:
         if first != row.line:
             problems.append((row.line, f"the row is a duplicate of line {first}."))
             continue
-        # Without any of it, a row may be one of this machine.
+        # Without any SSH column, a row may mean this machine.
         sshd = row.ssh_port or (22 if row.has_ssh else None)
         login = logins.setdefault((row.ip, sshd, row.ssh_username), row)
         for column in ("ssh_password", "ssh_key"):

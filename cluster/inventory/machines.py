@@ -1,4 +1,4 @@
-"""Machines of somebody's list, and the rows of a CSV that they become."""
+"""Machines from another list, and the CSV rows made from them."""
 
 import csv
 import dataclasses
@@ -17,18 +17,18 @@ COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """One machine: what it is called, what it is told by, and how one logs in there."""
+    """One machine: its name, its tags, and how to log in there."""
 
     name: str
     address: str
-    tags: tuple[str, ...] = ()  # its groups, or KEY=VALUE
+    tags: tuple[str, ...] = ()  # groups, or KEY=VALUE
     ssh_port: str = ""
     ssh_username: str = ""
     ssh_key: str = ""
     local: bool = False
 
     def fits(self, patterns: Sequence[str]) -> bool:
-        """Whether its name or one of its tags is like one of the patterns."""
+        """Whether its name or one of its tags matches one of the patterns."""
         return any(fnmatchcase(one, like) for one in (self.name, *self.tags) for like in patterns)
 
 
@@ -49,9 +49,9 @@ class Wanted:
 
 
 def to_csv(machines: Sequence[Machine], wanted: Wanted) -> str:
-    """The CSV; a ``UserError`` where a pattern fits no machine."""
+    """The CSV; a ``UserError`` where a pattern matches no machine."""
     if not machines:
-        raise UserError("there is no machine in it, or none that runs.")
+        raise UserError("there is no machine in it, or none that is running.")
     learners = _chosen(machines, wanted.learners, "--learners")
     if wanted.actors:
         actors = _chosen(machines, wanted.actors, "--actors")
@@ -72,7 +72,7 @@ def _chosen(machines: Sequence[Machine], patterns: Sequence[str], flag: str) -> 
                 dict.fromkeys(one for machine in machines for one in (machine.name, *machine.tags))
             )
             some = ", ".join(known[:20]) + (" …" if len(known) > 20 else "")
-            raise UserError(f"{flag}: {pattern!r} is like no name and no tag. There are {some}.")
+            raise UserError(f"{flag}: {pattern!r} matches no name and no tag. There are {some}.")
     return [machine for machine in machines if machine.fits(patterns)]
 
 
@@ -103,7 +103,7 @@ def _login(machine: Machine, wanted: Wanted) -> dict[str, Any]:
         return {"ip": machine.address}
     return {
         "ip": machine.address,
-        # One of these tells the frontend that the machine is another one.
+        # Any of these makes the frontend treat the machine as another one.
         "ssh_port": machine.ssh_port or wanted.ssh_port or "22",
         "ssh_username": machine.ssh_username or wanted.ssh_username,
         "ssh_key": machine.ssh_key or wanted.ssh_key,

@@ -1,11 +1,11 @@
-"""Makes a CSV for run_experiment_mm_raw.py from a list of hosts that Ansible or a cloud keeps."""
+"""Makes a CSV for run_experiment_mm_raw.py from a list of hosts of Ansible or a cloud."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-if not __package__:  # run as a file, Python looks for modules beside it only
+if not __package__:  # run as a file: Python then looks for modules only beside it
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from cluster.inventory import ansible, clouds, hosts_csv
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         machines, notes = _read(kind, file, public)
         text = to_csv(machines, Wanted(**flags))
-        hosts_csv.parse(text.encode(), "the CSV that comes of it")
+        hosts_csv.parse(text.encode(), "the resulting CSV")
     except UserError as error:
         print(f"make_csv.py: {error}", file=sys.stderr)
         return 2
@@ -50,13 +50,13 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("kind", choices=("ansible", "aws", "gcloud"), help="whose list it is")
+    parser.add_argument("kind", choices=("ansible", "aws", "gcloud"), help="where the list is from")
     parser.add_argument("file", help="the list; - for standard input")
     parser.add_argument(
         "--learners",
         required=True,
         type=_patterns,
-        help="which hosts learn: names, groups or KEY=VALUE, with * and ?, commas between",
+        help="which hosts learn: names, groups or KEY=VALUE, with * and ?, separated by commas",
     )
     parser.add_argument(
         "--actors", default=(), type=_patterns, help="which act (default: all that do not learn)"
@@ -73,10 +73,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--address",
         default="private",
         choices=("private", "public"),
-        help="which address of a cloud's machine; by it, it is logged in to and others reach it",
+        help="which address of a cloud's machine to use, for logins and for other hosts",
     )
     for name in ("ssh_port", "ssh_username", "ssh_key", "remote_dir"):
-        parser.add_argument(f"--{name}", default="", help="where the list says nothing")
+        parser.add_argument(f"--{name}", default="", help="for hosts without one in the list")
     return parser
 
 
@@ -104,7 +104,7 @@ def _read(kind: str, file: str, public: bool) -> tuple[list[Machine], list[str]]
         raise UserError(f"{name}: {error}") from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise UserError(f"{name}: is not shaped like a list of {kind} ({what}).") from None
+        raise UserError(f"{name}: does not have the form of a list of {kind} ({what}).") from None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Answers to what a frontend asks a host: start these, how are they, what did they say, stop."""
+"""A host's answers to the requests of a frontend: start, status, logs, stop and others."""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep(request: dict[str, Any]) -> dict[str, Any]:
-    """Writes files below the run's folder that only this user reads."""
+    """Writes files below the run's folder that only this user can read."""
     for name, text in request["files"].items():
         path = Path(request["records"]).parent / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
 def tail(request: dict[str, Any]) -> dict[str, Any]:
     """What the logs hold beyond the offsets; a negative offset counts from the end.
 
-    Looked at before the logs, nothing more will come from those who are not ``alive``.
+    ``alive`` is read before the logs, so processes that are not in it write nothing more.
     """
     records, boot = Path(request["records"]), boot_id()
     now = {name: states.read(records, name, request["run_id"]) for name in request["offsets"]}
@@ -103,8 +103,8 @@ def tail(request: dict[str, Any]) -> dict[str, Any]:
                 data = log.read(MOST_AT_ONCE)
         except OSError:
             continue
-        # Whole lines only, so that those of several processes can be joined; but the last one of
-        # who is no more will not be ended, and one longer than that not soon.
+        # Whole lines only, so that lines of several processes can be interleaved. Except for the
+        # last line of a process that has ended, and for a line longer than one read.
         whole = data[: data.rfind(b"\n") + 1]
         if name not in alive or (not whole and len(data) == MOST_AT_ONCE):
             whole = data
@@ -127,7 +127,7 @@ def _last_lines(path: Path, most: int = 20) -> list[str]:
 
 
 def _listens(port: int) -> bool:
-    """Whether somebody listens at a port here; looked up, as a call would be one to answer."""
+    """Whether a process listens on a port here; looked up, since it would have to answer a call."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError), open(table) as rows:
             sockets = [row.split() for row in rows.readlines()[1:]]

@@ -1,4 +1,4 @@
-"""What a host must have before a run is started on it; problems as (what, how to mend it)."""
+"""What a host must have before a run starts on it; problems as (problem, how to fix it)."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ CODE = (
     "vtrace",
 )
 LEAST_FREE_BYTES = 2 << 30
-# Not imported: TensorFlow would take seconds. Made for a processor alone, it has another name.
+# Not imported: TensorFlow would take seconds. Its CPU-only package has another name.
 LACKING = """
 import json, sys
 from importlib.metadata import PackageNotFoundError, version
@@ -39,16 +39,16 @@ for name, wanted in json.loads(sys.argv[1]).items():
         except PackageNotFoundError:
             pass
     if not there:
-        wrong.append(f"it lacks {name}")
+        wrong.append(f"it does not have {name}")
     elif wanted not in ("", there):
-        wrong.append(f"it has {name} {there} where {wanted} is wanted")
+        wrong.append(f"it has {name} {there}, expected {wanted}")
 sys.exit(", ".join(wrong) or 0)
 """
-SYNC = "--action=sync puts it there"
+SYNC = "copy it with --action=sync"
 
 
 def check(request: dict[str, Any]) -> dict[str, Any]:
-    """Everything that is wrong here, and what the time is."""
+    """All problems of this host, and its time."""
     folder = Path(request["folder"])
     project = folder / request["project"]
     if (project / "experiment.py").exists():
@@ -68,7 +68,7 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def version(project: Path, names: list[str]) -> str:
-    """A hash of code in the project, of these files and folders."""
+    """A hash of the code in these files and folders of the project."""
     digest = hashlib.sha256()
     paths = [project / name for name in names if (project / name).exists()]
     files = [file for path in paths for file in _python_files(path)]
@@ -83,11 +83,11 @@ def _python_files(path: Path) -> Iterator[Path]:
 
 def _versions(project: Path, request: dict[str, Any]) -> Iterator[Problem]:
     if version(project, request["code"]) != request["version"]:
-        yield f"the project in {project} is another version than here", SYNC
+        yield f"the project in {project} differs from the version here", SYNC
 
 
 def program(folder: str, python: str) -> str:
-    """Where a Python lies: below the folder, or in PATH if it is only a name."""
+    """The path of a Python: below the folder, or in PATH if it is only a name."""
     return os.path.join(folder, python) if "/" in python else python
 
 
@@ -103,7 +103,7 @@ def _python(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = getattr(error, "strerror", "") or type(error).__name__
-        yield f"{python} cannot be run: {reason}", "run bin/setup there, or mend column python"
+        yield f"{python} cannot be run: {reason}", "run bin/setup there, or fix column python"
         return
     if done.returncode:
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
@@ -125,7 +125,7 @@ def _ports(ports: list[int]) -> Iterator[Problem]:
             except OSError as error:
                 yield (
                     f"port {port} cannot be used: {error.strerror}",
-                    "end what uses it, or choose another tf_port",
+                    "end the process that uses it, or choose another tf_port",
                 )
 
 
@@ -144,24 +144,24 @@ def _gpus(asked: list[str]) -> Iterator[Problem]:
     for one in sorted(wanted):
         if int(one) >= count if one.isdigit() else one not in there:
             yield (
-                f"GPU {one} is asked for, but nvidia-smi shows {count}",
-                "mend the driver, or column cuda_visible_devices",
+                f"GPU {one} is requested, but nvidia-smi lists {count}",
+                "fix the driver, or column cuda_visible_devices",
             )
 
 
 def _run_folder(project: Path, records: Path) -> Iterator[Problem]:
-    """The folder of the run, or what there is of it, where it lies on another disk."""
+    """The run's folder, or its nearest parent, if it is on another disk."""
     there = next(one for one in records.parents if one.exists())
     if there.stat().st_dev != project.stat().st_dev or not os.access(there, os.W_OK):
         yield from _disk(there, "--logdir")
 
 
-def _disk(folder: Path, mend: str) -> Iterator[Problem]:
+def _disk(folder: Path, flag: str) -> Iterator[Problem]:
     if not os.access(folder, os.W_OK):
-        yield f"{folder} cannot be written", f"mend its rights, or {mend}"
+        yield f"{folder} cannot be written", f"fix its permissions, or {flag}"
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
-        yield f"only {free >> 20} MiB are free in {folder}", "make room: 2 GiB are wanted"
+        yield f"only {free >> 20} MiB are free in {folder}", "make room: 2 GiB are needed"
 
 
 def _session(name: str) -> Iterator[Problem]:

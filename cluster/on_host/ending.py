@@ -15,21 +15,21 @@ Process = tuple[int, int]  # its id and its start time
 
 
 def stop(request: dict[str, Any]) -> dict[str, Any]:
-    """TERM, after the grace period KILL, to what the records and the run's mark name."""
+    """Sends TERM, then KILL after the grace period, to recorded and to marked processes."""
     records, run_id = Path(request["records"]), request["run_id"]
     _forbid_more(records, run_id)
     recorded = {name: _recorded(states.read(records, name, run_id)) for name in request["names"]}
-    told = {one for those in recorded.values() for one in those}
+    known = {one for those in recorded.values() for one in those}
     ours = marked(run_id)
-    # Those without a keeper, as of learners under another host's mpirun. Who is below another is
-    # told by that one: a second TERM would end a learner before it has saved.
+    # Processes without a keeper, such as learners under another host's mpirun. Only the topmost
+    # get TERM and pass it on: a second TERM would end a learner before it has saved.
     tops = topmost({pid for pid, _ in ours})
-    strays = [one for one in ours if one[0] in tops and one not in told]
-    asked = {one for one in [*told, *strays] if send(*one, signal.SIGTERM)}
+    strays = [one for one in ours if one[0] in tops and one not in known]
+    asked = {one for one in [*known, *strays] if send(*one, signal.SIGTERM)}
     stopped = [name for name, those in recorded.items() if asked.intersection(those)]
 
     def left() -> list[Process]:
-        alive = [one for one in told if is_alive(*one)]
+        alive = [one for one in known if is_alive(*one)]
         return list(dict.fromkeys([*alive, *marked(run_id)]))
 
     wait_until(lambda: not left(), request["grace_s"], every=0.2)
@@ -50,16 +50,16 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _forbid_more(records: Path, run_id: str) -> None:
-    """Lets what a start that is under way starts from now on end at once."""
-    with contextlib.suppress(OSError):  # a full disk; what is there is ended all the same
+    """Makes processes end at once that a start in progress still starts."""
+    with contextlib.suppress(OSError):  # a full disk; running processes are ended anyway
         records.mkdir(parents=True, exist_ok=True)
         write_whole(records / states.STOPPED, run_id)
 
 
 def _recorded(state: dict[str, Any]) -> list[Process]:
-    """A keeper, which ends its process first; also the process where its keeper is gone."""
+    """A keeper, which ends its process first; also its process if the keeper is gone."""
     if state.get("boot_id") != boot_id():
-        return []  # after a restart of the machine these ids are others'
+        return []  # after a reboot these ids belong to other processes
     keeper, child = state["keeper"], state.get("child")
     if is_alive(*keeper) or not child:
         return [tuple(keeper)]
@@ -67,7 +67,7 @@ def _recorded(state: dict[str, Any]) -> list[Process]:
 
 
 def _write_stopped(path: Path, state: dict[str, Any]) -> None:
-    """For a keeper that was killed and could not write it itself."""
+    """Writes the state for a keeper that was killed and could not."""
     if state.get("state") not in (None, "ended", "stopped") and not is_alive(*state["keeper"]):
-        with contextlib.suppress(OSError):  # a full disk; it is stopped all the same
+        with contextlib.suppress(OSError):  # a full disk; it is stopped anyway
             write_whole(path, json.dumps({**state, "state": "stopped", "since": time.time()}))

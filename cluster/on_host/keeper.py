@@ -1,10 +1,10 @@
-"""Stays beside one process: keeps its log and its state, and starts it again where asked to.
+"""Supervises one process: keeps its log and its state, and restarts it if asked to.
 
     python -m cluster.on_host.keeper LOGDIR/cluster/NAME.spec.json
 
 TERM, INT, HUP and QUIT end the process first, then the keeper. A process that does not end is
-killed, after TERM by whoever sent that. The process writes its log itself, so that it survives the
-keeper; the keeper shows the log where it runs, in a window of tmux.
+killed, after a TERM by the sender. The process writes its log itself, so that it survives the
+keeper; the keeper shows the log where it runs, in a tmux window.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from typing import Any
 from cluster.on_host.processes import MARK, boot_id, descendants, marked, send, start_time
 from cluster.on_host.states import is_stopped
 
-# Before what it writes into its process's log.
+# Starts each line that the keeper writes to its process's log.
 SAYS = "keeper: "
 LOOK_EVERY_S = 0.2
 LONGEST_PAUSE_S = 60.0
 # A process that ran so long has recovered: the next pause is a short one again.
 RECOVERED_S = 300.0
-# Whoever sends TERM may have more patience than the start had, but not more than this.
+# The sender of TERM may give a longer grace period than the start did, up to this.
 LONGEST_GRACE_S = 3600.0
 
 
@@ -45,14 +45,14 @@ class Keeper:
         self._state: dict[str, Any] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._stop)
-        # Ctrl-S in its window would halt it as soon as it shows more, and nobody would watch.
+        # Ctrl-S in its window would block its next output, and with it the supervision.
         with contextlib.suppress(termios.error):
             terminal = termios.tcgetattr(sys.stdout)
             terminal[0] &= ~termios.IXON
             termios.tcsetattr(sys.stdout, termios.TCSANOW, terminal)
 
     def run(self) -> int:
-        """Keeps the process; returns its last exit code."""
+        """Supervises the process; returns its last exit code."""
         quick_failures = 0
         while True:
             started = time.monotonic()
@@ -67,7 +67,7 @@ class Keeper:
             quick_failures += 1
             self._restarts += 1
             self._write(state="pausing", exit_code=code, child=None)
-            self._say(f"failed with {code}; starts again in {pause:g} s")
+            self._log(f"failed with {code}; restarting in {pause:g} s")
             end = time.monotonic() + pause
             while time.monotonic() < end and not self._stopping:
                 time.sleep(LOOK_EVERY_S)
@@ -80,7 +80,7 @@ class Keeper:
         env = {**os.environ, **dict(spec["env"]), MARK: spec["run_id"]}
         self._write(state="starting", child=None)
         if is_stopped(self._state_path.parent, spec["run_id"]):
-            self._stopping = True  # while the run was being started
+            self._stopping = True  # the run was stopped while it was being started
             return 0
         with open(self._log_path, "ab") as log:
             try:
@@ -95,7 +95,7 @@ class Keeper:
                     start_new_session=True,
                 )
             except OSError as error:
-                self._say(f"cannot be started: {error}")
+                self._log(f"cannot be started: {error}")
                 return 127
         self._write(state="running", child=[child.pid, start_time(child.pid)])
         return self._wait(child)
@@ -105,7 +105,7 @@ class Keeper:
         while child.poll() is None:
             if self._stopping and asked_at is None:
                 self._write(state="stopping")
-                self._ask_to_end(child)
+                self._terminate(child)
                 asked_at = time.monotonic()
             if asked_at is not None and time.monotonic() >= asked_at + self._grace_s:
                 with contextlib.suppress(ProcessLookupError):
@@ -115,11 +115,11 @@ class Keeper:
         self._show()
         return child.returncode
 
-    def _ask_to_end(self, child: subprocess.Popen) -> None:
-        """TERM, so that it can write what it must; to learners themselves rather than mpirun.
+    def _terminate(self, child: subprocess.Popen) -> None:
+        """Sends TERM, so that it can save; to the learners themselves rather than to mpirun.
 
-        mpirun would pass it on, wait for all of its timeout however soon they end, and call that
-        a failure.
+        mpirun would pass it on, wait for its whole timeout however soon they end, and report a
+        failure.
         """
         ranks = [one for one in marked(self._spec["run_id"]) if one[0] in descendants(child.pid)]
         if self._spec["under_mpirun"] and ranks:
@@ -146,11 +146,11 @@ class Keeper:
         try:
             write_whole(self._state_path, json.dumps(self._state))
         except OSError:
-            # Later on the disk may be full: the process matters more than what is known of it.
+            # Later the disk may be full: the process matters more than its recorded state.
             if self._state["state"] == "starting":
                 raise
 
-    def _say(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         with contextlib.suppress(OSError), open(self._log_path, "a") as log:
             log.write(f"{SAYS}{text}\n")
 
@@ -163,7 +163,7 @@ class Keeper:
             sys.stdout.buffer.write(new)
             sys.stdout.flush()
         except OSError:
-            pass  # the window is gone, or the log's folder: the process goes on
+            pass  # the window or the log's folder is gone: the process continues
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Processes by id and start time, so that a reused id is never taken for another's."""
+"""Processes by id and start time, so that a reused id is never mistaken for the recorded one."""
 
 import errno
 import os
@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# Every process of a run has this in its environment, and those that it starts inherit it.
+# Every process of a run has this variable in its environment, and its children inherit it.
 MARK = "IMPALA_RUN"
 
 
 def boot_id() -> str:
-    """Names the boot of this machine: process ids and start times mean nothing beyond it."""
+    """The id of this boot: process ids and start times are valid only within it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def start_time(pid: int) -> int | None:
-    """When a process was started, in ticks since the boot; None if there is none or a zombie."""
+    """When a process was started, in ticks since the boot; None if it does not exist or is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -28,21 +28,21 @@ def start_time(pid: int) -> int | None:
 
 
 def is_alive(pid: int, started: int | None) -> bool:
-    """Whether the very process that was recorded still runs; None: it had ended even then."""
+    """Whether the recorded process still runs; start time None: it had ended already."""
     return bool(pid) and started is not None and start_time(pid) == started
 
 
 def send(pid: int, started: int, number: signal.Signals) -> bool:
-    """Signals the recorded process, and none that got its id since; tells whether it was there."""
-    if not hasattr(os, "pidfd_open"):  # as of Pythons that were built on old systems
+    """Signals the recorded process, not a later one with its id; returns whether it existed."""
+    if not hasattr(os, "pidfd_open"):  # in Pythons built on old systems
         return _send_by_id(pid, started, number)
     try:
         handle = os.pidfd_open(pid)
     except OSError as error:
-        # Kernels before 5.3 have no such handles.
+        # Kernels before 5.3 have no pidfds.
         return error.errno == errno.ENOSYS and _send_by_id(pid, started, number)
     try:
-        # The handle stays with the process that it was opened on, which is the right one now.
+        # The handle refers to the process that it was opened on; check that it is the right one.
         if start_time(pid) != started:
             return False
         signal.pidfd_send_signal(handle, number)
@@ -81,7 +81,7 @@ def marked(run_id: str) -> list[tuple[int, int]]:
 
 
 def topmost(pids: set[int]) -> set[int]:
-    """Those of some processes that descend from none of the others."""
+    """The processes that do not descend from any of the others."""
     parents = _parents()
 
     def descends(pid: int) -> bool:
@@ -118,7 +118,7 @@ def _parents() -> dict[int, int]:
 
 
 def wait_until(done: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:
-    """Waits until ``done()`` is true, at most so long; returns whether it is."""
+    """Waits until ``done()`` is true, at most ``seconds``; returns whether it is."""
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() >= end:

@@ -1,4 +1,4 @@
-"""Whether actors will reach their learners: before there are any, others listen in their place."""
+"""Checks whether actors can reach their learners, with stand-ins that listen on their ports."""
 
 import select
 import socket
@@ -12,13 +12,13 @@ AGAIN_S = 0.2
 
 
 def listen(request: dict[str, Any]) -> dict[str, Any]:
-    """Opens ports until each was reached as often as expected, or for some seconds."""
+    """Opens ports until each was reached as often as expected, or for a few seconds."""
     left = {}
     for port, times in request["expected"]:
         try:
             left[_server(port)] = times
         except OSError:
-            continue  # told by the look at free ports
+            continue  # reported by the check of free ports
     end = time.monotonic() + LISTENS_S
     while left and time.monotonic() < end:
         for server in select.select(list(left), [], [], AGAIN_S)[0]:
@@ -33,16 +33,16 @@ def listen(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _server(port: int) -> socket.socket:
-    """Listens at all addresses, those of IPv6 too where there are any, as TensorFlow does."""
+    """Listens on all addresses, IPv6 included where available, as TensorFlow does."""
     if not socket.has_dualstack_ipv6():
         return socket.create_server(("", port))
     return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
 def reach(request: dict[str, Any]) -> dict[str, Any]:
-    """The addresses that cannot be reached; whoever listens there may need a moment to begin."""
+    """The addresses that cannot be reached; the listeners there may need a moment to start."""
     addresses, end = request["addresses"], time.monotonic() + REACHES_WITHIN_S
-    # All at once, as nobody listens for long, and one that answers nothing takes its time.
+    # All at once: the listeners do not stay for long, and an address without answer takes time.
     with ThreadPoolExecutor(min(64, len(addresses)) or 1) as pool:
         reached = list(pool.map(lambda one: _reached(one[0], one[1], end), addresses))
     return {"unreached": [one for one, is_so in zip(addresses, reached, strict=True) if not is_so]}

@@ -1,4 +1,4 @@
-"""The state of a process: what its keeper wrote last, and what is true now."""
+"""The state of a process: what its keeper last wrote, and whether that is still true."""
 
 import json
 import signal
@@ -7,12 +7,12 @@ from typing import Any
 
 from cluster.on_host.processes import is_alive
 
-# The file in which a stop names its run.
+# The file in which a stop records the run's id.
 STOPPED = "stopped"
 
 
 def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
-    """What the keeper wrote, if it was this run's; also where a stop came before it could."""
+    """What this run's keeper wrote; "stopped" if a stop came before it could write."""
     try:
         state = json.loads((records / f"{name}.json").read_text())
     except (OSError, ValueError):
@@ -23,7 +23,7 @@ def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
 
 
 def is_stopped(records: Path, run_id: str) -> bool:
-    """Whether the run is not to start anything more here."""
+    """Whether the run must not start anything more here."""
     try:
         return (records / STOPPED).read_text() == run_id
     except OSError:
@@ -31,7 +31,7 @@ def is_stopped(records: Path, run_id: str) -> bool:
 
 
 def judged(state: dict[str, Any], boot: str) -> str:
-    """What is true now, which after a crash is not what was written last."""
+    """The state now, which after a crash differs from what was last written."""
     if not state:
         return "not started"
     if state["state"] == "stopped":
@@ -40,17 +40,17 @@ def judged(state: dict[str, Any], boot: str) -> str:
         code = state["exit_code"]
         return "done" if code == 0 else _failure(code)
     if state["boot_id"] != boot:
-        return "lost: the host was started again"
+        return "lost: the host was rebooted"
     if is_alive(*state["keeper"]):
         return state["state"]
     child = state.get("child")
     if child and is_alive(*child):
-        return "running, unwatched"
-    return "died unseen"
+        return "running, unsupervised"
+    return "died without a keeper"
 
 
 def is_living(state: str) -> bool:
-    """Whether a process in this state runs, or will again."""
+    """Whether a process in this state is running, or will be again."""
     return state.split(",")[0] in ("starting", "running", "pausing", "stopping")
 
 

@@ -1,4 +1,4 @@
-"""Where keepers run: windows of one tmux session, or detached where there is no tmux."""
+"""Where keepers run: in windows of one tmux session, or detached where there is no tmux."""
 
 import contextlib
 import os
@@ -7,18 +7,18 @@ import subprocess
 
 from cluster.on_host.processes import MARK
 
-# Options of the session and of its windows that say whose they are.
+# tmux options that name the run which owns the session and its windows.
 OWNER, WINDOW = "@impala_run", "@impala_window"
-# Where libraries lie; a tmux server that was there before has its own. PATH it takes along itself.
+# Library paths; a tmux server that was already running has its own. It passes on PATH itself.
 CARRIED = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 class TmuxRefused(Exception):
-    """What tmux said."""
+    """A tmux command failed; the text is its error."""
 
 
 def open_window(session: str, name: str, argv: list[str], folder: str, run_id: str) -> None:
-    """Runs a command in a window of the session, which is made for the first; or detached."""
+    """Runs a command in a window of the session, made with the first one; or detached."""
     argv = ["env", f"{MARK}={run_id}", *argv]
     if not session or not shutil.which("tmux"):
         subprocess.Popen(
@@ -31,26 +31,26 @@ def open_window(session: str, name: str, argv: list[str], folder: str, run_id: s
         )
         return
     carried = [f"{one}={os.environ[one]}" for one in CARRIED if one in os.environ]
-    # A window stays when its process has ended, so that one can read why.
+    # A window stays after its process has ended, so that its last output can be read.
     keep = [";", "set-option", "-w", "-t", f"={session}:{name}", "remain-on-exit", "on"]
     mine = [";", "set-option", "-w", "-t", f"={session}:{name}", WINDOW, run_id]
     mine += [";", "set-option", "-t", f"={session}:", OWNER, run_id]
-    # In a folder's name tmux would run what stands in #( ).
+    # tmux would run a #( ) in a folder's name.
     what = ["-n", name, "-c", _word(folder.replace("#", "##"))]
     what += [*map(_word, [argv[0], *carried, *argv[1:]]), *keep, *mine]
     if owner(session) is None:
         try:
-            # 200 columns: a line of metrics is not broken before somebody attaches.
+            # 200 columns: lines of metrics are not wrapped before a client attaches.
             _tmux("new-session", "-d", "-s", session, "-x", "200", "-y", "50", *what)
             return
-        except TmuxRefused:  # another part of the run on this host was quicker
+        except TmuxRefused:  # another part of the run on this host was faster
             if owner(session) != run_id:
                 raise
     _tmux("new-window", "-d", "-t", f"={session}:", *what)
 
 
 def owner(session: str) -> str | None:
-    """The run that a session belongs to, "" if it is somebody's own, None if there is none."""
+    """The run that owns a session, "" if it is not one of ours, None if there is no session."""
     if not shutil.which("tmux"):
         return None
     try:
@@ -61,13 +61,13 @@ def owner(session: str) -> str | None:
 
 
 def in_the_way(session: str) -> str:
-    """What keeps a run from having a session of this name; "" if nothing does."""
+    """Why a run cannot have a session of this name; "" if it can."""
     whose = owner(session) if session else None
     if whose is None:
         return ""
     shown = f"#{{{WINDOW}}} #{{pane_dead}}"
     panes = _tmux("list-panes", "-s", "-t", f"={session}:", "-F", shown).splitlines()
-    # A run that has ended leaves its windows, so that one can read why. Others are somebody's own.
+    # A run that has ended leaves its windows to be read. Others are the user's own.
     if whose and not any(pane.endswith(" 0") for pane in panes if not pane.startswith(" ")):
         return ""
     return f"there is a tmux session {session!r} already"
@@ -85,8 +85,8 @@ def clear(session: str, run_id: str) -> str:
 
 
 def close(session: str, run_id: str) -> None:
-    """Ends the run's windows, and with the last of them the session; somebody's own stay."""
-    # Another part of the run on this host may be quicker, or whoever looks at it.
+    """Closes the run's windows, and with the last one the session; the user's own stay."""
+    # Another part of the run on this host may be faster, or a user who closes windows.
     gone = contextlib.suppress(TmuxRefused)
     with gone:
         if session and owner(session) == run_id:
@@ -99,7 +99,7 @@ def close(session: str, run_id: str) -> None:
 
 
 def _word(text: str) -> str:
-    """A word as tmux takes it, for which a semicolon at the end begins another command."""
+    """A word quoted for tmux, where a semicolon at the end starts another command."""
     return f"{text[:-1]}\\;" if text.endswith(";") else text
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import paramiko
 from paramiko.hostkeys import InvalidHostKey
 
-ENCRYPTED = "Load it with ssh-add and leave ssh_key empty, so that the agent is asked"
+ENCRYPTED = "Load it with ssh-add and leave ssh_key empty, so that the agent is used"
 
 
 class BadFile(paramiko.SSHException):
-    """A file of keys that is of no use: what is wrong with it, and how to mend it."""
+    """A file of keys that cannot be used: the problem, and how to fix it."""
 
     def __init__(self, problem: str, remedy: str):
         super().__init__(problem)
@@ -23,7 +23,7 @@ class NewKey(paramiko.SSHException):
 
 
 class RefuseNew(paramiko.MissingHostKeyPolicy):
-    """Tells which key it is, so that one can compare."""
+    """Reports the key, so that the user can compare it."""
 
     def missing_host_key(
         self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
@@ -32,7 +32,7 @@ class RefuseNew(paramiko.MissingHostKeyPolicy):
 
 
 class AppendNew(paramiko.MissingHostKeyPolicy):
-    """Adds a line; paramiko's own policy writes the whole file anew, without its comments."""
+    """Adds a line; paramiko's own policy rewrites the whole file, without its comments."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -48,7 +48,7 @@ class AppendNew(paramiko.MissingHostKeyPolicy):
         except OSError as error:
             raise BadFile(
                 f"its host key cannot be added to {self._path}: {error.strerror}",
-                "Mend the rights of that file",
+                "Fix the permissions of that file",
             ) from None
 
     def _append(self, line: str) -> None:
@@ -66,27 +66,27 @@ def load_known(client: paramiko.SSHClient, path: str) -> None:
             client.load_system_host_keys(path)
     except OSError as error:
         raise BadFile(
-            f"{path} cannot be read: {error.strerror}", "Mend the rights of that file"
+            f"{path} cannot be read: {error.strerror}", "Fix the permissions of that file"
         ) from None
     except InvalidHostKey as error:
         raise BadFile(f"{path} has a damaged line: {error.line[:60]} …", "Remove it") from None
     except UnicodeDecodeError:
-        raise BadFile(f"{path} is not all text", "Remove what is not") from None
+        raise BadFile(f"{path} is not a text file", "Remove the bytes that are not UTF-8") from None
 
 
 def private_key(path: str) -> paramiko.PKey:
     """A user's key; ``BadFile`` says why it cannot be used.
 
-    Asked to look into the file itself, paramiko takes it for each kind of key in turn, and tells
-    of the last kind, not of the host that refused the key.
+    If paramiko reads the file itself, it tries each kind of key in turn, and reports the error of
+    the last kind instead of the host's refusal.
     """
-    remedy = "Mend column ssh_key"
+    remedy = "Fix column ssh_key"
     try:
         return paramiko.PKey.from_path(path)
     except OSError as error:
         raise BadFile(f"the key {path} cannot be read: {error.strerror}", remedy) from None
-    except (TypeError, paramiko.PasswordRequiredException):  # the first is how cryptography says so
+    except (TypeError, paramiko.PasswordRequiredException):  # cryptography raises the first
         raise BadFile(f"the key {path} is encrypted", ENCRYPTED) from None
-    except Exception as error:  # a damaged file brings up many kinds
-        what = f"the key {path} is no private key that can be used ({type(error).__name__})"
+    except Exception as error:  # a damaged file raises many kinds
+        what = f"the key {path} is not a usable private key ({type(error).__name__})"
         raise BadFile(what, remedy) from None

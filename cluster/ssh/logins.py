@@ -1,7 +1,7 @@
-"""Connections that are logged in by password, for the ssh of mpirun, which can ask nobody.
+"""Connections logged in by password for the ssh of mpirun, which cannot prompt for one.
 
-OpenSSH itself keeps them: a master process in the background, that others join by its socket.
-A run's stop ends it as it ends all that bears the run's mark.
+OpenSSH itself keeps them open: a master process in the background that others join by its socket.
+Stopping a run ends it like everything else that carries the run's mark.
 """
 
 import os
@@ -17,33 +17,33 @@ from cluster.ssh.passwords import Passwords
 # It may be asked once for each way of logging in that takes a password.
 MOST_ASKED = 3
 PIPE = "IMPALA_PASSWORD_PIPE"
-# Not head, which would take the lines of later questions with it; printf is part of the shell.
+# Not head, which would consume the lines for later prompts too; printf is a shell builtin.
 ASKPASS = f'#!/bin/sh\nIFS= read -r answer <"${PIPE}" && printf "%s\\n" "$answer"\n'
 # A connection in the background that others join.
 MASTER = ("-f", "-N", "-o", "ControlMaster=yes", "-o", "BatchMode=no")
 
 
 def open_all(spread: Mpirun, run_id: str, passwords: Passwords, options: Options) -> list[str]:
-    """Logs in where a password is needed; returns what is wrong, a line for each host."""
+    """Logs in where a password is needed; returns the problems, a line for each host."""
     problems = []
     for name, host in spread.by_password:
         config = spread.files[-1][0]
         wrong = _open(name, config, run_id, passwords.of(host) or "", options.connect_timeout_s)
         if wrong:
-            problems.append(_told(host, wrong))
+            problems.append(_problem(host, wrong))
     return problems
 
 
 def _open(name: str, config: str, run_id: str, password: str, timeout_s: float) -> str:
-    """Leaves a connection in the background; returns what ssh said if it could not."""
+    """Opens a connection in the background; returns the error of ssh, "" if there is none."""
     command = ["ssh", "-F", config, *MASTER, "-o", "NumberOfPasswordPrompts=1"]
     command += ["-o", f"ConnectTimeout={max(1, round(timeout_s))}"]
     command += ["-o", "PreferredAuthentications=password,keyboard-interactive", name]
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         askpass, pipe = Path(folder) / "askpass", Path(folder) / "pipe"
         askpass.write_text(ASKPASS)
         askpass.chmod(0o700)
-        # A pipe holds it until it is asked for, and no disk ever does.
+        # A pipe holds the password until it is read, so it is never on a disk.
         os.mkfifo(pipe, 0o600)
         held = os.open(pipe, os.O_RDWR)
         os.write(held, f"{password}\n".encode() * MOST_ASKED)
@@ -60,7 +60,7 @@ def _open(name: str, config: str, run_id: str, password: str, timeout_s: float) 
                 env={**os.environ, **asking},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 start_new_session=True,
                 timeout=3 * timeout_s,
                 check=False,
@@ -69,10 +69,10 @@ def _open(name: str, config: str, run_id: str, password: str, timeout_s: float) 
             return f"ssh: {type(error).__name__}"
         finally:
             os.close(held)
-        said.seek(0)
-        last = said.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+        errors.seek(0)
+        last = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
         return "".join(last) or "ssh failed" if done.returncode else ""
 
 
-def _told(host: Host, wrong: str) -> str:
+def _problem(host: Host, wrong: str) -> str:
     return f"  {host}: mpirun cannot log in there by password: {wrong}"

@@ -32,13 +32,13 @@ class Passwords:
 def _from_environment(name: str) -> str:
     if not name:
         return ""
-    # Taken out, so that no process which is started here inherits it.
+    # Removed, so that no process started from here inherits it.
     password = os.environ.pop(name, "")
     if not password:
-        # Not shown: some give the password itself.
+        # The name is not shown: some users give the password itself.
         raise UserError(
             "--ssh_password_env: the environment has no variable of that name, or it is empty. "
-            "Name a variable that holds the password and is exported."
+            "Name an exported variable that holds the password."
         )
     return password
 
@@ -48,15 +48,15 @@ def _from_prompt() -> str:
         return getpass.getpass("SSH password for hosts without one in the CSV: ")
     except EOFError:
         raise UserError(
-            "--ask_ssh_password: there is no terminal to ask at. Run it in one, or give "
-            "--ssh_password_env."
+            "--ask_ssh_password: there is no terminal to ask on. Run it in a terminal, "
+            "or give --ssh_password_env."
         ) from None
 
 
 def warn_if_readable(path: Path) -> None:
-    """Says so if a file with passwords can be read by others."""
+    """Warns if others can read a file with passwords."""
     if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         print(
-            f"warning: {path} holds passwords and can be read by other users; chmod 600 it.",
+            f"warning: {path} holds passwords and can be read by other users; run chmod 600 on it.",
             file=sys.stderr,
         )

@@ -1,4 +1,4 @@
-"""One command over a connection, within a time."""
+"""Runs one command over a connection, with a time limit."""
 
 import threading
 
@@ -22,7 +22,7 @@ def run(
         transport.close()
 
     channel = transport.open_session(timeout=seconds)
-    # Some of paramiko's waits have no end of their own; that of the connection ends them all.
+    # Some of paramiko's waits have no timeout; closing the connection ends them all.
     alarm = threading.Timer(seconds, give_up)
     alarm.daemon = True
     alarm.start()
@@ -35,7 +35,7 @@ def run(
         raise
     finally:
         alarm.cancel()
-    if late.is_set():  # what was read until then is not all
+    if late.is_set():  # the output may be incomplete
         raise TimeoutError
     return done
 

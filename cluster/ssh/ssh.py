@@ -22,18 +22,18 @@ from cluster.ssh.keys import (
 )
 from cluster.ssh.passwords import Passwords
 
-# Its threads would print tracebacks of what is told in a line here.
+# Its threads would print tracebacks of failures that are reported here in one line.
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
-# Who looks again and again waits for a host that is gone once, not each time.
+# So that repeated looks wait only once for a host that is gone, not every time.
 TRIED_AGAIN_AFTER_S = 15.0
 # sshd refuses more than 10 at once on a connection, unless its MaxSessions says otherwise.
 SESSIONS_AT_ONCE = 8
 
 
 class HostFailed(Exception):
-    """What is wrong with a host, and how to mend it."""
+    """A problem with a host, and how to fix it."""
 
     def __init__(self, problem: str, remedy: str = ""):
         super().__init__(problem)
@@ -72,11 +72,11 @@ class Connections:
             self._clients.pop(host, None)
             client.close()
             if isinstance(error, TimeoutError):
-                raise HostFailed(f"gave no answer within {seconds:g} s") from None
+                raise HostFailed(f"did not answer within {seconds:g} s") from None
             raise HostFailed(f"the connection broke: {error or type(error).__name__}") from None
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         for client in self._clients.values():
             client.close()
 
@@ -109,24 +109,24 @@ class Connections:
                 banner_timeout=self._timeout_s,
                 auth_timeout=self._timeout_s,
                 channel_timeout=self._timeout_s,
-                # Others than the one that was given would use up the tries that a host allows.
+                # Other keys than the given one would use up the attempts that a host allows.
                 allow_agent=own,
                 look_for_keys=own,
             )
         except (OSError, EOFError, paramiko.SSHException, ValueError) as error:
             client.close()
-            raise self._told(host, error, bool(password)) from None
+            raise self._failure(host, error, bool(password)) from None
         return client
 
-    def _told(self, host: Host, error: Exception, by_password: bool) -> HostFailed:
-        """What a failed connection means."""
+    def _failure(self, host: Host, error: Exception, by_password: bool) -> HostFailed:
+        """The problem and remedy for a failed connection."""
         where = f"port {host.ssh_port}"
         if isinstance(error, BadFile):
             return HostFailed(error.problem, error.remedy)
         if isinstance(error, NewKey):
             return HostFailed(
                 f"its host key is not known ({error})",
-                "Compare that with the host's own, then give --accept_new_host_keys",
+                "Compare it with the host's own key, then give --accept_new_host_keys",
             )
         if isinstance(error, paramiko.BadHostKeyException):
             name = _known_name(host)
@@ -136,12 +136,12 @@ class Connections:
                 f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(self._known_hosts))}",
             )
         if isinstance(error, paramiko.PasswordRequiredException):
-            return HostFailed("the key of this user is encrypted", ENCRYPTED)
+            return HostFailed("this user's key is encrypted", ENCRYPTED)
         if isinstance(error, paramiko.AuthenticationException):
             means = "the password" if by_password else f"the key {host.key or 'of this user'}"
             return HostFailed(
                 f"login as {host.username} refused with {means}",
-                "Mend ssh_username, ssh_password or ssh_key in the CSV, and name it with "
+                "Fix ssh_username, ssh_password or ssh_key in the CSV, and name it with "
                 "--workers_csv_path",
             )
         if "No authentication methods" in str(error):
@@ -150,17 +150,17 @@ class Connections:
                 "Give ssh_key or ssh_password in the CSV, or --ask_ssh_password",
             )
         if isinstance(error, socket.gaierror):
-            return HostFailed("its name is not known", "Mend column ip in the CSV")
-        # The second is what is said of a session that ended because no banner came.
+            return HostFailed("its name cannot be resolved", "Fix column ip in the CSV")
+        # paramiko raises the second for a session that ended because no banner came.
         if "banner" in str(error) or "No existing session" in str(error):
             return HostFailed(
                 f"{where} is open, but no SSH server answers within {self._timeout_s:g} s",
-                "Look at sshd there, or mend ssh_port",
+                "Check sshd there, or fix ssh_port",
             )
         if isinstance(error, TimeoutError):
             return HostFailed(
                 f"does not answer at {where} within {self._timeout_s:g} s",
-                "Is it on, and is the network open?",
+                "Is it running, and is the network open?",
             )
         if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
             reasons = {one.strerror for one in error.errors.values()}
@@ -172,5 +172,5 @@ class Connections:
 
 
 def _known_name(host: Host) -> str:
-    """What known_hosts calls a host."""
+    """The name of a host in known_hosts."""
     return host.ip if host.ssh_port == 22 else f"[{host.ip}]:{host.ssh_port}"

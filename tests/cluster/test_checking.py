@@ -20,6 +20,8 @@ from cluster.on_host import reaching
 from tests.cluster.conftest import ROOT, Frontend
 from tests.cluster.test_local_runs import HEADER, ONE_EACH
 
+pytestmark = pytest.mark.xdist_group("local runs")
+
 
 def test_a_port_that_is_used_is_told(frontend: Frontend):
     frontend.csv(*ONE_EACH)
@@ -27,7 +29,7 @@ def test_a_port_that_is_used_is_told(frontend: Frontend):
         told = frontend.run("check")
     assert told.returncode == 1
     assert "port 18001 cannot be used: Address already in use" in told.stdout
-    assert frontend.run("check").stdout == "Nothing is wrong.\n"
+    assert frontend.run("check").stdout == "No problems found.\n"
 
 
 def test_a_gpu_that_is_not_there_is_told(frontend: Frontend, tmp_path: Path):
@@ -43,7 +45,7 @@ def test_a_gpu_that_is_not_there_is_told(frontend: Frontend, tmp_path: Path):
     told = frontend.run("check")
     assert told.returncode == 1
     for gpu in ("1", "GPU-77"):
-        assert f"GPU {gpu} is asked for, but nvidia-smi shows 1" in told.stdout
+        assert f"GPU {gpu} is requested, but nvidia-smi lists 1" in told.stdout
 
 
 def test_packages_must_be_those_of_the_lock_files(frontend: Frontend):
@@ -54,11 +56,11 @@ def test_packages_must_be_those_of_the_lock_files(frontend: Frontend):
     lock.write_text(lock.read_text().replace("gymnasium==", "gymnasium==9."))
     told = frontend.run("check")
     assert told.returncode == 1
-    assert f"{sys.executable}: it has gymnasium " in told.stdout and " where 9." in told.stdout
+    assert f"{sys.executable}: it has gymnasium " in told.stdout and ", expected 9." in told.stdout
 
     bare = sys._base_executable  # type: ignore[attr-defined]
     frontend.csv(f"{HEADER},python", f"learner,localhost,18001,{bare}")
-    assert "it lacks tensorflow, it lacks dm-sonnet" in frontend.run("check").stdout
+    assert "it does not have tensorflow, it does not have dm-sonnet" in frontend.run("check").stdout
     frontend.csv(f"{HEADER},python", "learner,localhost,18001,nowhere/python")
     assert "nowhere/python cannot be run: No such file" in frontend.run("check").stdout
 

@@ -16,9 +16,12 @@ import pytest
 from cluster.on_host.processes import is_alive, send, start_time
 from tests.cluster.conftest import ROOT, Frontend, copy_project, wait_for
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
+    ),
+    pytest.mark.xdist_group("local runs"),
+]
 
 HEADER = "job,ip,tf_port"
 ONE_EACH = (HEADER, "learner,localhost,18001", "actor,localhost,19001")
@@ -55,7 +58,7 @@ def test_the_example_starts_is_seen_and_stops_without_a_trace(frontend: Frontend
     assert stopped.returncode == 0 and "Stopped 2 learners and 3 actors." in stopped.stdout
     assert frontend.processes() == [] and frontend.tmux("list-sessions") == ""
     again = frontend.run("stop")
-    assert again.returncode == 0 and "Nothing of the run was left" in again.stdout
+    assert again.returncode == 0 and "Nothing to stop: no process of the run is left." in again.stdout
 
 
 def test_a_secure_run_has_credentials_of_its_own_that_stay_when_it_starts_again(
@@ -119,7 +122,7 @@ def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
     assert frontend.run("start").returncode == 0
     refused = frontend.run("start")
     assert refused.returncode == 2
-    assert "logs/run has a run that lives: learner-0, actor-0." in refused.stderr
+    assert "logs/run: a run is already running there: learner-0, actor-0." in refused.stderr
     assert frontend.run("status").returncode == 0
     assert frontend.run("stop").returncode == 0
     assert frontend.run("start").returncode == 0
@@ -128,10 +131,10 @@ def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
 def test_two_starts_at_once_do_not_take_each_others_record(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     (frontend.logdir / "cluster").mkdir(parents=True)
-    with open(frontend.logdir / "cluster" / ".starting", "w") as lock:  # held by one under way
+    with open(frontend.logdir / "cluster" / ".starting", "w") as lock:  # held by one in progress
         fcntl.flock(lock, fcntl.LOCK_EX)
         refused = frontend.run("start")
-    assert refused.returncode == 2 and "another start in logs/run is under way" in refused.stderr
+    assert refused.returncode == 2 and "another start in logs/run is in progress" in refused.stderr
     assert frontend.run("start").returncode == 0
 
 
@@ -195,7 +198,7 @@ def test_a_cluster_that_does_not_start_whole_is_taken_down(frontend: Frontend):
 def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     done = frontend.run("start", "--level_name=Fails", "--allow_partial")
-    assert done.returncode == 0 and "the rest goes on:\n  actor-0 on localhost" in done.stdout
+    assert done.returncode == 0 and "the rest keeps running:\n  actor-0 on localhost" in done.stdout
     assert "Started 1 learner. What" in done.stdout
     told = frontend.run("status")
     assert told.returncode == 1 and "failed: 3" in told.stdout and "running" in told.stdout
@@ -352,11 +355,11 @@ def test_an_actor_that_fails_is_started_again_and_what_its_keeper_left_is_stoppe
     assert send(first[0], first[1], signal.SIGKILL)
     second = wait_for(lambda: (s := state(frontend, "actor-0"))["restarts"] == 1 and s["child"])
     assert second != first and is_alive(*second)
-    assert "failed with -9; starts again in 1 s" in frontend.run("logs").stdout
+    assert "failed with -9; restarting in 1 s" in frontend.run("logs").stdout
 
     keeper = state(frontend, "actor-0")["keeper"]
     assert send(keeper[0], keeper[1], signal.SIGKILL)
-    assert "running, unwatched" in frontend.run("status").stdout
+    assert "running, unsupervised" in frontend.run("status").stdout
     assert frontend.run("stop").returncode == 0
     assert not is_alive(*second) and frontend.processes() == []
 
@@ -371,11 +374,11 @@ def test_a_process_that_got_a_recorded_id_since_is_not_touched(frontend: Fronten
         old = {**state(frontend, "actor-0"), "state": "running"}
         old["keeper"] = old["child"] = [other.pid, (start_time(other.pid) or 0) - 1]
         path.write_text(json.dumps(old))
-        assert "died unseen" in frontend.run("status").stdout
+        assert "died without a keeper" in frontend.run("status").stdout
         assert frontend.run("stop", "--stop_grace_s=0").returncode == 0
         assert other.poll() is None
         path.write_text(json.dumps({**old, "state": "running", "boot_id": "another"}))
-        assert "lost: the host was started again" in frontend.run("status").stdout
+        assert "lost: the host was rebooted" in frontend.run("status").stdout
     finally:
         other.kill()
         other.wait()

@@ -339,4 +339,4 @@ def test_flags_reach_every_process_as_they_were_given():
         assert process.argv[2:5] == tuple(given)
         kept = [flag for flag in process.argv[2:] if flag.partition("=")[0] in
                 {f"--{field.name}" for field in config.fields()} - {"--job_name"}]  # fmt: skip
-        assert config.parse(kept).learning_rate == 0.001
+        assert config.parse(kept).learning.learning_rate == 0.001

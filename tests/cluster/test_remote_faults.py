@@ -13,6 +13,7 @@ from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts
 pytestmark = [
     pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
     pytest.mark.timeout(600),
+    pytest.mark.xdist_group("network"),
 ]
 
 
@@ -71,7 +72,7 @@ def test_learners_go_on_without_those_whose_host_cannot_be_used_if_that_is_allow
     started = remote.run("start", "--allow_partial")
     assert started.returncode == 0, started.stdout + started.stderr
     assert "Connection refused" in started.stdout
-    assert "Going on without the learners of hosts that cannot be used." in started.stdout
+    assert "Continuing without the learners on hosts that cannot be used." in started.stdout
     wait_for(lambda: f"actor 0 reached {first.ip}:8001" in remote.run("logs").stdout)
     assert remote.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
 

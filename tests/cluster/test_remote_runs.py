@@ -12,6 +12,7 @@ from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts
 pytestmark = [
     pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
     pytest.mark.timeout(600),
+    pytest.mark.xdist_group("network"),
 ]
 
 
@@ -121,7 +122,7 @@ def test_another_version_and_a_missing_project_are_told_and_mended_by_sync(
     with open(remote.folder / "experiment.py", "a") as file:
         file.write("# newer\n")
     told = remote.run("check").stdout
-    assert "is another version than here" in told and "the project is not in" in told
+    assert "differs from the version here" in told and "the project is not in" in told
     for gone_here in ("cluster/gone.py", "gone.py"):
         (first.home / "impala" / gone_here).write_text("")
 

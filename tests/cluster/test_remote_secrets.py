@@ -22,6 +22,7 @@ from tests.cluster.terminal import Terminal
 pytestmark = [
     pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
     pytest.mark.timeout(600),
+    pytest.mark.xdist_group("network"),
 ]
 
 
@@ -92,13 +93,13 @@ def test_a_password_is_asked_for_at_the_terminal_and_not_shown(remote: Frontend,
         terminal.wait_for("SSH password for hosts without one in the CSV: ")
         terminal.type(PASSWORD)
         assert terminal.wait() == 0
-        assert "Nothing is wrong." in terminal.shown and PASSWORD not in terminal.shown
+        assert "No problems found." in terminal.shown and PASSWORD not in terminal.shown
         assert terminal.shown.count("SSH password") == 1
     nobody = subprocess.run(
         command, cwd=remote.folder, env=remote.env, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, start_new_session=True, check=False,
     )  # fmt: skip
-    assert nobody.returncode == 2 and "there is no terminal to ask at" in nobody.stderr
+    assert nobody.returncode == 2 and "there is no terminal to ask on" in nobody.stderr
 
 
 def test_the_hosts_of_a_secure_run_get_the_files_that_they_need_and_nobody_else_sees_them(

@@ -13,6 +13,7 @@ from tests.cluster.test_watching import rows_of
 pytestmark = [
     pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
     pytest.mark.timeout(900),
+    pytest.mark.xdist_group("network"),
 ]
 
 QUICK = (

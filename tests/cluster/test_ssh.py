@@ -88,7 +88,7 @@ def test_a_host_that_never_begins_a_command_is_waited_for_no_longer_than_said(
 ):
     host = Host("127.0.0.1", server.port, "ann")
     told = failure(host, known_hosts(tmp_path, server), password="hush")
-    assert told == "gave no answer within 1 s."
+    assert told == "did not answer within 1 s."
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
@@ -112,12 +112,12 @@ def test_a_key_that_cannot_be_used_is_told_with_its_file(tmp_path: Path):
         return failure(Host("127.0.0.1", 1, "ann", str(path)), known)
 
     assert told(key).startswith(f"the key {key} is encrypted. Load it with ssh-add")
-    assert told(Path(f"{key}.pub")).startswith(f"the key {key}.pub is no private key that can be")
+    assert told(Path(f"{key}.pub")).startswith(f"the key {key}.pub is not a usable private key")
     assert told(tmp_path / "none").startswith(f"the key {tmp_path}/none cannot be read: No such")
     cut = tmp_path / "cut"
     lines = key.read_text().splitlines(keepends=True)
     cut.write_text("".join([*lines[:2], lines[-1]]))
-    assert told(cut).startswith(f"the key {cut} is no private key that can be used")
+    assert told(cut).startswith(f"the key {cut} is not a usable private key")
 
 
 def test_a_known_hosts_that_cannot_be_used_is_told(server: Server, tmp_path: Path):
@@ -126,7 +126,7 @@ def test_a_known_hosts_that_cannot_be_used_is_told(server: Server, tmp_path: Pat
     known.write_text("h ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAA\n")  # cut off
     assert failure(host, known).startswith(f"{known} has a damaged line: h ssh-ed25519 AAAA")
     known.write_bytes(b"h ssh-ed25519 AAAA \xff\n")
-    assert failure(host, known).startswith(f"{known} is not all text.")
+    assert failure(host, known).startswith(f"{known} is not a text file.")
     assert failure(host, tmp_path).startswith(f"{tmp_path} cannot be read: Is a directory.")
     nowhere = known / "known_hosts"  # below a file
     told = failure(host, nowhere, accept=True)

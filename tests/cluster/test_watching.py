@@ -15,9 +15,12 @@ from tests.cluster.conftest import Frontend, wait_for
 from tests.cluster.terminal import Terminal
 from tests.cluster.test_local_runs import EXAMPLE, ONE_EACH, state
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
+    ),
+    pytest.mark.xdist_group("local runs"),
+]
 
 
 def rows_of(picture: str) -> dict[str, list[str]]:
@@ -148,7 +151,7 @@ def test_learners_that_fail_are_started_again_together_but_not_for_ever(frontend
     wait_for(lambda: frontend.run("logs", "--name=learner-1").stdout.count("is rank 1 of 2") == 2)
     told = frontend.run("status")
     assert told.returncode == 0 and rows_of(told.stdout)["learner-1"][3] == "1"
-    assert "starts again in 1 s" in frontend.run("logs", "--name=learners").stdout
+    assert "restarting in 1 s" in frontend.run("logs", "--name=learners").stdout
 
     kill_one()
     wait_for(lambda: state(frontend, "learners")["state"] == "ended")
@@ -162,7 +165,7 @@ def test_what_does_not_fit_the_run_is_told(frontend: Frontend):
     assert frontend.run("start").returncode == 0
     told = frontend.run("logs", "--name=actor-9")
     assert told.returncode == 2
-    assert "--name=actor-9: the run has no such process. It has learner-0, " in told.stderr
+    assert "--name=actor-9: the run has no such process; expected one of learner-0, " in told.stderr
     reader = subprocess.Popen(
         frontend.command("logs"), cwd=frontend.folder, env=frontend.env,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cluster.actions.syncing import WHAT
-from trainer.settings import config
+from trainer.settings import addresses, config
 
 PROJECT = Path(__file__).parents[2]
 DOCKER = PROJECT / "docker"
@@ -68,12 +68,12 @@ def test_the_services_of_compose_belong_together():
             assert (DOCKER / service["build"]["context"]).resolve() == PROJECT
     learner = config.parse(shlex.split(services["learner"]["command"]))
     actor = config.parse(shlex.split(services["actor"]["command"]))
-    assert (learner.job_name, actor.job_name) == ("learner", "actor")
-    assert learner.learner_host == actor.learner_host
-    assert config.address(learner)[0] in services
-    assert learner.level_name == actor.level_name
+    assert (learner.program.job_name, actor.program.job_name) == ("learner", "actor")
+    assert learner.remote.learner_host == actor.remote.learner_host
+    assert addresses.address(learner)[0] in services
+    assert learner.level.level_name == actor.level.level_name
     mounted = services["learner"]["volumes"][0].split(":")[1]
-    assert mounted == "/home/impala/impala/logs" and learner.logdir.startswith("logs/")
+    assert mounted == "/home/impala/impala/logs" and learner.storage.logdir.startswith("logs/")
 
 
 def enter(*arguments: str, folder: Path, host: str = "box") -> tuple[list[str], str]:
@@ -108,7 +108,7 @@ def test_actors_with_the_same_flags_get_numbers_of_their_own(tmp_path):
     for host in ("a", "b", "c"):
         told, promise = enter(*flags, folder=tmp_path / host, host=host)
         assert told[:-1] == ["experiment.py", *flags]
-        tasks.add(config.parse(told[1:]).task)
+        tasks.add(config.parse(told[1:]).program.task)
         assert told[-1] in promise
     assert len(tasks) == 3
     told, _ = enter(*flags, "--task=5", folder=tmp_path / "given")

@@ -13,6 +13,8 @@ import pytest
 from tests import browser
 from tests.docs.pages import DOCS, PROJECT
 
+pytestmark = pytest.mark.xdist_group("browser")
+
 NEEDS_BROWSER = pytest.mark.skipif(
     browser.find() is None, reason="needs Chromium, which bin/setup --test installs"
 )

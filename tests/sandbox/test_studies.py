@@ -194,4 +194,5 @@ def test_a_thinned_curve_keeps_its_end(count):
 
 
 def test_the_settings_of_the_studies_exist():
-    assert Settings().correction == "vtrace" and Settings().publish_every_updates == 1
+    assert Settings().algorithm.correction == "vtrace"
+    assert Settings().learning.publish_every_updates == 1

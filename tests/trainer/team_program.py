@@ -77,7 +77,7 @@ def test_updates(team: HorovodTeam, **changes: Any) -> None:
         wanted = alone.update(join([each[rank] for rank in present]), 0.5)
         assert_alike(ours, alone, f"{changes}, {present}")
         if changes == CLIPPED:
-            assert float(told.gradient_norm) > of.gradients_clipping
+            assert float(told.gradient_norm) > of.learning.gradients_clipping
         # These two are means of the learners' figures, not figures of all unrolls together.
         for name in set(SCALARS) - {"baseline_spread", "importance_weight"}:
             got = getattr(told, name).numpy(), getattr(wanted, name).numpy()

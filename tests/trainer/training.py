@@ -39,8 +39,8 @@ class Parts(NamedTuple):
         return Actor(
             build.actor_environment(self.settings, index),
             self.acting,
-            self.settings.unroll_length,
-            level=index % len(self.settings.levels),
+            self.settings.actors.unroll_length,
+            level=index % len(self.settings.level.levels),
             seed=index,
         )
 
@@ -60,7 +60,7 @@ def parts(settings: Settings) -> Parts:
 def block(settings: Settings, seed: int = 0) -> Unroll:
     """A block of unrolls that were really played."""
     made = parts(settings)
-    actor = made.actor(seed * len(settings.levels))
+    actor = made.actor(seed * len(settings.level.levels))
     actor.unroll()
     return actor.unroll()
 

@@ -1,6 +1,5 @@
 """Runs as training leaves them behind, but with an agent that has learned nothing."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,16 @@ def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: An
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
     # A fresh agent's policy is even, which would hide mistakes.
-    random = np.random.default_rng(settings.seed)
+    random = np.random.default_rng(settings.program.seed)
     weights = [
         np.asarray(variable + 0.1 * random.normal(size=variable.shape).astype(np.float32))
         for variable in build.learning_agent(settings, spec).variables
     ]
-    levels = len(settings.levels)
+    levels = len(settings.level.levels)
     # PopArt's mean, mean square and count.
     slots = [np.full([levels], value, np.float32) for value in (2.0, 13.0, 5.0)]
     counters = {"environment_frames": frames}
-    checkpoint = Checkpoint(weights, slots, counters, dataclasses.asdict(settings))
+    checkpoint = Checkpoint(weights, slots, counters, settings.flat())
     Store(folder / "checkpoints", 3).save(checkpoint)
     return settings
 

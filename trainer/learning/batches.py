@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from algorithms.trajectory import Unroll
-from trainer.settings import config
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 
 UNTIMED = ("initial_state", "level", "weights_version")
@@ -77,9 +77,13 @@ class Replay:
 
 def make(settings: Settings) -> Batches:
     """The batches of ``--batch_size``, with what ``--replay_share`` repeats."""
-    fresh = config.fresh_unrolls(settings)
-    replay = Replay(settings.replay_capacity, settings.seed) if settings.replay_share else None
-    return Batches(fresh, settings.batch_size - fresh, replay)
+    fresh = sizes.fresh_unrolls(settings)
+    replay = (
+        Replay(settings.algorithm.replay_capacity, settings.program.seed)
+        if settings.algorithm.replay_share
+        else None
+    )
+    return Batches(fresh, settings.learning.batch_size - fresh, replay)
 
 
 def describe(unrolls: Unroll, fresh: int) -> Batch:

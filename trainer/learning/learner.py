@@ -69,11 +69,13 @@ class Learner:
         self._trained = list(agent.trainable_variables)
         self.optimizer = optimizers.make(settings, self._trained)
         # An agent of other making may do without.
-        self._backdrop = getattr(agent, "backdrop", None) if settings.backdrop else None
-        self._levels = len(settings.levels)
-        self._popart = PopArt(agent.baseline_head, self._levels) if settings.popart else None
+        self._backdrop = getattr(agent, "backdrop", None) if settings.agent.backdrop else None
+        self._levels = len(settings.level.levels)
+        self._popart = (
+            PopArt(agent.baseline_head, self._levels) if settings.algorithm.popart else None
+        )
         self.updates = 0
-        self.learning_rate = settings.learning_rate
+        self.learning_rate = settings.learning.learning_rate
         self._settings = settings
         self._team = team
         self._pieces = pieces
@@ -138,7 +140,7 @@ class Learner:
 
     def move(self, share: Share, samples: list[tf.Tensor], share_left: float) -> Statistics:
         """Moves the weights by the sum of all shares."""
-        self.learning_rate = self._settings.learning_rate * max(0.0, share_left)
+        self.learning_rate = self._settings.learning.learning_rate * max(0.0, share_left)
         figures, norm, skipped = self._move(share, np.float32(self.learning_rate))
         self.updates += 1
         return Statistics(
@@ -201,9 +203,9 @@ class Learner:
         gradients = [tf.math.divide_no_nan(one, share.count) for one in share.gradients]
         figures = tf.math.divide_no_nan(share.figures, share.count)
         norm = tf.linalg.global_norm(gradients)
-        if self._settings.gradients_clipping > 0:
+        if self._settings.learning.gradients_clipping > 0:
             gradients, _ = tf.clip_by_global_norm(
-                gradients, self._settings.gradients_clipping, use_norm=norm
+                gradients, self._settings.learning.gradients_clipping, use_norm=norm
             )
         good = tf.math.is_finite(figures[0]) & tf.math.is_finite(norm)
 
@@ -239,12 +241,19 @@ class Learner:
         log_prob = distribution.log_prob(policy, batch.action[1:])
         log_rhos = log_prob - batch.action_log_prob[1:]
         is_reset = step.first[1:]
-        discounts = settings.discounting * (1.0 - tf.cast(step.terminated[1:], tf.float32))
-        rewards = vtrace.clip_rewards(step.reward[1:], settings.reward_clipping)
+        discounts = settings.algorithm.discounting * (
+            1.0 - tf.cast(step.terminated[1:], tf.float32)
+        )
+        rewards = vtrace.clip_rewards(step.reward[1:], settings.algorithm.reward_clipping)
         rewards, discounts = vtrace.mask_resets(rewards, discounts, baseline, is_reset)
-        weighed = log_rhos if settings.correction == "vtrace" else tf.zeros_like(log_rhos)
+        weighed = log_rhos if settings.algorithm.correction == "vtrace" else tf.zeros_like(log_rhos)
         returns = vtrace.from_importance_weights(
-            weighed, discounts, rewards, baseline, values[-1], lambda_=settings.vtrace_lambda
+            weighed,
+            discounts,
+            rewards,
+            baseline,
+            values[-1],
+            lambda_=settings.algorithm.vtrace_lambda,
         )
         targets, advantages = returns
         if self._popart:
@@ -255,7 +264,9 @@ class Learner:
         baseline_loss = vtrace.baseline_loss(said[:-1], targets, weights)
         entropy = -vtrace.entropy_loss(distribution.entropy(policy), weights)
         total = (
-            policy_loss + settings.baseline_cost * baseline_loss - settings.entropy_cost * entropy
+            policy_loss
+            + settings.algorithm.baseline_cost * baseline_loss
+            - settings.algorithm.entropy_cost * entropy
         )
         statistics = Statistics(
             total_loss=total,

@@ -37,9 +37,9 @@ class RMSProp:
                 ms=square.handle,
                 mom=momentum.handle,
                 lr=learning_rate,
-                rho=self._settings.decay,
-                momentum=self._settings.momentum,
-                epsilon=self._settings.epsilon,
+                rho=self._settings.learning.decay,
+                momentum=self._settings.learning.momentum,
+                epsilon=self._settings.learning.epsilon,
                 grad=gradient,
             )
 
@@ -51,7 +51,7 @@ class Adam:
 
     def __init__(self, weights: Sequence[tf.Variable], settings: Settings):
         self._weights = weights
-        self._epsilon = settings.epsilon
+        self._epsilon = settings.learning.epsilon
         self._first = [tf.Variable(tf.zeros_like(w), trainable=False) for w in weights]
         self._second = [tf.Variable(tf.zeros_like(w), trainable=False) for w in weights]
         self._powers = tf.Variable([self.FIRST_DECAY, self.SECOND_DECAY], trainable=False)
@@ -81,5 +81,7 @@ class Adam:
 def make(settings: Settings, weights: Sequence[tf.Variable]) -> Optimizer:
     """The optimizer of ``--optimizer``."""
     return (
-        RMSProp(weights, settings) if settings.optimizer == "rmsprop" else Adam(weights, settings)
+        RMSProp(weights, settings)
+        if settings.learning.optimizer == "rmsprop"
+        else Adam(weights, settings)
     )

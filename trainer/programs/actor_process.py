@@ -14,7 +14,7 @@ from trainer.programs.stopping import StopSignal
 from trainer.programs.training import LOOK_EVERY_S
 from trainer.remote import carriers, wire
 from trainer.reporting.pace import Pace
-from trainer.settings import config
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Closed, Link, Refused
 from user_error import UserError
@@ -36,17 +36,17 @@ def act(settings: Settings) -> None:
     with StopSignal() as stop:
         link = Link(
             connect,
-            settings.learner_host,
-            f"actor {settings.task} ({socket.gethostname()}, process {os.getpid()})",
+            settings.remote.learner_host,
+            f"actor {settings.program.task} ({socket.gethostname()}, process {os.getpid()})",
             wire.identity(settings, spec, agent, blocks),
             blocks,
-            timeout_s=settings.peer_timeout_s,
+            timeout_s=settings.remote.peer_timeout_s,
             load=acting.load,
-            say=lambda text: say(f"actor {settings.task}: {text}"),
+            say=lambda text: say(f"actor {settings.program.task}: {text}"),
         )
         with link:
             why = _play(settings, acting, link, stop)
-    say(f"actor {settings.task}: {why}")
+    say(f"actor {settings.program.task}: {why}")
     if link.hangs:
         # A thread within TensorFlow would crash the interpreter as it ends.
         os._exit(0)
@@ -59,17 +59,17 @@ def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
         if stop.is_set():
             raise _Leave
 
-    environment = build.actor_environment(settings, settings.task)
-    envs = config.envs_per_actor(settings)
-    frames = settings.unroll_length * envs * environment.spec.frames_per_step
-    pace = Pace(f"actor {settings.task}", settings.report_every_s, say)
+    environment = build.actor_environment(settings, settings.program.task)
+    envs = sizes.envs_per_actor(settings)
+    frames = settings.actors.unroll_length * envs * environment.spec.frames_per_step
+    pace = Pace(f"actor {settings.program.task}", settings.reporting.report_every_s, say)
     try:
         actor = Actor(
             environment,
             acting,
-            settings.unroll_length,
-            level=settings.task % len(settings.levels),
-            seed=settings.seed * 100_003 + settings.task,
+            settings.actors.unroll_length,
+            level=settings.program.task % len(settings.level.levels),
+            seed=settings.program.seed * 100_003 + settings.program.task,
             check=check,
         )
         while True:
@@ -81,7 +81,7 @@ def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
     except _Leave:
         return f"left on {stop.name}."
     except Closed:
-        return f"the learner at {settings.learner_host} has finished; left."
+        return f"the learner at {settings.remote.learner_host} has finished; left."
     except Refused as error:
         raise UserError(str(error)) from None
     finally:

@@ -4,7 +4,6 @@ Started by ``mpirun`` as one of several, it trains together with the others.
 """
 
 import contextlib
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +22,7 @@ from trainer.remote import carriers, wire
 from trainer.remote.remote_actors import RemoteActors
 from trainer.remote.synthetic import SyntheticActors
 from trainer.reporting.metrics import Meter
-from trainer.settings import config
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.horovod_team import HorovodTeam, horovod
 from trainer.team.team import ALONE, Team
@@ -40,7 +39,7 @@ def learn(settings: Settings) -> None:
         learner = Learner(build.learning_agent(settings, spec), settings, team, places)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack)
-            if meter.environment_frames >= settings.total_environment_frames:
+            if meter.environment_frames >= settings.learning.total_environment_frames:
                 if run:
                     run.say_trained(meter)
                 return
@@ -50,11 +49,11 @@ def learn(settings: Settings) -> None:
             receiver = stack.enter_context(_receiver(settings, spec, agent, team, mine, say))
             actors = stack.enter_context(
                 SyntheticActors(settings, spec, receiver, agent)
-                if settings.synthetic_unrolls
+                if settings.remote.synthetic_unrolls
                 else RemoteActors(settings, receiver, agent)
             )
             Training(settings, learner, meter, actors, stop, run, team, say).go_on()
-            if meter.environment_frames >= settings.total_environment_frames:
+            if meter.environment_frames >= settings.learning.total_environment_frames:
                 receiver.finish()
 
 
@@ -63,7 +62,7 @@ def _team(settings: Settings) -> tuple[Team, int]:
 
     The number is of operations that these have room for side by side.
     """
-    if settings.transport == "secure":
+    if settings.remote.transport == "secure":
         keep_to_this_host()
     hvd = horovod() if launched_together() else None
     gpus = tf.config.list_physical_devices("GPU")
@@ -72,8 +71,8 @@ def _team(settings: Settings) -> tuple[Team, int]:
     places = cores.share(hvd.local_size() if hvd else 1, side_by_side=2)
     if hvd is None:
         return ALONE, places
-    patience = settings.peer_timeout_s + settings.max_batch_wait_s
-    return HorovodTeam(hvd, patience, settings.gradient_compression), places
+    patience = settings.remote.peer_timeout_s + settings.team.max_batch_wait_s
+    return HorovodTeam(hvd, patience, settings.team.gradient_compression), places
 
 
 def _start(
@@ -101,14 +100,14 @@ def _start(
     team.share(learner.variables)
     learner.updates = first["updates"]
     if team.rank:
-        meter = Meter(settings.levels, spec.frames_per_step, first["counters"])
+        meter = Meter(settings.level.levels, spec.frames_per_step, first["counters"])
     return run, meter
 
 
 def _common(settings: Settings) -> dict[str, Any]:
     """The settings in which learners of a team must not differ."""
     own = ("task", "learner_host", "actor_hosts", "logdir", "credentials")
-    return {name: value for name, value in dataclasses.asdict(settings).items() if name not in own}
+    return {name: value for name, value in settings.flat().items() if name not in own}
 
 
 def _check_common(first: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
@@ -136,15 +135,15 @@ def _receiver(
         say(prefix + text)
 
     server = carriers.server(settings, mine, blocks.size(), tell)
-    named = [name for name in settings.actor_hosts.split(",") if name]
+    named = [name for name in settings.remote.actor_hosts.split(",") if name]
     expected = f"{len(named)} actors" if len(named) > 1 else "actors"
-    tell(f"waiting for {expected} at {settings.learner_host}.")
+    tell(f"waiting for {expected} at {settings.remote.learner_host}.")
     return Receiver(
         server,
         wire.identity(settings, spec, agent, blocks),
         blocks,
         wire.weights_layout(agent),
-        capacity=config.waiting_unrolls(settings),
-        timeout_s=settings.peer_timeout_s,
+        capacity=sizes.waiting_unrolls(settings),
+        timeout_s=settings.remote.peer_timeout_s,
         say=tell,
     )

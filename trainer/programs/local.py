@@ -25,7 +25,7 @@ from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
 from trainer.remote.synthetic import made_up
 from trainer.reporting.metrics import ended_episodes
-from trainer.settings import config
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Closed, UnrollQueue
 from user_error import UserError
@@ -39,7 +39,7 @@ def train(settings: Settings) -> None:
     learner = Learner(build.learning_agent(settings, spec), settings, pieces=places)
     with Run(settings, spec, learner) as run:
         meter = run.resume(learner)
-        if meter.environment_frames >= settings.total_environment_frames:
+        if meter.environment_frames >= settings.learning.total_environment_frames:
             run.say_trained(meter)
             return
         acting = ActingAgent(build.acting_agent(settings, spec))
@@ -60,12 +60,12 @@ class ActorThreads:
         self._acting = acting
         self._batches = batches.make(settings)
         self._episodes: list[np.ndarray] = []
-        self._queue = UnrollQueue(config.capacity(settings))
+        self._queue = UnrollQueue(sizes.capacity(settings))
         self._error: Exception | None = None
         self._making = threading.Lock()
         self._threads = [
             threading.Thread(target=self._act, args=(index,), name=f"actor {index}")
-            for index in range(settings.num_actors)
+            for index in range(settings.actors.num_actors)
         ]
 
     def __enter__(self) -> "ActorThreads":
@@ -89,7 +89,7 @@ class ActorThreads:
         """The next batch; None when it is not full in time."""
         until = time.monotonic() + wait_s
         unrolls = self._batches.next(lambda: self._take(until))
-        return unrolls and batches.describe(unrolls, config.fresh_unrolls(self._settings))
+        return unrolls and batches.describe(unrolls, sizes.fresh_unrolls(self._settings))
 
     def episodes(self) -> np.ndarray:
         """The episodes that have ended since the last call, see ``ended_episodes``."""
@@ -137,7 +137,7 @@ class ActorThreads:
         except UserError as error:
             self._fail(error)
         except BaseException as error:
-            level = settings.levels[index % len(settings.levels)]
+            level = settings.level.levels[index % len(settings.level.levels)]
             failed = ActorFailed(
                 f"actor {index}, which plays {level}, ended with {type(error).__name__}: {error}"
             )
@@ -150,12 +150,12 @@ class ActorThreads:
         actor = Actor(
             environment,
             self._acting,
-            settings.unroll_length,
-            level=index % len(settings.levels),
-            seed=settings.seed * 100_003 + index,
+            settings.actors.unroll_length,
+            level=index % len(settings.level.levels),
+            seed=settings.program.seed * 100_003 + index,
             check=self._queue.check_open,
         )
-        envs = config.envs_per_actor(settings)
+        envs = sizes.envs_per_actor(settings)
         while True:
             self._queue.announce(envs)
             self._queue.put(actor.unroll(), envs)

@@ -1,6 +1,5 @@
 """A run's folder: what it resumes from, what it writes as it goes, and how it ends."""
 
-import dataclasses
 import math
 import time
 from pathlib import Path
@@ -32,7 +31,7 @@ class Run:
         self._spec = spec
         make_writable(self.folder)
         self._lock = FolderLock(self.folder)
-        self.store = Store(self.folder / "checkpoints", settings.keep_checkpoints)
+        self.store = Store(self.folder / "checkpoints", settings.storage.keep_checkpoints)
         warnings: list[str] = []
         self._found = self.store.newest(warnings.append)
         if self._found:
@@ -46,8 +45,8 @@ class Run:
             self.folder,
             settings,
             {
-                "agent": settings.agent_name,
-                "level": settings.level_name,
+                "agent": settings.agent.agent_name,
+                "level": settings.level.level_name,
                 "actions": str(spec.action_space),
             },
         )
@@ -65,7 +64,7 @@ class Run:
 
     def resume(self, learner: Learner) -> Meter:
         """Puts what the newest checkpoint holds in place, if there is one."""
-        levels, frames_per_step = self._settings.levels, self._spec.frames_per_step
+        levels, frames_per_step = self._settings.level.levels, self._spec.frames_per_step
         if self._found is None:
             return Meter(levels, frames_per_step, {})
         path, checkpoint = self._found
@@ -79,7 +78,7 @@ class Run:
         """Tells that there is nothing left to do."""
         self.reporter.say(
             f"{self.folder} is trained: {meter.environment_frames:,} of "
-            f"{self._settings.total_environment_frames:,} frames. Raise "
+            f"{self._settings.learning.total_environment_frames:,} frames. Raise "
             "--total_environment_frames to go on, or play with --mode=test."
         )
 
@@ -92,10 +91,10 @@ class Run:
             seconds = time.time() - psutil.Process().create_time()
             self.reporter.say(f"{FIRST_UPDATE} {seconds:.1f} s after launch.")
         now = time.monotonic()
-        if now - self._reported >= self._settings.report_every_s:
+        if now - self._reported >= self._settings.reporting.report_every_s:
             self._reported = now
             self.reporter.report(self._figures(learner, meter, waits), samples(statistics))
-        if now - self._saved >= self._settings.checkpoint_every_s:
+        if now - self._saved >= self._settings.storage.checkpoint_every_s:
             self._saved = now
             self.save(learner, meter)
 
@@ -151,7 +150,7 @@ class Run:
 
     def _figures(self, learner: Learner, meter: Meter, waits: dict[str, float]) -> dict[str, Any]:
         figures = meter.report(waits)
-        left = self._settings.total_environment_frames - meter.environment_frames
+        left = self._settings.learning.total_environment_frames - meter.environment_frames
         rate = figures["frames_per_second"]
         return figures | {
             "updates": learner.updates,
@@ -166,7 +165,7 @@ class Run:
             weights=[weight.numpy() for weight in learner.weights],
             optimizer=[slot.numpy() for slot in learner.slots],
             counters=meter.counters() | {"updates": learner.updates, "best_return": best_return},
-            settings=dataclasses.asdict(self._settings) | spaces(self._spec),
+            settings=self._settings.flat() | spaces(self._spec),
         )
 
 
@@ -197,12 +196,12 @@ def check_fits(
     where: Path,
 ) -> None:
     """Refuses to go on from a checkpoint whose weights cannot be used with these settings."""
-    if settings.synthetic_unrolls or checkpoint.settings.get("synthetic_unrolls"):
+    if settings.remote.synthetic_unrolls or checkpoint.settings.get("synthetic_unrolls"):
         raise UserError(
             f"the run in {where} cannot go on with --synthetic_unrolls, nor without it where it "
             "began with it. Name another --logdir."
         )
-    now, before = dataclasses.asdict(settings) | spaces(spec), checkpoint.settings
+    now, before = settings.flat() | spaces(spec), checkpoint.settings
     for name, flags in BLAMED.items():
         if str(now[name]).lower() != str(before[name]).lower():
             what = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
@@ -219,7 +218,7 @@ def check_fits(
 
 def other_level(checkpoint: Checkpoint, settings: Settings) -> list[str]:
     """A warning where a run goes on with a level that it was not trained on."""
-    before, now = checkpoint.settings["level_name"], settings.level_name
+    before, now = checkpoint.settings["level_name"], settings.level.level_name
     if before == now:
         return []
     return [

@@ -75,7 +75,7 @@ class Training:
         self._idle = False  # nobody had a batch in the last round
         self._gathered = time.monotonic()
         # Of this learner alone; what is reported is the team's.
-        self._pace = Pace(f"learner {team.rank}", settings.report_every_s, say)
+        self._pace = Pace(f"learner {team.rank}", settings.reporting.report_every_s, say)
 
     def go_on(self, like: Unroll | None = None) -> None:
         """Trains; leaves a checkpoint and a summary, also where an error ends the run.
@@ -109,7 +109,7 @@ class Training:
         return self._stop.name or "another learner was told to end"
 
     def _done(self) -> bool:
-        spent = self._meter.environment_frames >= self._settings.total_environment_frames
+        spent = self._meter.environment_frames >= self._settings.learning.total_environment_frames
         return spent or self._stopped
 
     def _round(self) -> None:
@@ -128,10 +128,10 @@ class Training:
         if self._stopped or self._idle:
             return
         lag = learner.updates - round.weights_version / round.batches
-        left = 1.0 - meter.environment_frames / self._settings.total_environment_frames
+        left = 1.0 - meter.environment_frames / self._settings.learning.total_environment_frames
         statistics = learner.move(share, samples, left)
         self._equality.after_update()
-        if learner.updates % self._settings.publish_every_updates == 0:
+        if learner.updates % self._settings.learning.publish_every_updates == 0:
             self._actors.publish(learner)
         meter.add_update(statistics, lag, int(round.steps))
         self._check_skipped()
@@ -163,7 +163,7 @@ class Training:
         """
         if self._stop.is_set():
             return None
-        patience = self._settings.max_batch_wait_s if self._team.size > 1 else math.inf
+        patience = self._settings.team.max_batch_wait_s if self._team.size > 1 else math.inf
         if self._starved:
             patience = LOOK_EVERY_S if self._idle else 0.0
         until = time.monotonic() + patience
@@ -182,7 +182,7 @@ class Training:
 
     def _check_skipped(self) -> None:
         """Ends a run that only skips updates; every learner of the team comes to the same end."""
-        if self._meter.skipped_in_a_row < self._settings.max_skipped_updates:
+        if self._meter.skipped_in_a_row < self._settings.learning.max_skipped_updates:
             return
         if self._run is None:
             raise SystemExit(2)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import credentials
 from credentials import Credentials
-from trainer.settings import config
+from trainer.settings import addresses, sizes
 from trainer.settings.config import Settings
 from trainer.team.team import Team
 from transport import distributed
@@ -21,20 +21,20 @@ ORDINARY_UNROLLS = 256
 
 def connector(settings: Settings) -> Callable[[], Connection]:
     """How an actor connects to its learner."""
-    host, port = config.address(settings)
-    if settings.transport == "tensorflow":
-        return lambda: distributed.Connection(host, port, settings.peer_timeout_s)
+    host, port = addresses.address(settings)
+    if settings.remote.transport == "tensorflow":
+        return lambda: distributed.Connection(host, port, settings.remote.peer_timeout_s)
     from transport import secure
 
     mine = credentials.read(settings.credentials_file, of_learner=False)
-    return lambda: secure.Connection(host, port, mine, settings.peer_timeout_s)
+    return lambda: secure.Connection(host, port, mine, settings.remote.peer_timeout_s)
 
 
 def of_team(settings: Settings, team: Team) -> Credentials | None:
     """A learner's credentials, which all learners of a team share; None where there are none."""
-    if settings.transport == "tensorflow":
+    if settings.remote.transport == "tensorflow":
         return None
-    if not settings.credentials:
+    if not settings.remote.credentials:
         credentials.make(Path(settings.credentials_folder))
     mine = credentials.read(settings.credentials_file, of_learner=True)
     if team.tell(mine.fingerprint) != mine.fingerprint:
@@ -49,7 +49,7 @@ def server(
     settings: Settings, mine: Credentials | None, unroll_bytes: int, say: Callable[[str], None]
 ) -> Server:
     """Listens for a learner's actors, and says what that means where others may come."""
-    host, port = config.address(settings)
+    host, port = addresses.address(settings)
     if mine is None:
         plain = distributed.Server(host, port)
         _check_known(host, say)
@@ -62,13 +62,13 @@ def server(
         return plain
     from transport import secure
 
-    most = max(ORDINARY_UNROLLS, config.envs_per_actor(settings), config.waiting_unrolls(settings))
+    most = max(ORDINARY_UNROLLS, sizes.envs_per_actor(settings), sizes.waiting_unrolls(settings))
     secured = secure.Server(
         host,
         port,
         mine,
         most_bytes=most * unroll_bytes,
-        timeout_s=settings.peer_timeout_s,
+        timeout_s=settings.remote.peer_timeout_s,
         say=say,
     )
     if not is_loopback(host):
@@ -95,7 +95,7 @@ def on_one_machine(settings: Settings) -> bool:
 
     Unrolls that are made up have no actors.
     """
-    return not settings.synthetic_unrolls and is_loopback(config.address(settings)[0])
+    return not settings.remote.synthetic_unrolls and is_loopback(addresses.address(settings)[0])
 
 
 def is_loopback(host: str) -> bool:

@@ -13,7 +13,7 @@ from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread
 from trainer.programs.training import LOOK_EVERY_S
 from trainer.reporting.metrics import ended_episodes
-from trainer.settings import config
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Closed, Receiver, UnrollQueue
 
@@ -25,7 +25,7 @@ class RemoteActors:
         """``agent`` keeps its weights in the types in which they are to be sent."""
 
         self._receiver = receiver
-        self._fresh = config.fresh_unrolls(settings)
+        self._fresh = sizes.fresh_unrolls(settings)
         self._batches = batches.make(settings)
         self._ready = UnrollQueue(capacity=1)
         self._episodes: list[np.ndarray] = []

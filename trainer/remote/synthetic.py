@@ -27,13 +27,13 @@ class SyntheticActors(RemoteActors):
 
 def made_up(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
     """A batch of the level's types and shapes, in which everything is random."""
-    count, rows = settings.batch_size, settings.unroll_length + 1
-    blank = blank_unroll(spec, settings.unroll_length, agent.initial_state(1))
+    count, rows = settings.learning.batch_size, settings.actors.unroll_length + 1
+    blank = blank_unroll(spec, settings.actors.unroll_length, agent.initial_state(1))
     batch = join([blank] * count)
-    random = np.random.default_rng(settings.seed)
+    random = np.random.default_rng(settings.program.seed)
 
     def sampled(space: gymnasium.Space, like: np.ndarray) -> np.ndarray:
-        space.seed(settings.seed)
+        space.seed(settings.program.seed)
         samples = [[space.sample() for _ in range(count)] for _ in range(rows)]
         return np.array(samples).astype(like.dtype).reshape(like.shape)
 
@@ -46,5 +46,5 @@ def made_up(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
         ),
         action=sampled(spec.action_space, batch.action),
         action_log_prob=np.full([rows, count], -1.0, np.float32),
-        level=np.arange(count, dtype=np.int32) % len(settings.levels),
+        level=np.arange(count, dtype=np.int32) % len(settings.level.levels),
     )

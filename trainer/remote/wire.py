@@ -17,7 +17,7 @@ from transport import ArraySpec, Identity, Layout, make_identity
 
 def block_layout(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Layout:
     """The layout of blocks of unrolls."""
-    blank = blank_unroll(spec, settings.unroll_length, agent.initial_state(1))
+    blank = blank_unroll(spec, settings.actors.unroll_length, agent.initial_state(1))
 
     def spec_of(array: np.ndarray, axis: int) -> ArraySpec:
         shape = (*array.shape[:axis], None, *array.shape[axis + 1 :])
@@ -39,13 +39,13 @@ def weights_layout(agent: Any) -> Layout:
 def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layout) -> Identity:
     """Everything in which an actor must not differ from its learner."""
     told: dict[str, Any] = {
-        field.name: getattr(settings, field.name)
+        field.name: settings.flat()[field.name]
         for field in config.fields()
         if field.metadata["group"] == "Environment"
     }
     told |= {
         "agent_name": build.agent_name(settings, spec).lower(),
-        "unroll_length": settings.unroll_length,
+        "unroll_length": settings.actors.unroll_length,
         "observations": f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}",
         "frame_stack": spec.frame_stack,
         "actions": spec.action_space,

@@ -57,10 +57,10 @@ def png(figure: Any) -> bytes:
 
 
 def _title(settings: Settings) -> str:
-    levels = ", ".join(settings.levels)
+    levels = ", ".join(settings.level.levels)
     if len(levels) > 70:
-        levels = f"{len(settings.levels)} levels"
-    parts = [levels, settings.agent_name, f"seed {settings.seed}"]
+        levels = f"{len(settings.level.levels)} levels"
+    parts = [levels, settings.agent.agent_name, f"seed {settings.program.seed}"]
     return " · ".join(part for part in parts if part)
 
 

@@ -27,7 +27,7 @@ class Panel:
 
     def __init__(self, settings: Settings, about: dict[str, str]):
         self.note = ""
-        self._total = settings.total_environment_frames
+        self._total = settings.learning.total_environment_frames
         self._title = " · ".join(about[key] for key in ("level", "agent") if key in about)
         self._folder = settings.run_folder
         self._figures: dict[str, Any] = {}

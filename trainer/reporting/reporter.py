@@ -78,7 +78,7 @@ class Reporter:
         """Figures since the last report, and samples to draw histograms of."""
         # What is no number is unknown in all places alike.
         figures = {name: plain(value) for name, value in figures.items()}
-        line = wording.line(figures, self._settings.total_environment_frames)
+        line = wording.line(figures, self._settings.learning.total_environment_frames)
         self._terminal.show(figures, line)
         self._log_line(line)
         self._metrics.append_line(to_line(figures))
@@ -107,7 +107,7 @@ class Reporter:
         returns = [row.get("mean_episode_return") for row in self._reported()]
         return {
             **{name: plain(value) for name, value in figures.items()},
-            **{name: getattr(self._settings, name) for name in names},
+            **{name: self._settings.flat()[name] for name in names},
             "best_return": max((value for value in returns if value is not None), default=None),
         }
 

@@ -1,6 +1,5 @@
 """``--mode=test``: plays whole games with a trained agent and reports how well it does."""
 
-import dataclasses
 import json
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -29,16 +28,17 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
     found = trained.find(settings, given)
     settings = found.settings
     spec = build.level_spec(settings)
-    player = Player(found.agent(spec), settings.test_policy == "greedy")
+    player = Player(found.agent(spec), settings.trained.test_policy == "greedy")
     console = scoreboard.console()
     console.print(
-        f"Playing {settings.test_num_episodes} games a level, {settings.test_policy} actions: "
-        f"{settings.agent_name} of {found.path}, trained for {found.environment_frames:,} frames."
+        f"Playing {settings.trained.test_num_episodes} games a level, "
+        f"{settings.trained.test_policy} actions: {settings.agent.agent_name} of {found.path}, "
+        f"trained for {found.environment_frames:,} frames."
     )
     results: dict[str, Any] = {}
     warnings: list[str] = []
-    for level, name in enumerate(settings.levels):
-        with scoreboard.Counter(console, name, settings.test_num_episodes) as counter:
+    for level, name in enumerate(settings.level.levels):
+        with scoreboard.Counter(console, name, settings.trained.test_num_episodes) as counter:
             games = _play_level(found, player, level, counter, warnings.append)
         results[name] = summary(name, games)
     console.print(scoreboard.table(results), soft_wrap=False)
@@ -46,8 +46,8 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
         console.print(f"Human-normalised, mean over its levels: {mean:.1f}%")
-    if settings.video:
-        console.print(warnings[0] if warnings else f"The first game: {settings.video}")
+    if settings.trained.video:
+        console.print(warnings[0] if warnings else f"The first game: {settings.trained.video}")
     console.print(_written(found.folder / "evaluation.json", report))
 
 
@@ -60,9 +60,9 @@ def _play_level(
 ) -> list[Episode]:
     settings = found.settings
     if level:
-        settings = dataclasses.replace(settings, video="")  # it shows the first level
-    count = min(settings.test_num_episodes, MOST_ENVIRONMENTS)
-    seed = seed_of_level(settings.seed, level)
+        settings = settings.replace(video="")  # it shows the first level
+    count = min(settings.trained.test_num_episodes, MOST_ENVIRONMENTS)
+    seed = seed_of_level(settings.program.seed, level)
     environment = build.test_environment(settings, level, count, seed)
     try:
         value = found.value(environment.spec.level_name)
@@ -70,8 +70,8 @@ def _play_level(
             return play(
                 environment,
                 player,
-                settings.test_num_episodes,
-                seed=settings.seed,
+                settings.trained.test_num_episodes,
+                seed=settings.program.seed,
                 onlookers=onlookers,
                 finished=counter.add,
             )
@@ -109,11 +109,11 @@ def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any
     return {
         "checkpoint": str(found.path.resolve()),
         "environment_frames": found.environment_frames,
-        "policy": found.settings.test_policy,
-        "seed": found.settings.seed,
+        "policy": found.settings.trained.test_policy,
+        "seed": found.settings.program.seed,
         "human_normalised_percent": float(np.mean(known)) if known else None,
         "levels": results,
-        "settings": dataclasses.asdict(found.settings),
+        "settings": found.settings.flat(),
     }
 
 

@@ -91,7 +91,7 @@ class ExportedAgent(tf.Module):
 def export(settings: Settings, given: Collection[str] = ()) -> None:
     """Writes the SavedModel, about.json and README.md to ``--export_dir``."""
     found = trained.find(settings, given)
-    folder = Path(settings.export_dir or found.folder / "export")
+    folder = Path(settings.trained.export_dir or found.folder / "export")
     _check_replaceable(folder)
     spec = build.level_spec(found.settings)
     # The processor that will run it need not know bfloat16.

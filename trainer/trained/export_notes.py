@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from environments import EnvironmentSpec, atari
 from environments.names import AtariLevel, find
-from trainer.settings.config import Settings
+from trainer.acting.settings import LevelSettings
 from trainer.trained.trained_agent import Trained
 
 FORMAT = "impala agent 1"
@@ -62,7 +62,7 @@ def about(
     """The content of about.json."""
     return {
         "format": FORMAT,
-        "agent": found.settings.agent_name,
+        "agent": found.settings.agent.agent_name,
         "levels": found.levels,
         "environment_frames": found.environment_frames,
         "checkpoint": found.path.name,
@@ -71,36 +71,34 @@ def about(
         "action_meanings": spec.action_meanings,
         "frame_stack": spec.frame_stack,
         "frames_per_step": spec.frames_per_step,
-        "preprocessing": preprocessing(found.settings, spec),
+        "preprocessing": preprocessing(found.settings.level, spec),
         "inputs": {name: _described(one) for name, one in inputs.items()},
         "state": list(state),
         "trained_with": found.checkpoint.settings,
     }
 
 
-def preprocessing(settings: Settings, spec: EnvironmentSpec) -> list[str]:
+def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
     """What stood between the environment and the agent, in the order in which it was done."""
     if isinstance(find(spec.level_name), AtariLevel):
-        return _atari(settings, spec)
+        return _atari(level, spec)
     steps = []
-    if settings.num_action_repeats > 1:
-        steps.append(f"each action is repeated {settings.num_action_repeats} times")
+    if level.num_action_repeats > 1:
+        steps.append(f"each action is repeated {level.num_action_repeats} times")
     if spec.image:
-        steps.append(
-            f"pictures are resized to {settings.width} × {settings.height} (area interpolation)"
-        )
+        steps.append(f"pictures are resized to {level.width} × {level.height} (area interpolation)")
     else:
         steps.append("observations are flattened to one vector of float32 (Gymnasium's flatten)")
     steps.append("actions are flat, count from 0, and continuous ones are clipped to their bounds")
     return steps
 
 
-def _atari(settings: Settings, spec: EnvironmentSpec) -> list[str]:
+def _atari(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
     return [
         f"0 to {atari.NOOP_MAX} frames without action after a reset, then FIRE if the game has it",
         f"each action lasts {spec.frames_per_step} frames; the observation is the maximum over "
         "the last two",
-        f"grey, resized to {settings.width} × {settings.height} (area interpolation), uint8",
+        f"grey, resized to {level.width} × {level.height} (area interpolation), uint8",
         f"{spec.frame_stack} observations are stacked by the agent itself; give it the newest",
         f"an episode ends after {atari.MAX_FRAMES} frames, or {atari.MAX_STEPS_WITHOUT_REWARD} "
         "steps without reward",

@@ -38,15 +38,14 @@ class Trained:
     @property
     def levels(self) -> list[str]:
         """The levels that it was trained on."""
-        return dataclasses.replace(self.settings, level_name=self._then("level_name")).levels
+        return self.settings.replace(level_name=self._then("level_name")).level.levels
 
     def agent(self, spec: EnvironmentSpec, precision: str = "") -> Any:
         """The trained agent in this precision, or that of ``--precision``."""
-        settings = dataclasses.replace(
-            self.settings,
+        settings = self.settings.replace(
             # How many baselines it has goes by the levels of its training.
             level_name=self._then("level_name"),
-            precision=precision or self.settings.precision,
+            precision=precision or self.settings.agent.precision,
         )
         agent = build.acting_agent(settings, spec)
         weights, variables = self.checkpoint.weights, agent.variables
@@ -60,7 +59,7 @@ class Trained:
         """Spread and mean that turn the agent's baselines into values: [L], or [] for one."""
         spread, mean = np.ones(1, np.float32), np.zeros(1, np.float32)
         slots = self.checkpoint.optimizer
-        if self.settings.popart and slots:
+        if self.settings.algorithm.popart and slots:
             spread, mean = PopArt.scale(slots)
         return (spread[0], mean[0]) if len(mean) == 1 else (spread, mean)
 
@@ -71,19 +70,19 @@ class Trained:
         return lambda baseline: float(np.ravel(baseline * spread + mean)[index * bool(mean.ndim)])
 
     def _then(self, name: str) -> Any:
-        return self.checkpoint.settings.get(name, getattr(self.settings, name))
+        return self.checkpoint.settings.get(name, self.settings.flat()[name])
 
     def _misfit(self) -> str:
         then = self.checkpoint.settings
         given = {
-            name: getattr(self.settings, name)
+            name: self.settings.flat()[name]
             for name in inherited()
-            if name in then and getattr(self.settings, name) != then[name]
+            if name in then and self.settings.flat()[name] != then[name]
         }
         if not given:
             return (
                 f"--checkpoint: the weights in {self.path} do not fit "
-                f"--agent_name={self.settings.agent_name} as it is now."
+                f"--agent_name={self.settings.agent.agent_name} as it is now."
             )
         wanted = " ".join(f"--{name}={value}" for name, value in given.items())
         before = " ".join(f"--{name}={then[name]}" for name in given)
@@ -100,19 +99,19 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
     """
     try:
         folder = _run_folder(settings)
-        store = Store(folder / "checkpoints", settings.keep_checkpoints)
-        path, checkpoint = store.find(settings.checkpoint, _warn)
+        store = Store(folder / "checkpoints", settings.storage.keep_checkpoints)
+        path, checkpoint = store.find(settings.trained.checkpoint, _warn)
     except OSError as error:
         raise UserError(
-            f"--logdir={settings.run_folder} --checkpoint={settings.checkpoint}: {error.filename} "
-            f"cannot be read ({error.strerror})."
+            f"--logdir={settings.run_folder} --checkpoint={settings.trained.checkpoint}: "
+            f"{error.filename} cannot be read ({error.strerror})."
         ) from None
     changes = {
         name: checkpoint.settings[name]
         for name, default in inherited().items()
-        if name in checkpoint.settings and name not in given and getattr(settings, name) == default
+        if name in checkpoint.settings and name not in given and settings.flat()[name] == default
     }
-    settings = dataclasses.replace(settings, logdir=str(folder), **changes)
+    settings = settings.replace(logdir=str(folder), **changes)
     return Trained(settings, folder, path, checkpoint)
 
 
@@ -127,8 +126,8 @@ def inherited() -> dict[str, Any]:
 
 def _run_folder(settings: Settings) -> Path:
     """The run's folder; a checkpoint given by its file alone says it itself."""
-    file = Path(settings.checkpoint)
-    if settings.logdir or not file.is_file():
+    file = Path(settings.trained.checkpoint)
+    if settings.storage.logdir or not file.is_file():
         return Path(settings.run_folder)
     return file.parent.parent if file.parent.name == "checkpoints" else file.parent
 

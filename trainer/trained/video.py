@@ -27,13 +27,13 @@ Value = Callable[[np.ndarray], float]  # from one environment's baselines
 
 def prepare(settings: Settings) -> None:
     """What must hold before environments are made: a place to write to, a way to draw."""
-    if settings.watch and not _has_display():
+    if settings.trained.watch and not _has_display():
         raise UserError(
             "--watch needs a screen, and there is none here (DISPLAY is not set). "
             "Record the game instead: --video=FILE.mp4."
         )
-    if settings.video:
-        _check_writable(Path(settings.video))
+    if settings.trained.video:
+        _check_writable(Path(settings.trained.video))
     if not _has_display():
         # What several of Gymnasium's simulators draw with; it must be told before they start.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
@@ -47,19 +47,23 @@ def spectators(
     warn: Callable[[str], None],
 ) -> Iterator[tuple[Onlooker, ...]]:
     """Who looks on while ``environment`` is played; leaves a finished video behind, or warns."""
-    if not (settings.video or settings.watch):
+    if not (settings.trained.video or settings.trained.watch):
         yield ()
         return
     rate = environment.pictures_per_second
     with contextlib.ExitStack() as stack:
-        window = stack.enter_context(Window(rate)) if settings.watch else None
+        window = stack.enter_context(Window(rate)) if settings.trained.watch else None
         _check_drawable(settings, environment)
-        movie = stack.enter_context(Movie(Path(settings.video), rate)) if settings.video else None
-        subtitle = f"{settings.agent_name}, {settings.test_policy} actions"
+        movie = (
+            stack.enter_context(Movie(Path(settings.trained.video), rate))
+            if settings.trained.video
+            else None
+        )
+        subtitle = f"{settings.agent.agent_name}, {settings.trained.test_policy} actions"
         dashboard = Dashboard(environment.spec, subtitle)
         yield (Spectator(dashboard, value, movie, window),)
     if movie and movie.problem:
-        warn(f"warning: {settings.video} could not be written ({movie.problem}).")
+        warn(f"warning: {settings.trained.video} could not be written ({movie.problem}).")
 
 
 class Movie:
@@ -223,7 +227,7 @@ class Spectator:
 
 def _check_drawable(settings: Settings, environment: VectorEnvironment) -> None:
     """Draws once, so that what is missing is told before anything is played."""
-    flag, level = "--video" if settings.video else "--watch", environment.spec.level_name
+    flag, level = "--video" if settings.trained.video else "--watch", environment.spec.level_name
     environment.reset()
     try:
         picture = environment.render(0)

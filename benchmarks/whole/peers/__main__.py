@@ -34,7 +34,7 @@ from benchmarks.whole.peers.known import PEERS, Peer, chosen
 from benchmarks.whole.peers.running import Failed, Reached, Work, run
 from environments.names import AtariLevel, find
 from flags import setting
-from trainer.settings import config
+from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -91,14 +91,13 @@ class Contender(NamedTuple):
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, settings = common.parse(Own, "peers", __doc__, arguments, trainer=True)
-    settings = dataclasses.replace(
-        settings,
+    settings = settings.replace(
         level_name=own.level_name,
         unroll_length=own.unroll_length,
         batch_size=own.batch_size,
         envs_per_actor=own.envs_per_actor,
     )
-    config.check(settings)
+    checks.check(settings)
     peers = chosen(own.peers)
     contenders, missing = [*ours(own, settings)], {}
     for peer in peers:
@@ -120,7 +119,7 @@ def ours(own: Own, settings: Settings) -> list[Contender]:
 
     def contender(precision: str) -> Contender:
         def train(network: str) -> Reached:
-            chosen = dataclasses.replace(settings, agent_name=network, precision=precision)
+            chosen = settings.replace(agent_name=network, precision=precision)
             with Trainer(chosen, report_every_s=min(10.0, own.seconds / 4)) as trainer:
                 first_update_s = trainer.wait_for_update()
                 trainer.run_for(own.warm_up_s)

@@ -101,12 +101,12 @@ def described(chosen: Chosen) -> dict[str, str]:
         f"{options.window_s:g} s after {options.warm_up} to warm up"
     )
     what = (
-        f"{settings.level_name}, {settings.batch_size} unrolls of {settings.unroll_length} "
-        "a batch, precision "
+        f"{settings.level.level_name}, {settings.learning.batch_size} unrolls of "
+        f"{settings.actors.unroll_length} a batch, precision "
     )
     if chosen.hosts.workers_csv_path:
         machine = f"hosts of {chosen.hosts.workers_csv_path}"
-        what += settings.precision
+        what += settings.agent.precision
     else:
         machine = f"{processor()}; {siblings()}"
         what += precision(settings)

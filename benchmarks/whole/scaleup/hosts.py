@@ -25,14 +25,14 @@ class OnHosts:
     """A case's processes; see ``cases.Running``."""
 
     def __init__(self, case: Case, chosen: Chosen, rows: Sequence[Row], logdir: str):
-        settings = dataclasses.replace(chosen.settings, **training_flags(chosen, case.actors))
+        settings = chosen.settings.replace(**training_flags(chosen, case.actors))
         self._options = dataclasses.replace(chosen.hosts, tmux_sess="", tensorboard=False)
         self._connections = frontend.connections(self._options, list(rows))
         self._hosts = Hosts(self._connections)
         self._plans = [
             make_plan(
                 picked(case, team, rows),
-                dataclasses.replace(settings, logdir=f"{logdir}-{number}"),
+                settings.replace(logdir=f"{logdir}-{number}"),
                 self._options,
                 frontend.here(),
             )

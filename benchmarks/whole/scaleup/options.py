@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import flags
+from algorithms import registry
 from benchmarks.tools import common
 from cluster import options as frontend
 from flags import setting
-from trainer.settings import config
+from trainer.settings import checks, config
 from trainer.settings.config import Settings
 
 # Of the frontend's flags, those that reach hosts; the rest is the benchmark's to decide.
@@ -48,7 +49,8 @@ class Chosen(NamedTuple):
 
 def parse(arguments: Sequence[str]) -> Chosen:
     """Flags as values; ``UserError`` says what is wrong with one."""
-    values = flags.parse(make_parser(), arguments)
+    algorithm = config.algorithm_in(arguments)
+    values = flags.parse(make_parser(algorithm), arguments)
 
     def made(kind: Any) -> Any:
         names = {field.name for field in dataclasses.fields(kind)}
@@ -60,15 +62,18 @@ def parse(arguments: Sequence[str]) -> Chosen:
     # A learner alone is a case of its own: the others are measured against it.
     learners = sorted({1, *common.numbers("learners", options.learners)})
     actors = sorted(set(common.numbers("actors", options.actors, least=0)))
-    return Chosen(options, made(frontend.Options), made(Settings), learners, actors)
+    training = [field.name for field in config.fields(algorithm)]
+    settings = Settings(**{name: values[name] for name in training if name in values})
+    checks.check_ranges(settings)
+    return Chosen(options, made(frontend.Options), settings, learners, actors)
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:
     """The command line."""
     reaching = [one for one in dataclasses.fields(frontend.Options) if one.name in REACHING]
     own = dataclasses.fields(Options)
     decided = {*DECIDED, *[one.name for one in own]}
-    training = [one for one in config.fields() if one.name not in decided]
+    training = [one for one in config.fields(algorithm) if one.name not in decided]
     return flags.parser_of(
         [*own, *reaching, *training],
         "python -m benchmarks scaleup",

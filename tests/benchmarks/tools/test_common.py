@@ -16,7 +16,7 @@ def test_the_trainers_flags_are_passed_on_where_a_benchmark_wants_them(tmp_path)
     flags = [f"--results={tmp_path}", "--seed=7", "--repeats=2", "--unroll_length=30"]
     options, settings = parse(Options, "some", "What it does.", flags, trainer=True)
     assert (options.repeats, options.seed) == (2, 7)
-    assert (settings.unroll_length, settings.seed) == (30, 7)
+    assert (settings.actors.unroll_length, settings.program.seed) == (30, 7)
     with pytest.raises(UserError, match="--unroll_length"):
         parse(Options, "some", "What it does.", flags)
 

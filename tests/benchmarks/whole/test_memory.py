@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.whole import memory
 
+pytestmark = pytest.mark.xdist_group("benchmarks")
+
 
 def test_a_learner_and_its_actor_are_watched(tmp_path, capsys):
     small = ["--level_name=CartPole-v1", "--envs_per_actor=4", "--batch_size=4", "--env_threads=1"]

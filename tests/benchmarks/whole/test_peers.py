@@ -18,6 +18,8 @@ from benchmarks.whole.peers.known import PEERS, chosen
 from benchmarks.whole.peers.running import Failed, Reached, Work, points
 from user_error import UserError
 
+pytestmark = pytest.mark.xdist_group("benchmarks")
+
 WORK = Work("pong", "SimpleConvNetAgent", 20, 32, 32, 1)
 
 RECORDED = """[2026-01-01 10:00:00,000][00001] Starting all processes...

@@ -8,7 +8,10 @@ import pytest
 from benchmarks.whole.scaleup.__main__ import main
 from tests.trainer.cluster import free_port
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("benchmarks"),
+]
 
 QUICK = ["--repeats=1", "--windows=1", "--warm_up=1", "--window_s=0.5", "--level_name=CartPole-v1"]
 

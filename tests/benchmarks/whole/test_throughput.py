@@ -15,6 +15,8 @@ from trainer.machine.launching import PROJECT
 from trainer.settings.config import Settings
 from user_error import UserError
 
+pytestmark = pytest.mark.xdist_group("benchmarks")
+
 TINY = ["--level_name=CartPole-v1", "--envs_per_actor=2", "--batch_size=2", "--unroll_length=5"]
 QUICK = ["--repeats=1", "--part_repeats=1", "--part_seconds=0.05", "--warm_up_s=0", "--seconds=1"]
 

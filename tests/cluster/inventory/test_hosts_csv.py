@@ -60,7 +60,7 @@ def test_columns_may_stand_in_any_order_and_ssh_columns_may_be_left_out():
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("worker,localhost,9001,,,,", ":3: column job: 'worker' is no job"),
+        ("worker,localhost,9001,,,,", ":3: column job: 'worker' is not a job"),
         ("actor,localhost,,,,,", ":3: column tf_port: is empty"),
         ("actor,localhost,0,,,,", ":3: column tf_port: '0' is not a whole number from 1"),
         ("actor,localhost,65536,,,,", ":3: column tf_port: '65536'"),
@@ -94,12 +94,12 @@ def test_a_malformed_row_is_told_with_line_and_column(line: str, told: str):
     ("line", "told"),
     [
         ("actor,h,9001,,,,,,,0,,,", ":3: column envs: '0'"),
-        ("actor,h,9001,,,,,,,,A,,", ":3: column env: part 1 of those between semicolons"),
+        ("actor,h,9001,,,,,,,,A,,", ":3: column env: part 1, counted by semicolons"),
         ("actor,h,9001,,,,,,,,A=1;A=2,,", ":3: column env: A is given twice"),
         ("actor,h,9001,,,,,,,,1A=1,,", ":3: column env: part 1 of"),
         ("actor,h,9001,,,,,,,,CUDA_VISIBLE_DEVICES=1,,", ":3: column env: CUDA_VISIBLE_DEVICES"),
         ("actor,h,9001,,,,,,,,,-c,", ":3: column python: '-c'"),
-        ("actor,h,9001,,,,,,,,,~/py,", ":3: column python: '~/py': ~ is not known there"),
+        ("actor,h,9001,,,,,,,,,~/py,", ":3: column python: '~/py': ~ is not expanded there"),
         ("actor,h,9001,,,,,,~bob/x,,,,", ":3: column remote_dir: '~bob/x' is in another user's"),
         ("actor,h,9001,,,,,,~/-x,,,,", ":3: column remote_dir: '-x' starts with '-'"),
         ("actor,h,9001,,,,,,,,,,0", ":3: column count: '0'"),
@@ -163,7 +163,7 @@ def test_a_missing_learner_is_told_with_what_else_is_wrong():
 
 def test_a_file_without_a_header_is_told_in_one_line():
     assert problems(LEARNER, header=LEARNER) == [
-        f"hosts.csv:1: is no header; the first line must be {HEADER}."
+        f"hosts.csv:1: is not a header; the first line must be {HEADER}."
     ]
 
 
@@ -178,8 +178,8 @@ def test_a_file_without_a_learner_is_refused():
     [
         (HEADER + ",gpu_count", ":1: unknown column 'gpu_count'"),
         (HEADER + ",sshkey", ":1: unknown column 'sshkey'. Did you mean ssh_key"),
-        (HEADER + ",job", ":1: column 'job' stands there 2 times"),
-        ("job,ip", ":1: the header lacks the column tf_port"),
+        (HEADER + ",job", ":1: column 'job' appears 2 times"),
+        ("job,ip", ":1: the header has no column tf_port"),
     ],
 )
 def test_a_malformed_header_is_told(header: str, told: str):

@@ -114,7 +114,7 @@ def test_who_is_not_said_to_learn_acts():
 
 def test_passwords_are_left_out_and_never_shown():
     done = run(INI, "ansible", "-", "--learners=gpu")
-    assert "2 hosts have a password there, which is left out" in done.stderr
+    assert "2 hosts have a password there, which is not copied" in done.stderr
     broken = run(INI.replace("ansible_password=", "'"), "ansible", "-", "--learners=gpu")
     assert broken.returncode == 2
     assert "hush" not in done.stdout + done.stderr + broken.stdout + broken.stderr
@@ -142,7 +142,7 @@ def test_what_ansible_inventory_prints_is_read():
 def test_instances_of_aws_are_told_by_their_tags():
     flags = ["aws", "-", "--learners=role=learner", "--ssh_username=admin", "--ssh_key=k.pem"]
     done = run(json.dumps(AWS), *flags)
-    assert "1 machines do not run and are left out" in done.stderr
+    assert "1 machines are not running and were left out" in done.stderr
     made = rows(json.dumps(AWS), *flags)
     assert short(made, "job", "ip", "ssh_username", "ssh_key") == [
         ("learner", "10.0.0.1", "admin", "k.pem"), ("actor", "10.0.0.2", "admin", "k.pem"),
@@ -166,17 +166,17 @@ def test_machines_of_gcloud_are_told_by_names_labels_and_tags():
 @pytest.mark.parametrize(
     ("text", "flags", "told"),
     [
-        (INI, ["ansible", "--learners=tpu"], "--learners: 'tpu' is like no name and no tag. There"),
-        ("# ours\nall:\n  hosts:\n", ["ansible", "--learners=a"], "standard input: is YAML. Give"),
+        (INI, ["ansible", "--learners=tpu"], "--learners: 'tpu' matches no name and no tag. There"),
+        ("# ours\nall:\n  hosts:\n", ["ansible", "--learners=a"], "standard input: is YAML. Convert"),
         ("[a]\nh x", ["ansible", "--learners=a"], "standard input: line 2: each word after"),
         ("[a]\nh[1:x]", ["ansible", "--learners=a"], "line 2: the range [1:x] is none of"),
         ("[a]\nh ansible_host={{ip}}", ["ansible", "--learners=a"], "h: ansible_host is a templ"),
         ("[a]\nh_+", ["ansible", "--learners=a"], ":2: column ip: 'h_+' is neither an IP"),
-        ("{", ["ansible", "--learners=a"], "is not shaped like a list of ansible (JSONDecodeError"),
+        ("{", ["ansible", "--learners=a"], "does not have the form of a list of ansible (JSONDecodeError"),
         ("", ["ansible", "--learners=a"], "there is no machine in it"),
-        ("x", ["aws", "--learners=a"], "is not shaped like a list of aws"),
-        ("{}", ["aws", "--learners=a"], "is no output of aws ec2 describe-instances"),
-        ("{}", ["gcloud", "--learners=a"], "is no output of gcloud compute instances list"),
+        ("x", ["aws", "--learners=a"], "does not have the form of a list of aws"),
+        ("{}", ["aws", "--learners=a"], "is not the output of aws ec2 describe-instances"),
+        ("{}", ["gcloud", "--learners=a"], "is not the output of gcloud compute instances list"),
         ('[{"networkInterfaces": 1}]', ["gcloud", "--learners=a"], "there is no machine in it"),
     ],
 )  # fmt: skip

@@ -1,7 +1,5 @@
 """What a level decides where its user has not."""
 
-import dataclasses
-
 import pytest
 
 from trainer.acting import build
@@ -19,9 +17,7 @@ def test_what_is_left_open_is_chosen_by_the_level(level_name, agent, frames):
     settings = Settings(level_name=level_name)
     spec = build.level_spec(settings)
     completed = build.complete(settings, spec)
-    assert completed == dataclasses.replace(
-        settings, agent_name=agent, total_environment_frames=frames
-    )
+    assert completed == settings.replace(agent_name=agent, total_environment_frames=frames)
     assert build.complete(completed, spec) == completed
 
 

@@ -1,6 +1,5 @@
 """One update does what the sums on paper say, for every agent and every kind of action."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -65,21 +64,21 @@ def gradients_on_paper(agent: Any, batch: Unroll, settings: Settings) -> list[np
         chosen = tf.gather(probabilities, batch.action[1:], batch_dims=2)
         values = output.baseline.numpy()
         rewards = np.where(real, np.clip(rows.reward[1:], -1, 1), values[:-1])
-        discounts = np.where(real & ~rows.terminated[1:], settings.discounting, 0.0)
+        discounts = np.where(real & ~rows.terminated[1:], settings.algorithm.discounting, 0.0)
         log_rhos = np.log(chosen.numpy()) - batch.action_log_prob[1:]
         targets, advantages = vtrace_on_paper(
-            log_rhos if settings.correction == "vtrace" else np.zeros_like(log_rhos),
+            log_rhos if settings.algorithm.correction == "vtrace" else np.zeros_like(log_rhos),
             rewards,
             discounts,
             values[:-1],
             values[-1],
-            settings.vtrace_lambda,
+            settings.algorithm.vtrace_lambda,
         )
         entropy = -tf.reduce_sum(probabilities * tf.math.log(probabilities), axis=-1)
         step_losses = (
             -tf.math.log(chosen) * advantages
-            + settings.baseline_cost * 0.5 * (output.baseline[:-1] - targets) ** 2
-            - settings.entropy_cost * entropy
+            + settings.algorithm.baseline_cost * 0.5 * (output.baseline[:-1] - targets) ** 2
+            - settings.algorithm.entropy_cost * entropy
         )
         loss = tf.reduce_sum(tf.boolean_mask(step_losses, real)) / real.sum()
     return [gradient.numpy() for gradient in tape.gradient(loss, agent.trainable_variables)]
@@ -261,7 +260,7 @@ def test_what_is_restored_learns_on_as_if_it_had_not_stopped():
         values_of(learner.weights), values_of(learner.slots), {"updates": 3}, settings={}
     )
     learner.update(batch, 0.5)
-    other = parts(dataclasses.replace(made.settings, seed=9)).learner
+    other = parts(made.settings.replace(seed=9)).learner
     other.restore(kept)
     assert other.updates == 3
     other.update(batch, 0.5)

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from trainer.learning import optimizers
-from trainer.settings.config import OPTIMIZERS, Settings
+from trainer.learning.settings import OPTIMIZERS
+from trainer.settings.config import Settings
 
 SHAPES = [(3, 2), (4,), ()]
 STEPS = 5

@@ -12,6 +12,8 @@ from tests.trainer.levels import Tens, level
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics
 
+pytestmark = pytest.mark.xdist_group("trainer cluster")
+
 EPISODE = 4  # agent steps of an episode of Tens, its reset included
 COMMON = [
     f"--level_name={level(Tens)}",

@@ -4,6 +4,8 @@ import pytest
 
 from tests.trainer.cluster import mpirun
 
+pytestmark = pytest.mark.xdist_group("trainer cluster")
+
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_learners_update_as_one_would_on_all_their_unrolls_and_stay_bit_equal(count):

@@ -25,6 +25,7 @@ SSH_PORT = 2222
 pytestmark = [
     pytest.mark.skipif(bool(namespaces.missing(*NEEDED)), reason=namespaces.missing(*NEEDED)),
     pytest.mark.timeout(400),
+    pytest.mark.xdist_group("trainer cluster"),
 ]
 
 

@@ -26,7 +26,8 @@ from trainer.acting import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.programs import local
 from trainer.programs.local import ActorFailed, ActorThreads, train
-from trainer.settings.config import Settings, fresh_unrolls
+from trainer.settings.config import Settings
+from trainer.settings.sizes import fresh_unrolls
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics
 from transport import UnrollQueue
@@ -86,14 +87,14 @@ def test_it_trains(tmp_path, changes):
     train(chosen)
     counters = newest(tmp_path).counters
     # Only fresh unrolls count, and none is trained on after the last that is needed.
-    frames = fresh_unrolls(chosen) * chosen.unroll_length * chosen.num_action_repeats
-    updates = math.ceil(chosen.total_environment_frames / frames)
+    frames = fresh_unrolls(chosen) * chosen.actors.unroll_length * chosen.level.num_action_repeats
+    updates = math.ceil(chosen.learning.total_environment_frames / frames)
     assert (counters["environment_frames"], counters["updates"]) == (updates * frames, updates)
     assert counters["skipped_updates"] == 0
     rows = read_metrics(tmp_path)
     assert rows[-1]["environment_frames"] == counters["environment_frames"]
     assert rows[-1]["time_left"] == 0  # also where the last update was of more than was left
-    for name in chosen.levels if len(chosen.levels) > 1 else []:
+    for name in chosen.level.levels if len(chosen.level.levels) > 1 else []:
         assert rows[-1][f"mean_episode_return/{name}"] == RETURNS[name]
     assert all(np.isfinite(weight).all() for weight in newest(tmp_path).weights)
 

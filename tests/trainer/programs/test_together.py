@@ -23,7 +23,10 @@ EQUAL = re.compile(
     r"compared, last after ([\d,]+) updates\."
 )
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("trainer cluster"),
+]
 
 
 def learner(logdir: Path, port: int, actors: list[int]) -> list[str]:

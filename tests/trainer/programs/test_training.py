@@ -49,6 +49,7 @@ def trained(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     return folder, run(f"--logdir={folder}", for_frames(FRAMES))
 
 
+@pytest.mark.xdist_group("trained run")
 def test_a_training_runs_to_its_end_and_leaves_all_its_records(trained):
     folder, process = trained
     assert (process.returncode, process.stderr) == (0, "")
@@ -68,6 +69,7 @@ def test_a_training_runs_to_its_end_and_leaves_all_its_records(trained):
     assert newest(folder).counters["environment_frames"] == rows[-1]["environment_frames"]
 
 
+@pytest.mark.xdist_group("trained run")
 def test_the_same_command_again_says_that_it_is_trained(trained):
     folder = trained[0]
     before = contents(folder)
@@ -105,7 +107,7 @@ def test_a_training_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path):
     for row in added:
         # An update is made with the frames before it.
         left = 1 - (row["environment_frames"] - 80) / total
-        rate = Settings().learning_rate
+        rate = Settings().learning.learning_rate
         assert row["learning_rate"] == pytest.approx(rate * left, rel=1e-3, abs=1e-9)
         assert row["wall_time"] > killed_at["wall_time"]
     kept = newest(tmp_path)
@@ -179,6 +181,7 @@ def test_an_environment_that_raises_ends_the_training_with_what_was_learned_save
     assert newest(tmp_path).counters["environment_frames"] > 0
 
 
+@pytest.mark.xdist_group("trained run")
 def test_a_full_disk_costs_only_what_could_not_be_written(trained, tmp_path):
     folder = Path(shutil.copytree(trained[0], tmp_path / "run"))
     before = {path.name: path.read_bytes() for path in store(folder).numbered()}
@@ -209,6 +212,7 @@ def test_output_to_a_full_disk_changes_nothing_about_its_end(tmp_path):
     assert newest(tmp_path).counters["environment_frames"] >= 1000
 
 
+@pytest.mark.xdist_group("trained run")
 def test_a_refused_resume_is_one_line_and_leaves_the_folder_as_it_was(trained):
     folder = trained[0]
     before = contents(folder)

@@ -23,6 +23,8 @@ from transport.secure import calls
 
 import grpc  # isort: skip (not before transport.secure, which sets how it logs)
 
+pytestmark = pytest.mark.xdist_group("trainer cluster")
+
 COMMON = [
     f"--level_name={level(Tens)}",
     "--envs_per_actor=4",

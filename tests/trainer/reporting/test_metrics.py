@@ -41,7 +41,7 @@ def test_episodes_of_real_unrolls_are_counted_once_with_their_raw_return():
 
 def test_levels_are_reported_apart_and_the_mean_is_over_levels():
     settings = small(f"{level(Steps)},{level(Tens)}", num_actors=2)
-    meter = Meter(settings.levels, 1, {})
+    meter = Meter(settings.level.levels, 1, {})
     made = parts(settings)
     actors = [made.actor(index) for index in (0, 1)]
     for _ in range(4):
@@ -71,6 +71,7 @@ def test_the_mean_return_is_that_of_the_last_episodes():
     assert meter.mean_episode_return == np.mean(np.arange(50, RECENT_EPISODES + 50))
 
 
+@pytest.mark.alone
 def test_a_report_is_of_the_time_since_the_one_before():
     started = time.monotonic()
     meter = Meter(ONE, 4, {})

@@ -14,9 +14,12 @@ from tests import browser
 from tests.trainer.launching import run
 from trainer.learning.learner import HISTOGRAMS
 
-pytestmark = pytest.mark.skipif(
-    browser.find() is None, reason="needs Chromium, which bin/setup --test installs"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        browser.find() is None, reason="needs Chromium, which bin/setup --test installs"
+    ),
+    pytest.mark.xdist_group("browser"),
+]
 CHARTS = [
     *("mean_episode_return", "frames_per_second", "policy_lag", "entropy", "baseline_spread"),
     *("learner_wait_share", "actor_wait_share", "total_loss", "gradient_norm"),

@@ -1,13 +1,12 @@
 """Settings come from flags; what is wrong with a flag is told in one line."""
 
-import dataclasses
 import shlex
 import subprocess
 import sys
 
 import pytest
 
-from trainer.settings import config
+from trainer.settings import addresses, config, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -43,23 +42,28 @@ def test_the_flags_of_the_typical_launch_are_known():
         "--gradients_clipping=40.0"
     )
     settings = config.parse(shlex.split(launch))
-    assert settings.total_environment_frames == 200_000_000
-    assert settings.gradients_clipping == 40.0
+    assert settings.learning.total_environment_frames == 200_000_000
+    assert settings.learning.gradients_clipping == 40.0
+
+
+def frames_of(text: str) -> int:
+    flags = [f"--total_environment_frames={text}"]
+    return config.parse(flags).learning.total_environment_frames
 
 
 def test_whole_numbers_may_be_written_as_people_write_them():
-    assert config.parse(["--total_environment_frames=2e8"]).total_environment_frames == 200_000_000
-    assert config.parse(["--total_environment_frames=1_000"]).total_environment_frames == 1000
+    assert frames_of("2e8") == 200_000_000
+    assert frames_of("1_000") == 1000
 
 
 def test_switches_can_be_turned_on_and_off():
-    assert config.parse(["--episodic_life"]).episodic_life
-    assert not config.parse(["--nopopart"]).popart
-    assert not config.parse(["--popart=false"]).popart
+    assert config.parse(["--episodic_life"]).level.episodic_life
+    assert not config.parse(["--nopopart"]).algorithm.popart
+    assert not config.parse(["--popart=false"]).algorithm.popart
 
 
 def test_flags_are_known_as_given_whatever_their_value():
-    flags = [f"--level_name={Settings().level_name}", "--nopopart", "--seed", "1", "--watch"]
+    flags = [f"--level_name={Settings().level.level_name}", "--nopopart", "--seed", "1", "--watch"]
     assert config.given(flags) == {"level_name", "popart", "seed", "watch"}
     assert config.given(["--popart=true", "--video=--seed"]) == {"popart", "video"}
 
@@ -117,7 +121,7 @@ def test_an_address_that_is_none_is_refused(job, address):
 @pytest.mark.parametrize("given", ["[::1]:8001", "::1:8001"])
 def test_an_address_of_ipv6_is_known_with_brackets_and_without(given):
     settings = config.parse(["--job_name=actor", f"--learner_host={given}"])
-    assert config.address(settings) == ("[::1]", 8001)
+    assert addresses.address(settings) == ("[::1]", 8001)
 
 
 def test_a_batch_that_the_environments_cannot_fill_is_refused():
@@ -126,11 +130,11 @@ def test_a_batch_that_the_environments_cannot_fill_is_refused():
 
 
 def test_actors_play_ahead_as_much_as_a_batch_needs():
-    assert config.capacity(config.parse(["--batch_size=512"])) == 512
-    assert config.capacity(config.parse(["--batch_size=512", "--replay_share=0.5"])) == 256
+    assert sizes.capacity(config.parse(["--batch_size=512"])) == 512
+    assert sizes.capacity(config.parse(["--batch_size=512", "--replay_share=0.5"])) == 256
     settings = config.parse(["--num_actors=3", "--envs_per_actor=7", "--batch_size=4"])
-    assert config.capacity(settings) == 21
-    assert config.capacity(dataclasses.replace(settings, queue_capacity=5)) == 5
+    assert sizes.capacity(settings) == 21
+    assert sizes.capacity(settings.replace(queue_capacity=5)) == 5
 
 
 @pytest.mark.parametrize(
@@ -150,11 +154,11 @@ def test_actors_play_ahead_as_much_as_a_batch_needs():
     ],
 )
 def test_actors_play_as_many_environments_as_batches_need(flags, wanted):
-    assert config.envs_per_actor(config.parse(flags)) == wanted
+    assert sizes.envs_per_actor(config.parse(flags)) == wanted
 
 
 def test_every_setting_says_what_it_is():
-    for field in dataclasses.fields(Settings):
+    for field in config.fields():
         assert len(field.metadata["help"]) > 10, field.name
 
 
@@ -165,6 +169,6 @@ def test_help_lists_every_flag_without_loading_tensorflow():
         text=True,
         check=True,
     )
-    for field in dataclasses.fields(Settings):
+    for field in config.fields():
         assert f"--{field.name}" in started.stdout
     assert "tensorflow" not in started.stderr

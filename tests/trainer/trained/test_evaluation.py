@@ -164,11 +164,11 @@ def test_each_level_has_its_row_and_its_own_games(tmp_path, capsys):
 
 
 def test_of_several_levels_the_one_that_is_named_is_played_also_if_it_is_the_default(tmp_path):
-    levels = f"{Settings().level_name},BreakoutNoFrameskip-v4"
+    levels = f"{Settings().level.level_name},BreakoutNoFrameskip-v4"
     small = {"full_action_set": True, "width": 36, "height": 36, "num_action_repeats": 40}
     make_run(tmp_path, levels, **small)
     flags = ["--mode=test", f"--logdir={tmp_path}", "--test_num_episodes=1"]
-    for named in ([f"--level_name={Settings().level_name}"], []):
+    for named in ([f"--level_name={Settings().level.level_name}"], []):
         assert experiment.main([*flags, *named]) == 0
         played = json.loads((tmp_path / "evaluation.json").read_text())["levels"]
         assert list(played) == levels.split(",")[: 1 if named else 2]

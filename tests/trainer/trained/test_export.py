@@ -59,7 +59,7 @@ def exported(run: Path, **changes: Any) -> Path:
     """Exports a run; where to."""
     settings = Settings(mode="export", logdir=str(run), **changes)
     export(settings)
-    return Path(settings.export_dir or run / "export")
+    return Path(settings.trained.export_dir or run / "export")
 
 
 def rows_like(spec: Any) -> dict[str, np.ndarray]:
@@ -107,6 +107,7 @@ def agent_folder(level: str) -> str:
     return level.split(":")[-1]
 
 
+@pytest.mark.xdist_group("exports")
 @pytest.mark.parametrize("level", AGENTS)
 def test_a_foreign_program_gets_the_agent_s_own_answers(runs, level):
     found = trained.find(Settings(logdir=str(runs / agent_folder(level))))

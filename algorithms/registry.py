@@ -1,0 +1,34 @@
+"""Algorithms by name: their settings, without TensorFlow, and what learns with them."""
+
+import importlib
+from typing import Any
+
+from user_error import UserError, closest
+
+DEFAULT = "impala"
+# Where the settings of each are; these say what learns with them.
+KNOWN = {"impala": "algorithms.impala_settings:ImpalaSettings"}
+
+
+def settings_of(name: str) -> type[Any]:
+    """The class of an algorithm's settings."""
+    path = KNOWN.get(name.lower(), name)
+    if ":" not in path:
+        raise UserError(
+            f"--algorithm={name} is not known. {closest(name, KNOWN)} "
+            "One of your own is named package.module:Settings."
+        )
+    return _import(name, path)
+
+
+def make(name: str, settings: Any, levels: int) -> Any:
+    """The algorithm with these settings, for so many levels."""
+    return _import(name, settings_of(name).implementation)(settings, levels)
+
+
+def _import(name: str, path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise UserError(f"--algorithm={name}: cannot import {path!r}: {error}.") from error

@@ -1,0 +1,49 @@
+"""The settings of connections between learners and actors."""
+
+import dataclasses
+
+from flags import setting
+
+TRANSPORTS = ("tensorflow", "secure")
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteSettings:
+    """How learners and actors of different processes find and trust each other."""
+
+    learner_host: str = setting(
+        "localhost:8001",
+        "Cluster",
+        "host:port at which a learner listens, and at which its actors find it",
+    )
+    actor_hosts: str = setting(
+        "",
+        "Cluster",
+        "host:port of a learner's actors, with commas between; any others may join as well",
+    )
+    transport: str = setting(
+        "tensorflow",
+        "Cluster",
+        "how learners and actors talk. tensorflow: its own server, which obeys whoever reaches its "
+        "port; secure: gRPC over TLS with a token, see docs/trust.md",
+        choices=TRANSPORTS,
+    )
+    credentials: str = setting(
+        "",
+        "Cluster",
+        "--transport=secure: file by which learners and actors know each other. Default: "
+        "learner.pem, which a learner makes if it is missing, or actor.pem, in LOGDIR/credentials",
+    )
+    peer_timeout_s: float = setting(
+        10.0,
+        "Cluster",
+        "seconds of silence after which a peer counts as gone",
+        least=0.5,
+        most=86_400,
+    )
+    synthetic_unrolls: bool = setting(
+        False,
+        "Cluster",
+        "a learner makes up its unrolls and needs no actors: to measure learners, nothing is "
+        "learned",
+    )

@@ -1,0 +1,29 @@
+"""Addresses as flags give them."""
+
+import ipaddress
+import re
+
+from trainer.settings.config import Settings
+from user_error import UserError
+
+
+def address(settings: Settings) -> tuple[str, int]:
+    """Host and port of ``--learner_host``; an address of IPv6 is in brackets."""
+    host, _, port = settings.remote.learner_host.rpartition(":")
+    if not _is_host(host) or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UserError(
+            f"--learner_host={settings.remote.learner_host}: wanted is host:port, "
+            "for example localhost:8001."
+        )
+    host = host.strip("[]")
+    return f"[{host}]" if ":" in host else host, int(port)
+
+
+def _is_host(host: str) -> bool:
+    """Whether it is a name that can be looked up, or an address."""
+    try:
+        if ":" in host:
+            return bool(ipaddress.IPv6Address(host.strip("[]")))
+        return bool(re.fullmatch(r"[^\s/]+", host) and host.encode("idna"))
+    except ValueError:
+        return False

@@ -1,0 +1,51 @@
+"""Refuses settings that cannot work, before anything is started."""
+
+import flags
+from trainer.settings import addresses, sizes
+from trainer.settings.config import Settings
+from user_error import UserError
+
+
+def check(settings: Settings) -> None:
+    """Refuses values out of their range, each named by its flag."""
+    check_ranges(settings)
+    if not all(settings.level.levels):
+        raise UserError(
+            f"--level_name={settings.level.level_name}: there is an empty name between the commas."
+        )
+    twice = [name for name in settings.level.levels if settings.level.levels.count(name) > 1]
+    if twice:
+        raise UserError(f"--level_name={settings.level.level_name}: {twice[0]} is given twice.")
+    if settings.program.mode == "train" and settings.program.job_name == "local":
+        _check_local(settings)
+    if settings.program.mode == "train" and settings.program.job_name != "local":
+        addresses.address(settings)
+    if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
+        raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+
+
+def check_ranges(settings: Settings) -> None:
+    """Refuses values outside of what their own definitions say."""
+    for part in settings.parts():
+        flags.check_ranges(part)
+
+
+def _check_local(settings: Settings) -> None:
+    """Whether the actors of this process can do what is asked of them."""
+    if settings.remote.synthetic_unrolls:
+        raise UserError("--synthetic_unrolls is for --job_name=learner, which has no actors.")
+    if len(settings.level.levels) > settings.actors.num_actors:
+        raise UserError(
+            f"--level_name names {len(settings.level.levels)} levels, but --num_actors is "
+            f"{settings.actors.num_actors}: each level needs an actor of its own. "
+            f"Give --num_actors={len(settings.level.levels)} or more."
+        )
+    actors, envs = settings.actors.num_actors, sizes.envs_per_actor(settings)
+    batch_size, capacity = settings.learning.batch_size, settings.learning.queue_capacity
+    ahead = max(actors * envs, sizes.capacity(settings))
+    if sizes.fresh_unrolls(settings) > ahead:
+        raise UserError(
+            f"--batch_size={batch_size} cannot be filled: {actors} actors × {envs} environments "
+            f"with --queue_capacity={capacity} give {ahead} unrolls at a time. Lower --batch_size, "
+            "or raise --num_actors, --envs_per_actor or --queue_capacity."
+        )

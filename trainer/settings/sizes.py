@@ -1,0 +1,45 @@
+"""Sizes that follow from several settings: environments of an actor, unrolls on their way."""
+
+import math
+
+from trainer.settings.config import Settings
+
+# Environments of an actor where no number is given.
+FEWEST_ENVS, MOST_ENVS = 10, 32
+ACTORS_ELSEWHERE = 3
+
+
+def envs_per_actor(settings: Settings) -> int:
+    """Environments that an actor plays side by side.
+
+    More of them share what each call of the network costs, and make unrolls older.
+    """
+    if settings.actors.envs_per_actor:
+        return settings.actors.envs_per_actor
+    # While the learner trains on one batch, the next is played. An actor in a process of its own
+    # does not know how many there are, and counts with a few.
+    actors = (
+        settings.actors.num_actors if settings.program.job_name == "local" else ACTORS_ELSEWHERE
+    )
+    ahead = math.ceil(2 * fresh_unrolls(settings) / actors)
+    return min(max(FEWEST_ENVS, ahead), MOST_ENVS)
+
+
+def capacity(settings: Settings) -> int:
+    """Unrolls that actors may be ahead of the learner."""
+    in_play = settings.actors.num_actors * envs_per_actor(settings)
+    return settings.learning.queue_capacity or max(in_play, fresh_unrolls(settings))
+
+
+def waiting_unrolls(settings: Settings) -> int:
+    """Unrolls that may wait at a learner whose actors are in other processes."""
+    return settings.learning.queue_capacity or fresh_unrolls(settings)
+
+
+def fresh_unrolls(settings: Settings) -> int:
+    """New unrolls in a batch; the rest of it is replayed."""
+    return max(
+        1,
+        settings.learning.batch_size
+        - round(settings.learning.batch_size * settings.algorithm.replay_share),
+    )

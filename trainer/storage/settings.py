@@ -1,0 +1,23 @@
+"""The settings of what a run keeps on the disk."""
+
+import dataclasses
+
+from flags import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class StorageSettings:
+    """Where a run keeps its files, and how often it saves."""
+
+    logdir: str = setting(
+        "",
+        "What to do",
+        "folder of the run: checkpoints, metrics, pictures. The same command with the same "
+        "folder resumes. Default: logs/LEVEL",
+    )
+    checkpoint_every_s: float = setting(
+        60.0, "Watching", "seconds between two checkpoints", above=0
+    )
+    keep_checkpoints: int = setting(
+        3, "Watching", "newest checkpoints to keep, besides the best", least=1
+    )

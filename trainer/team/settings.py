@@ -1,0 +1,27 @@
+"""The settings of learners that train together."""
+
+import dataclasses
+
+from flags import setting
+
+COMPRESSIONS = ("none", "fp16", "bf16")
+
+
+@dataclasses.dataclass(frozen=True)
+class TeamSettings:
+    """How learners train together."""
+
+    max_batch_wait_s: float = setting(
+        5.0,
+        "Cluster",
+        "seconds that other learners wait for one whose actors are late, before they go on "
+        "without its batch",
+        above=0,
+    )
+    gradient_compression: str = setting(
+        "none",
+        "Cluster",
+        "how gradients travel between learners; fp16 and bf16 halve their bytes and round them, "
+        "fp16 less, but an update with a number above 65504 is skipped",
+        choices=COMPRESSIONS,
+    )
