@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+from algorithms.figures import Figure
 from flags import setting
 
 REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
@@ -14,6 +15,13 @@ class ImpalaSettings:
     """What V-trace learns with."""
 
     implementation: ClassVar[str] = "algorithms.impala:Impala"
+    figures: ClassVar[tuple[Figure, ...]] = (
+        Figure("policy_gradient_loss", "policy gradient", "losses", in_line=False),
+        Figure("baseline_loss", "baseline", "losses", in_line=False),
+        Figure("entropy", "entropy", "learning"),
+        Figure("baseline_spread", "baseline spread", "learning"),
+        Figure("importance_weight", "importance weight", "", in_line=False),
+    )
 
     discounting: float = setting(0.99, "Learning", "discount of later reward", least=0, most=1)
     reward_clipping: str = setting(

@@ -6,6 +6,8 @@ move, the head's weights are moved against them, so that no value changes by it.
 measured in units of the same spread, so that the entropy's cost means the same in every game.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import tensorflow as tf
 
@@ -24,12 +26,16 @@ class PopArt:
         self._mean = tf.Variable(tf.zeros([levels]), trainable=False)
         self._mean_square = tf.Variable(tf.ones([levels]), trainable=False)
         self._seen = tf.Variable(tf.zeros([levels]), trainable=False)
-        self.slots = [self._mean, self._mean_square, self._seen]
+        self.kept = {
+            "popart_mean": self._mean,
+            "popart_mean_square": self._mean_square,
+            "popart_seen": self._seen,
+        }
 
     @staticmethod
-    def scale(slots: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Spread and mean [L] from a checkpoint whose last slots are those of a PopArt."""
-        mean, mean_square, _ = slots[-3:]
+    def scale(kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Spread and mean [L] from what a checkpoint kept."""
+        mean, mean_square = kept["popart_mean"], kept["popart_mean_square"]
         return np.sqrt(np.maximum(mean_square - mean**2, SMALLEST_SPREAD**2)), mean
 
     def values(self, normalised: tf.Tensor, level: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Where an agent acts: from a level's name to a batch of environments that run in step."""
+"""Environments: from a level's name to a batch of environments that step together."""
 
 from environments.levels import make, spec
 from environments.names import known_levels

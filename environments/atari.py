@@ -14,7 +14,7 @@ from environments.tally import Tally
 FRAMES_PER_STEP = 4
 FRAME_STACK = 4
 MAX_FRAMES = 108_000
-# A policy that waits for ever instead of, say, serving the ball would never be reset.
+# A policy that waits forever instead of, say, serving the ball would never be reset.
 MAX_STEPS_WITHOUT_REWARD = 1_000
 NOOP_MAX = 30
 FRAMES_PER_SECOND = 60
@@ -22,7 +22,7 @@ FRAMES_PER_SECOND = 60
 
 @functools.cache
 def action_meanings(rom: str, full_action_set: bool) -> tuple[str, ...]:
-    """The names of the game's actions, in the order in which the agent numbers them."""
+    """The names of the game's actions, in the order of the agent's action numbers."""
     emulator = _emulator(rom)
     actions = emulator.getLegalActionSet() if full_action_set else emulator.getMinimalActionSet()
     return tuple(action.name for action in actions)
@@ -52,7 +52,7 @@ def atari_spec(
     height: int,
     full_action_set: bool,
 ) -> EnvironmentSpec:
-    """What an agent that plays this game must know."""
+    """The specification of a game for its agent."""
     meanings = action_meanings(rom, full_action_set)
     return EnvironmentSpec(
         level_name=level_name,
@@ -68,8 +68,8 @@ def atari_spec(
 class AtariEnvironment(VectorEnvironment):
     """N copies of one game with the standard preprocessing, frames left unstacked.
 
-    Beyond the emulator's own resets it knows two ends of an episode: too many steps
-    without reward, and, with `episodic_life`, a lost life, after which the game goes on.
+    Besides the emulator's own, it has two ends of an episode: too many steps without
+    reward, and, with `episodic_life`, a lost life, after which the game continues.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class AtariEnvironment(VectorEnvironment):
             )
 
         self._vector = emulators(height, width, grayscale=True)
-        # The emulators keep the agent's greys only. Others with the same seeds and actions
-        # play the same games in colour.
+        # The emulators keep the agent's grey images only. A second set with the same seeds and
+        # actions plays the same games in colour.
         self._coloured = emulators(*screen_size(rom), grayscale=False) if render else None
         self._seeds = seeds
         self._episodic_life = episodic_life
         self._max_steps_without_reward = max_steps_without_reward
         meanings = spec.action_meanings or ()
-        # As at a reset: what serves the next ball, in games that have such a button.
+        # As at a reset: the action that serves the next ball, in games with such a button.
         self._resume = meanings.index("FIRE") if "FIRE" in meanings else 0
         self._tally = Tally(self.num_envs, level_index)
         self._forget()
@@ -149,7 +149,7 @@ class AtariEnvironment(VectorEnvironment):
         if self._coloured:
             self._colours = self._coloured.step(actions)[0]
         if self._cut.any():
-            # The emulator knows nothing of this end: it has played on, which is undone here.
+            # The emulator does not know about this end: it has played on, which is undone here.
             options = {"reset_mask": self._cut}
             observation, info = self._vector.reset(options=options)
             if self._coloured:
@@ -191,7 +191,7 @@ class AtariEnvironment(VectorEnvironment):
         return self._tally.take()
 
     def render(self, index: int) -> np.ndarray:
-        """The screen in colour where it was asked for, else what the agent sees, in greys."""
+        """The screen in colour if requested, otherwise the agent's own grey image."""
         if self._coloured:
             return self._colours[index, 0]
         return np.repeat(self._frames[index], 3, axis=-1)

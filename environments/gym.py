@@ -1,4 +1,4 @@
-"""Gymnasium's environments, one's own included, run one after another in this process."""
+"""Gymnasium environments, your own included, run one after another in this process."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ def plain(
 def gymnasium_spec(
     env: gymnasium.Env, level_name: str, *, num_action_repeats: int
 ) -> EnvironmentSpec:
-    """What an agent must know of an environment that went through `plain`."""
+    """The specification of an environment that went through `plain`."""
     action_space, _ = agent_actions(env.action_space, level_name)
     return EnvironmentSpec(
         level_name=level_name,

@@ -28,7 +28,7 @@ def spec(
     height: int = 84,
     full_action_set: bool = False,
 ) -> EnvironmentSpec:
-    """What an agent must know of the level; the switches are those of `make`."""
+    """The specification of the level for an agent; the options are those of `make`."""
     level = find(level_name)
     if isinstance(level, AtariLevel):
         return atari_spec(
@@ -71,7 +71,7 @@ def make(
 
     Images are resized to `width` × `height`. `sticky_actions` (None: as the id says),
     `full_action_set`, `episodic_life` and `num_threads` (0: one a core) are for Atari
-    only. `render` prepares for `VectorEnvironment.render`; it costs Atari a second emulator.
+    only. `render` enables `VectorEnvironment.render`; for Atari it needs a second emulator.
     """
     level = find(level_name)
     seeds = environment_seeds(seed, num_envs)
@@ -110,7 +110,7 @@ def make(
 
 
 def environment_seeds(seed: int, num_envs: int) -> np.ndarray:
-    """Distinct seeds of 31 bits; near values of `seed` share none of them but by rare chance."""
+    """Distinct seeds of 31 bits; nearby values of `seed` almost never share any."""
     start = np.random.SeedSequence(seed).generate_state(1)[0] >> 2
     return np.arange(num_envs, dtype=np.int64) + int(start)
 
@@ -120,21 +120,21 @@ def _single(
 ) -> gymnasium.Env:
     if isinstance(level, OwnLevel):
         return _own(level, level_name, render)
-    _look_where_one_stands()
+    _search_current_folder()
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
         with warnings.catch_warnings(), without_opengl(level.id):
-            # A legacy id is asked for on purpose.
+            # A legacy id is used on purpose.
             warnings.filterwarnings("ignore", category=DeprecationWarning)
             return gymnasium.make(level.id, disable_env_checker=True, **options)
     except Exception as error:
         expected = isinstance(error, (gymnasium.error.Error, ImportError))
         if ":" in level.id and not expected:
-            raise  # somebody's own code, whose author needs the traceback
+            raise  # the user's own code: show the traceback
         kind = "" if expected else f"{type(error).__name__}: "
-        told = kind + " ".join(str(error).split()).rstrip(".")
+        reason = kind + " ".join(str(error).split()).rstrip(".")
         raise UserError(
-            f"--level_name: Gymnasium cannot make {level_name} here: {told}."
+            f"--level_name: Gymnasium cannot make {level_name} here: {reason}."
         ) from error
 
 
@@ -144,19 +144,19 @@ def _own(level: OwnLevel, level_name: str, render: bool) -> gymnasium.Env:
     env = factory(render_mode="rgb_array") if render and takes_mode else factory()
     if not isinstance(env, gymnasium.Env):
         raise UserError(
-            f"--level_name: {level_name} returned a {type(env).__name__}, wanted a gymnasium.Env."
+            f"--level_name: {level_name} returned a {type(env).__name__}, expected a gymnasium.Env."
         )
     for name in ("observation_space", "action_space"):
         if not isinstance(getattr(env, name, None), gymnasium.Space):
             raise UserError(
-                f"--level_name: {level_name} returned an environment without {name}, which has to "
+                f"--level_name: {level_name} returned an environment without {name}, which must "
                 "be one of gymnasium.spaces."
             )
     return env
 
 
 def _parameters(factory: Callable[..., Any], level_name: str) -> set[str]:
-    """The names of what a factory takes; it has to work without any of it."""
+    """The names of a factory's parameters, none of which may be required."""
     try:
         signature = inspect.signature(factory)
     except ValueError:  # written in C
@@ -170,21 +170,21 @@ def _parameters(factory: Callable[..., Any], level_name: str) -> set[str]:
     return set(signature.parameters)
 
 
-def _look_where_one_stands() -> None:
-    """Lets a module in the current folder be found even when the program lies elsewhere."""
+def _search_current_folder() -> None:
+    """Makes modules in the current folder importable even if the program is elsewhere."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
 
 @functools.cache
 def _own_factory(level: OwnLevel, level_name: str) -> Callable[..., Any]:
-    _look_where_one_stands()
+    _search_current_folder()
     try:
         found: Any = importlib.import_module(level.module)
     except ModuleNotFoundError as error:
         raise UserError(
             f"--level_name: {level_name}: there is no module {error.name!r}; "
-            "wanted package.module:make, importable from here."
+            "expected package.module:make, importable from here."
         ) from error
     for name in level.attribute.split("."):
         if not hasattr(found, name):
@@ -196,6 +196,6 @@ def _own_factory(level: OwnLevel, level_name: str) -> Callable[..., Any]:
     if not callable(found):
         raise UserError(
             f"--level_name: {level_name} is a {type(found).__name__}, "
-            "wanted a function that returns a gymnasium.Env."
+            "expected a function that returns a gymnasium.Env."
         )
     return found

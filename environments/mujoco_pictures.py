@@ -1,7 +1,7 @@
-"""Pictures of MuJoCo's worlds, drawn by a process of their own.
+"""Pictures of MuJoCo worlds, rendered in a separate process.
 
-Where no screen is, Mesa may have to draw. It and TensorFlow each bring an LLVM, and with both in
-one process the first picture, or the last breath of the process, is a crash.
+Without a screen, Mesa may have to render. It and TensorFlow each bring an LLVM, and with both in
+one process it crashes at the first picture or at its exit.
 """
 
 import contextlib
@@ -15,14 +15,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-NEEDS = (
-    "MuJoCo draws where libegl1 and a driver of OpenGL are installed, or libosmesa6 with "
-    "MUJOCO_GL=osmesa"
-)
+NEEDS = "To render, MuJoCo needs libegl1 and an OpenGL driver, or libosmesa6 with MUJOCO_GL=osmesa"
 
 
 class MujocoPictures:
-    """Draws worlds of one kind in whatever state they are."""
+    """Renders worlds of one kind in any state."""
 
     def __init__(self, env: gymnasium.Env):
         context = multiprocessing.get_context("spawn")
@@ -31,11 +28,11 @@ class MujocoPictures:
             target=_draw, args=(theirs, env.unwrapped.spec), daemon=True
         )
         self._process.start()
-        # Else the end of that process would not be noticed here.
+        # Otherwise the end of that process would go unnoticed here.
         theirs.close()
 
     def picture(self, env: gymnasium.Env) -> np.ndarray:
-        """The world as it is now, uint8 [H, W, 3]; ``RuntimeError`` where it cannot be drawn."""
+        """The world as it is now, uint8 [H, W, 3]; ``RuntimeError`` if it cannot be rendered."""
         import mujoco
 
         world: Any = env.unwrapped
@@ -47,7 +44,7 @@ class MujocoPictures:
             answer = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join()
-            answer = f"the process that draws ended with exit code {self._process.exitcode}"
+            answer = f"the rendering process ended with exit code {self._process.exitcode}"
         if isinstance(answer, str):
             raise RuntimeError(f"{answer}. {NEEDS}")
         return answer
@@ -60,7 +57,7 @@ class MujocoPictures:
 
 
 def is_mujoco(env: gymnasium.Env) -> bool:
-    """Whether it is a world of MuJoCo that a process of its own can make anew."""
+    """Whether it is a MuJoCo world that another process can create again."""
     if "mujoco" not in sys.modules or env.unwrapped.spec is None:
         return False
     import mujoco
@@ -70,24 +67,24 @@ def is_mujoco(env: gymnasium.Env) -> bool:
 
 @contextlib.contextmanager
 def without_opengl(level_id: str) -> Iterator[None]:
-    """Keeps MuJoCo, where one of Gymnasium's worlds imports it, from loading OpenGL as well.
+    """Keeps MuJoCo from loading OpenGL when one of Gymnasium's worlds imports it.
 
-    What MUJOCO_GL names may not be installed, or crash beside TensorFlow; only drawing needs it.
+    The library in MUJOCO_GL may be missing, or crash beside TensorFlow; only rendering needs it.
     """
     known = gymnasium.registry.get(level_id)
-    wanted = os.environ.get("MUJOCO_GL")
-    if wanted is None or not str(known and known.entry_point).startswith("gymnasium.envs.mujoco"):
+    backend = os.environ.get("MUJOCO_GL")
+    if backend is None or not str(known and known.entry_point).startswith("gymnasium.envs.mujoco"):
         yield
         return
     os.environ["MUJOCO_GL"] = "disable"
     try:
         yield
     finally:
-        os.environ["MUJOCO_GL"] = wanted
+        os.environ["MUJOCO_GL"] = backend
 
 
 def _draw(pipe: Connection, spec: Any) -> None:
-    """Takes states and gives pictures, or the reason why not, until the other end is closed."""
+    """Receives states and sends pictures or errors, until the other end is closed."""
     if sys.platform == "linux" and not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
     env: Any = None
@@ -99,7 +96,7 @@ def _draw(pipe: Connection, spec: Any) -> None:
         try:
             env = env or _made(spec)
             pipe.send(_drawn(env, state))
-        except Exception as error:  # OpenGL's are of many kinds; the other end raises it
+        except Exception as error:  # OpenGL raises many kinds; the other end raises it again
             pipe.send(f"{type(error).__name__}: {error}")
 
 

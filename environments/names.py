@@ -1,4 +1,4 @@
-"""What a level's name stands for: an Atari game, a Gymnasium id or one's own environment."""
+"""Parses level names: an Atari game, a Gymnasium id or your own environment."""
 
 import functools
 import re
@@ -52,7 +52,7 @@ Level = AtariLevel | GymnasiumLevel | OwnLevel
 
 
 def find(level_name: str) -> Level:
-    """What the name stands for; a UserError with the nearest names where it is unknown."""
+    """The level of a name; a UserError with the nearest names if it is unknown."""
     atari = _ATARI_ID.fullmatch(level_name)
     if atari:
         rom = _games().get(atari["game"] or atari["legacy"])
@@ -65,13 +65,13 @@ def find(level_name: str) -> Level:
         return OwnLevel(own["module"], own["attribute"])
     raise UserError(
         f"--level_name: there is no level {level_name!r}. {closest(level_name, known_levels())} "
-        "One's own environment is given as package.module:make."
+        "Give your own environment as package.module:make."
     )
 
 
 @functools.cache
 def known_levels() -> tuple[str, ...]:
-    """Every Atari and Gymnasium id that can be asked for; not all are installed."""
+    """Every known Atari and Gymnasium id; not all are installed."""
     atari = [f"ALE/{game}-v5" for game in _games()]
     legacy = [game + form for form in _LEGACY_FORMS for game in _games()]
     others = [name for name in gymnasium.registry if name not in {*atari, *legacy}]

@@ -1,4 +1,4 @@
-"""Gymnasium's spaces, brought to the few forms that an agent knows."""
+"""Converts Gymnasium's spaces to the few forms that agents support."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def with_plain_observations(
         return env
     if not space.is_np_flattenable:
         raise UserError(
-            f"--level_name: {level_name} observes {space}, wanted numbers: "
+            f"--level_name: {level_name} observes {space}, expected numbers: "
             "Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these."
         )
     return FlattenObservation(env)
@@ -65,7 +65,7 @@ def numbers(space: spaces.Space) -> spaces.Box:
 def agent_actions(
     space: spaces.Space, level_name: str
 ) -> tuple[spaces.Space, Callable[[np.ndarray], np.ndarray]]:
-    """The space in which an agent acts, and the way from there to the environment's own.
+    """The action space of an agent, and the conversion to the environment's own actions.
 
     Counts start at 0 and axes are flattened. Continuous actions are float32 in the
     environment's own units, clipped to its bounds.
@@ -90,5 +90,5 @@ def agent_actions(
         ).astype(space.dtype)
     raise UserError(
         f"--level_name: {level_name} takes actions {space}, "
-        "wanted Discrete, MultiDiscrete, MultiBinary or a Box of floats."
+        "expected Discrete, MultiDiscrete, MultiBinary or a Box of floats."
     )

@@ -1,4 +1,4 @@
-"""What a batch of environments says at every step, and what every batch can do."""
+"""The interface of a batch of environments, and the data of each step."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ class EnvironmentStep(NamedTuple):
 
     An episode's last row holds its final observation; the action chosen on that row is
     ignored, and the next row is `first`. So a row that is followed by a `first` one without
-    having been `terminated` was truncated: the task could have gone on.
+    having been `terminated` was truncated: the task could have continued.
 
-    The arrays are the caller's until the next step; whoever keeps them longer copies them.
+    The arrays are valid until the next step; copy them to keep them longer.
     """
 
     observation: np.ndarray  # images uint8 or float32 [N, H, W, C], all else float32 [N, D]
     reward: np.ndarray  # float32 [N], raw, of the transition that led here; 0 where first
     terminated: np.ndarray  # bool [N], that transition ended the task
-    first: np.ndarray  # bool [N], what led here was a reset
+    first: np.ndarray  # bool [N], a reset led here
 
 
 class Episode(NamedTuple):
@@ -38,7 +38,7 @@ class Episode(NamedTuple):
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """What an agent must know of a level before it can be built."""
+    """What an agent needs to know about a level before it can be built."""
 
     level_name: str
     observation_space: gymnasium.spaces.Box  # of one row of `EnvironmentStep.observation`
@@ -48,17 +48,22 @@ class EnvironmentSpec:
     image: bool  # whether an observation is an image [H, W, C]
     action_meanings: tuple[str, ...] | None = None
 
+    @property
+    def action_dtype(self) -> type[np.float32] | type[np.int32]:
+        """The type in which actions are kept and travel."""
+        return np.float32 if np.issubdtype(self.action_space.dtype, np.floating) else np.int32
+
 
 class VectorEnvironment(ABC):
     """N environments of one level that step together."""
 
     spec: EnvironmentSpec
     num_envs: int
-    pictures_per_second: float  # one a step, at the speed at which people would play
+    pictures_per_second: float  # one per step, at the speed for human players
 
     @abstractmethod
     def reset(self) -> EnvironmentStep:
-        """Starts every environment anew from its seed; all rows are `first`."""
+        """Restarts every environment from its seed; all rows are `first`."""
 
     @abstractmethod
     def step(self, actions: np.ndarray) -> EnvironmentStep:
@@ -74,7 +79,7 @@ class VectorEnvironment(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Frees what the environments hold."""
+        """Frees the resources of the environments."""
 
 
 def check_alike(specs: Sequence[EnvironmentSpec]) -> None:
@@ -82,22 +87,22 @@ def check_alike(specs: Sequence[EnvironmentSpec]) -> None:
     for other in specs[1:]:
         one = specs[0]
         if one.action_space != other.action_space:
-            told = f"actions {one.action_space} and {other.action_space}"
+            difference = f"actions {one.action_space} and {other.action_space}"
             both_atari = one.action_meanings and other.action_meanings
-            remedy = " Give --full_action_set, or train them apart." if both_atari else ""
+            remedy = " Give --full_action_set, or train them separately." if both_atari else ""
         elif one.observation_space.shape != other.observation_space.shape or (
             one.observation_space.dtype != other.observation_space.dtype
         ):
-            told = f"observations {_shape(one)} and {_shape(other)}"
+            difference = f"observations {_shape(one)} and {_shape(other)}"
             remedy = ""
         elif one.frame_stack != other.frame_stack:
-            told = f"frame stacks {one.frame_stack} and {other.frame_stack}"
+            difference = f"frame stacks {one.frame_stack} and {other.frame_stack}"
             remedy = ""
         else:
             continue
         raise UserError(
             f"--level_name: {one.level_name} and {other.level_name} cannot share an agent: "
-            f"they have {told}.{remedy}"
+            f"they have {difference}.{remedy}"
         )
 
 

@@ -20,7 +20,7 @@ class Tally:
         self._lengths += acted
 
     def finish(self, over: np.ndarray, frames: np.ndarray | None = None) -> None:
-        """Closes the episodes that are over; `frames` are theirs [N], if not one a step."""
+        """Closes the episodes that are over; `frames` [N] if they are not one per step."""
         for index in np.flatnonzero(over):
             length = int(self._lengths[index])
             spent = length if frames is None else int(frames[index])

@@ -1,1 +1,1 @@
-"""Example CSVs, what makes a CSV from other lists of hosts, and the scripts behind docs/studies."""
+"""Example CSVs of hosts, and the scripts behind docs/studies."""

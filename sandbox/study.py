@@ -1,10 +1,10 @@
-"""The command line of a study: run its trainings, or only draw what was run before.
+"""The command line of a study: run its trainings, or only draw earlier ones.
 
     python -m sandbox.NAME [--seeds=1,2,3] [--until=4e6] [--out=…] [--smoke]
         [-- flags of experiment.py]
 
-What it writes: OUT.csv with the reports, OUT.png with the curves, OUT.json with machine and
-commands. A table of results is printed in Markdown. Stopped with Ctrl-C, the same command goes on.
+It writes OUT.csv with the reports, OUT.png with the curves and OUT.json with machine and commands,
+and prints a table of results in Markdown. Stopped with Ctrl-C, the same command continues.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main(
     Args:
         description: the study in one line.
         variants: what is compared: a name and flags for each.
-        flags: those of all trainings; what stands behind ``--`` is added.
+        flags: those of all trainings; those after ``--`` are added.
         smoke: further flags under which a training takes seconds.
         out: where results go unless ``--out`` says otherwise.
     """
@@ -81,13 +81,13 @@ def _parser(description: str, out: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--until", type=float, metavar="FRAMES",
         help="stop each training there, with the schedule of --total_environment_frames; its "
-        "checkpoint can go on",
+        "checkpoint can be continued",
     )  # fmt: skip
-    parser.add_argument("--reach", type=float, help="tell when this mean return was reached")
-    parser.add_argument("--smoke", action="store_true", help="only see that it works, in seconds")
+    parser.add_argument("--reach", type=float, help="report when this mean return was reached")
+    parser.add_argument("--smoke", action="store_true", help="only check that it works, in seconds")
     parser.add_argument(
         "--draw", default="", metavar="FOLDERS",
-        help="train nothing; draw what lies in these folders of runs, with commas between, "
+        help="train nothing; draw these folders of runs, separated by commas, "
         "each FOLDER or NAME=FOLDER",
     )  # fmt: skip
     return parser
@@ -102,11 +102,11 @@ def _trainings(
         seeds = [1] if given.smoke else [int(part) for part in given.seeds.split(",")]
     except ValueError:
         raise UserError(
-            f"--seeds={given.seeds}: wanted are whole numbers with commas between."
+            f"--seeds={given.seeds}: expected whole numbers, separated by commas."
         ) from None
     logs = Path(given.logs or Path("logs") / "studies" / Path(given.out).name)
     if given.until is not None and given.until <= 0:
-        raise UserError(f"--until={given.until:g}: wanted are frames, more than 0.")
+        raise UserError(f"--until={given.until:g}: expected frames, more than 0.")
     return [
         _training(logs, variant, seed, [*flags, *more], given.until)
         for seed in seeds
@@ -120,7 +120,7 @@ def _training(
     safe = "".join(letter if letter.isalnum() else "-" for letter in variant)
     folder = logs / "-".join(filter(None, (safe, f"seed-{seed}")))
     flags = [*flags, f"--seed={seed}", f"--logdir={folder}"]
-    config.parse(flags)  # what is wrong with them is told before the first training
+    config.parse(flags)  # reports errors before the first training
     return Training(variant, seed, folder, tuple(flags), until)
 
 

@@ -2,8 +2,8 @@
 
     python -m sandbox.study_correction [--seeds=1,2,3] [--smoke] [-- flags of experiment.py]
 
-Lag is forced by giving actors new weights only after so many updates. The lag that came of it
-stands in the table, as the trainings measured it.
+Lag is forced by giving actors new weights only after so many updates. The table has the
+resulting lag, as measured by the trainings.
 """
 
 import itertools

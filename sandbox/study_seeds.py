@@ -4,7 +4,7 @@
         --level_name=PongNoFrameskip-v4 --total_environment_frames=10000000
     python -m sandbox.study_seeds --out=docs/studies/pong --draw=logs/pong-1,logs/pong-2
 
-The second only draws what was trained before, wherever it lies and whoever started it.
+The second only draws finished trainings, from any folder.
 """
 
 import sys

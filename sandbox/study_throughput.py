@@ -68,7 +68,7 @@ class Group(NamedTuple):
 
 def main() -> int:
     """Runs the study."""
-    # Unwinds as Ctrl-C does, so that what was started is ended.
+    # Unwinds as Ctrl-C does, so that started processes are ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     own, added = split(sys.argv[1:])
     given = _parser().parse_args(own)
@@ -149,7 +149,7 @@ def here(rates: Rates) -> Group:
 
 
 def published() -> Group:
-    """What others have told; their second rate of one learner begins their second table."""
+    """Published rates; their second rate of one learner starts their second table."""
     rows = cost_fit.read_measured(PUBLISHED)
     second = max(i for i, row in enumerate(rows) if row.cluster.learners == 1)
     alone = rows[second].steps_per_s

@@ -63,10 +63,10 @@ class Curve:
 
 
 def run_all(trainings: Sequence[Training]) -> None:
-    """Trains what is not finished, in turn; what a stopped study has done is not done again."""
+    """Runs the unfinished trainings in turn; finished ones are not repeated."""
     for number, training in enumerate(trainings, start=1):
         if is_finished(training):
-            print(f"{training.folder} is trained already.", flush=True)
+            print(f"{training.folder} is already trained.", flush=True)
             continue
         what = " · ".join(filter(None, (training.variant, f"seed {training.seed}")))
         print(f"Training {number} of {len(trainings)}: {what}", flush=True)
@@ -99,7 +99,7 @@ def _run(training: Training) -> None:
         raise UserError(f"the training in {training.folder} ended with {returncode}.")
     if not is_finished(training):
         raise UserError(
-            f"the training in {training.folder} was stopped. The same command goes on from there."
+            f"the training in {training.folder} was stopped. The same command continues from there."
         )
 
 
@@ -127,7 +127,7 @@ def _counts(row: dict[str, Any], until: float | None) -> bool:
 
 
 def finished_training(folder: Path, variant: str) -> Training:
-    """A training that lies in a folder, whoever ran it."""
+    """A finished training in any folder."""
     try:
         settings = json.loads((folder / "settings.json").read_text())
         return Training(

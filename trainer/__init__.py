@@ -1,1 +1,1 @@
-"""How it learns: settings, actor loop, learner loop, checkpoints, metrics, evaluation."""
+"""Trains agents: settings, acting, learning, storage, reports, and what is left of a run."""

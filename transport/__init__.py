@@ -1,9 +1,9 @@
-"""How data moves: unrolls from actors to a learner, without knowing what they mean.
+"""Moves data: unrolls from actors to a learner, whatever they contain, and weights back.
 
 A block is a nest of arrays that holds several unrolls side by side. In one process an
 ``UnrollQueue`` carries blocks. Between processes a ``Receiver`` fills one from the ``Link`` of
-each actor, and weights go the other way; ``distributed`` or ``secure`` carries what they say to
-each other.
+each actor, and weights go the other way; ``distributed`` or ``secure`` carries the messages
+between them.
 """
 
 from transport.in_process import Closed, UnrollQueue

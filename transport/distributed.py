@@ -1,7 +1,7 @@
 """Distributed TensorFlow as the carrier: queues and variables on the learner's server.
 
 An actor is a plain session on that server: a learner need not know its actors beforehand, and
-any number of them may come and go. This is the only module that knows ``tf.compat.v1``.
+any number of them may come and go. This is the only module that uses ``tf.compat.v1``.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ from user_error import UserError
 v1 = tf.compat.v1
 
 DEVICE = "/job:learner/task:0/device:CPU:0"
-# How many words from actors may wait to be heard.
+# How many letters from actors may wait to be read.
 LETTERS = 256
 
 
 class _Graph(NamedTuple):
-    """The operations on what lies on the server; both ends build the same."""
+    """The operations on the server's queues and variables; both ends build the same."""
 
     graph: Any
     header: Any
@@ -51,16 +51,16 @@ class Server:
         self._graph = _build()
         self._server = _listen(host, port)
         self._session = v1.Session(self._server.target, graph=self._graph.graph)
-        # Until there is more to say, so that nothing is read that was never written.
+        # Placeholders, so that nothing is read that was never written.
         self.announce(b"{}")
         self.publish(np.zeros([0], np.uint8), 0)
 
     def announce(self, about: bytes) -> None:
-        """Says about the learner what actors ask first."""
+        """Sets what the learner answers to a new actor."""
         self._run(self._graph.set_about, {self._graph.about: np.frombuffer(about, np.uint8)})
 
     def publish(self, weights: np.ndarray, version: int) -> None:
-        """Lays out packed weights; ``FINISHED`` as their version tells actors to leave."""
+        """Offers packed weights; ``FINISHED`` as their version makes actors leave."""
         if version != FINISHED:
             stamped = np.concatenate([np.array([version], np.int64).view(np.uint8), weights])
             self._run(self._graph.set_weights, {self._graph.weights: stamped})
@@ -78,7 +78,7 @@ class Server:
             return None
 
     def close(self) -> None:
-        """Ends the queues: whoever waits at them is told ``Closed``."""
+        """Closes the queues: all calls that wait on them raise ``Closed``."""
         self._run(self._graph.close)
 
     def _run(self, what: Any, feed: dict | None = None, timeout_s: float = 0.0) -> Any:
@@ -86,12 +86,12 @@ class Server:
 
 
 class Connection:
-    """An actor's end; ``Lost`` once the learner is gone, and then for good."""
+    """An actor's end; once the learner is gone, every call raises ``Lost``."""
 
     def __init__(self, host: str, port: int, timeout_s: float):
         self._timeout_s = timeout_s
         try:
-            # A session would wait for a learner that is not there, and say nothing.
+            # A session would wait silently for a learner that is not there.
             socket.create_connection((host.strip("[]"), port), timeout_s).close()
         except OSError as error:
             raise Lost(str(error.strerror or error)) from None
@@ -100,21 +100,21 @@ class Connection:
         self._session = v1.Session(f"grpc://{host}:{port}", graph=self._graph.graph, config=limit)
 
     def about(self) -> bytes:
-        """What the learner says about itself."""
+        """What the learner announced about itself."""
         try:
             return self._run(self._graph.read_about).tobytes()
         except Silent:
             raise Lost(
-                "no answer: is it a learner with --transport=tensorflow, and does it run?"
+                "no answer: is it a learner with --transport=tensorflow, and is it running?"
             ) from None
 
     def write(self, letter: bytes) -> int:
-        """Tells the learner something; the version of its weights."""
+        """Sends a letter to the learner; returns the version of its weights."""
         graph = self._graph
         return int(self._run(graph.write, {graph.letter: np.frombuffer(letter, np.uint8)}))
 
     def put(self, header: np.ndarray, block: np.ndarray) -> int:
-        """Adds a block; ``Silent`` when there was no room in time. The version of the weights."""
+        """Adds a block; ``Silent`` when there was no room in time. Returns the weights' version."""
         graph = self._graph
         return int(self._run(graph.put, {graph.header: header, graph.block: block}))
 
@@ -135,7 +135,7 @@ class Connection:
 def _build() -> _Graph:
     graph = tf.Graph()
     with graph.as_default(), graph.device(DEVICE):
-        # Room for one block: those that wait lie in the learner's own queue, counted by unrolls.
+        # Room for one block: waiting blocks are in the learner's own queue, counted by unrolls.
         blocks = v1.FIFOQueue(1, [tf.uint8, tf.uint8], shared_name="blocks")
         letters = v1.FIFOQueue(LETTERS, [tf.uint8], shared_name="letters")
         header, block, letter, about, weights = (v1.placeholder(tf.uint8, [None]) for _ in range(5))
@@ -182,7 +182,7 @@ def _build() -> _Graph:
 
 
 def _listen(host: str, port: int) -> Any:
-    # TensorFlow's server would take a port that another process listens at, and share it.
+    # TensorFlow's server would share a port that another process listens on.
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -197,8 +197,8 @@ def _listen(host: str, port: int) -> Any:
     try:
         return tf.distribute.Server(cluster, job_name="learner", task_index=0, config=config)
     except tf.errors.OpError as error:
-        told = error.message.split("\n")[0]
-        raise UserError(f"--learner_host={host}:{port}: cannot listen there ({told}).") from None
+        reason = error.message.split("\n")[0]
+        raise UserError(f"--learner_host={host}:{port}: cannot listen there ({reason}).") from None
 
 
 def _run(session: Any, what: Any, feed: dict | None, timeout_s: float) -> Any:

@@ -13,9 +13,9 @@ class Closed(Exception):
 class UnrollQueue:
     """Blocks of unrolls, first in, first out, each announced before it is played.
 
-    An actor waits for room before it plays a block and not after: what it then plays, it plays
-    with the newest weights. A block may be announced while fewer than ``capacity`` unrolls are
-    announced or waiting; so a block larger than that can pass.
+    An actor waits for room before it plays a block and not after: it then plays with the newest
+    weights. A block may be announced while fewer than ``capacity`` unrolls are
+    announced or waiting; so a larger block can still pass.
     """
 
     def __init__(self, capacity: int):
@@ -28,7 +28,7 @@ class UnrollQueue:
         self.take_wait_s = 0.0
 
     def announce(self, count: int) -> None:
-        """Waits until ``count`` further unrolls are wanted."""
+        """Waits until there is room for ``count`` more unrolls."""
         started = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._ahead < self._capacity)
@@ -66,7 +66,7 @@ class UnrollQueue:
             raise Closed
 
     def close(self) -> None:
-        """Wakes everyone who waits; all calls raise ``Closed`` from now on."""
+        """Wakes all waiting threads; all calls raise ``Closed`` from now on."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

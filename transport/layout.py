@@ -1,4 +1,4 @@
-"""Nests of arrays as one run of bytes, so that a whole block travels as one message."""
+"""Nests of arrays as contiguous bytes, so that a whole block is sent as one message."""
 
 import hashlib
 import math
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# What the processor copies in one go; arrays that start there are read fastest.
+# A cache line; aligned arrays are read fastest.
 ALIGNMENT = 64
 
 
@@ -24,7 +24,7 @@ class ArraySpec(NamedTuple):
 
 
 class Misfit(Exception):
-    """Bytes or arrays are not what the layout says."""
+    """Bytes or arrays do not match the layout."""
 
 
 class Layout:
@@ -47,7 +47,7 @@ class Layout:
             if given.dtype != view.dtype or given.shape != view.shape:
                 raise Misfit(
                     f"an array is {given.dtype}{list(given.shape)}; "
-                    f"wanted is {view.dtype}{list(view.shape)}"
+                    f"expected {view.dtype}{list(view.shape)}"
                 )
             view[...] = given
         return packed
@@ -55,15 +55,15 @@ class Layout:
     def unpack(self, packed: np.ndarray, count: int = 1) -> Any:
         """The nest, its arrays being views of the bytes."""
         if count < 1 or packed.nbytes != self.size(count):
-            raise Misfit(f"{count} unrolls in {packed.nbytes} bytes, not {self.size(count)}")
+            raise Misfit(f"{count} unrolls in {packed.nbytes} bytes, expected {self.size(count)}")
         return _pack_as(self._nest, self._views(packed, count))
 
     def describe(self) -> list[tuple[str, list[int | None]]]:
-        """Types and shapes as JSON can tell them."""
+        """Types and shapes in a form that JSON can hold."""
         return [(spec.dtype.name, list(spec.shape)) for spec in self._specs]
 
     def digest(self) -> str:
-        """A short name, other for every other layout."""
+        """A short name, different for every layout."""
         return hashlib.blake2b(repr(self.describe()).encode(), digest_size=8).hexdigest()
 
     def _views(self, packed: np.ndarray, count: int) -> list[np.ndarray]:
@@ -81,7 +81,7 @@ class Layout:
 
 
 def arrays_layout(described: Sequence[tuple[str, Sequence[int | None]]]) -> Layout:
-    """The layout of a list of arrays, from what ``describe`` said of it."""
+    """The layout of a list of arrays, as ``describe`` returns it."""
     # TensorFlow knows all of NumPy's types by name, and bfloat16.
     return Layout(
         [

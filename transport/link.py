@@ -1,7 +1,7 @@
-"""An actor's end of a transport: it finds its learner, and finds it again whenever it is lost.
+"""An actor's end of a transport: it connects to its learner, and reconnects whenever it is lost.
 
-Two threads of their own keep the actor free to play: one connects, says that the actor is there
-and fetches weights; the other sends blocks.
+Two threads of its own keep the actor free to play: one connects, announces the actor and fetches
+weights; the other sends blocks.
 """
 
 import threading
@@ -17,13 +17,13 @@ from transport.in_process import Closed
 from transport.layout import Layout, arrays_layout
 from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent
 
-# To knock costs little, and who sleeps longer may sleep through the start of its learner.
+# Retries are cheap, and an actor that waits longer may miss the start of its learner.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 1.0
 LEAVE_WITHIN_S = 2.0
 
 
 class Connection(Protocol):
-    """A way to a learner that is there: of ``transport.distributed`` or ``.secure``."""
+    """A connection to a running learner: of ``transport.distributed`` or ``.secure``."""
 
     def about(self) -> bytes: ...
     def write(self, letter: bytes) -> int: ...
@@ -35,8 +35,8 @@ class Connection(Protocol):
 class Link:
     """Carries one actor's blocks to its learner, and the learner's weights back.
 
-    ``announce`` and ``put`` are used as those of ``UnrollQueue``. ``Closed`` tells the actor
-    that the learner wants no more; ``Refused`` that it does something else.
+    ``announce`` and ``put`` are used as those of ``UnrollQueue``. ``Closed`` means that the
+    learner needs no more; ``Refused`` that its settings differ.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Link:
         """
         Args:
             connect: makes a connection, or raises ``Lost``.
-            learner, name: who they are, for people.
+            learner, name: the names of both in messages.
             identity: what learner and actor must have in common.
             blocks: the layout of blocks.
-            timeout_s: of silence, after which the learner counts as gone.
-            load: takes weights over; called from a thread.
-            say: tells a person something.
+            timeout_s: seconds of silence after which the learner counts as gone.
+            load: installs new weights; called from a thread.
+            say: prints a message for the user.
         """
         self._connect = connect
         self._learner = learner
@@ -83,10 +83,10 @@ class Link:
         self._wait_s = 0.0
         self._since = time.monotonic()
         self._closing = False
-        self._told_lost = False
+        self._reported_lost = False
         self._end: Exception | None = None
         self._threads = [
-            threading.Thread(target=self._watched, args=(work,), name=work.__name__, daemon=True)
+            threading.Thread(target=self._guarded, args=(work,), name=work.__name__, daemon=True)
             for work in (self._keep, self._send)
         ]
 
@@ -104,11 +104,11 @@ class Link:
 
     @property
     def hangs(self) -> bool:
-        """Whether, after the ``with`` block, a call to a silent learner has yet to end."""
+        """Whether, after the ``with`` block, a call to a silent learner has not ended yet."""
         return any(thread.is_alive() for thread in self._threads)
 
     def announce(self, timeout_s: float) -> bool:
-        """Whether, in time, there are weights to play with and room for what will be played."""
+        """Waits for weights and for room for the next block; returns False on a timeout."""
         started = time.monotonic()
         with self._changed:
             ready = self._changed.wait_for(
@@ -131,15 +131,15 @@ class Link:
             self._block, self._tried_at = (header.pack(), packed), ""
             self._changed.notify_all()
 
-    def _watched(self, work: Callable[[], None]) -> None:
+    def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # told by the actor's own thread
+        except Exception as error:  # raised in the actor's own thread
             with self._changed:
                 self._end = self._end or error
                 self._changed.notify_all()
 
-    # Thread 1: the learner is there, and what weights it has.
+    # Thread 1: the connection and the weights.
 
     def _keep(self) -> None:
         pause = FIRST_PAUSE_S
@@ -167,7 +167,7 @@ class Link:
             self._weights_layout = arrays_layout(about["weights"])
             self._version = self._newest = -1
             self._connection, self._process = connection, str(about["process"])
-            self._told_lost = False
+            self._reported_lost = False
             self._changed.notify_all()
         self._say(f"Connected to the learner at {self._learner}.")
 
@@ -184,7 +184,7 @@ class Link:
                         or self._connection is not connection
                         or self._newest > self._version >= 0
                     ),
-                    # Before the learner's first weights, actors have nothing else to do.
+                    # Before the learner's first weights, an actor has nothing else to do.
                     self._beat_s if self._version >= 0 else 0.1,
                 )
                 if self._connection is not connection:
@@ -213,8 +213,8 @@ class Link:
         with self._changed:
             self._connection = None
             self._changed.notify_all()
-        if not self._told_lost and not self._closing:
-            self._told_lost = True
+        if not self._reported_lost and not self._closing:
+            self._reported_lost = True
             why = str(error) or "no answer"
             self._say(f"Waiting for the learner at {self._learner} ({why}).")
 
@@ -231,14 +231,14 @@ class Link:
                     return
                 connection, (header, block) = self._connection, self._block
                 if self._tried_at not in ("", self._process):
-                    # It may have arrived there and been trained on before that learner ended.
+                    # That learner may have received it and trained on it before it ended.
                     self._done()
                     continue
                 self._tried_at = self._process
             try:
                 self._note(connection.put(header, block))
             except Silent:
-                continue  # no room yet; whether the learner is there is the other thread's matter
+                continue  # no room yet; the other thread checks whether the learner is there
             except (Lost, Closed):
                 with self._changed:
                     if self._connection is connection:

@@ -1,4 +1,4 @@
-"""What learners and actors say to one another, whatever carries it."""
+"""Messages between learners and actors, whatever carries them."""
 
 import hashlib
 import json
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 PROTOCOL = "1"
-# In place of a count of updates: the learner has done all that it was asked for.
+# In place of a count of updates: the learner has finished its training.
 FINISHED = -1
-# A learner that is heard of less often than this is not there.
+# How many beats an actor sends within a timeout.
 BEATS_PER_TIMEOUT = 4
 
 HEADER = struct.Struct("<16s16sQIf")
@@ -20,15 +20,15 @@ Identity = dict[str, str]  # what must be equal at both ends, by name
 
 
 class Lost(Exception):
-    """The peer cannot be reached, or has forgotten us; the text says why."""
+    """The peer cannot be reached, or no longer knows us; the text says why."""
 
 
 class Silent(Exception):
-    """No answer in time; a peer that is there may just not have had room."""
+    """No answer in time; the peer may be alive and just have no room."""
 
 
 class Refused(Exception):
-    """The peer does something else than we do; the text names the difference."""
+    """The peer has other settings; the text names the difference."""
 
 
 class Header(NamedTuple):
@@ -36,9 +36,9 @@ class Header(NamedTuple):
 
     fingerprint: bytes  # of the sender's identity
     actor: bytes
-    number: int  # counts an actor's blocks, so that none is taken twice
+    number: int  # counts an actor's blocks, so that none is used twice
     unrolls: int  # in the block
-    waited: float  # share of its time that the actor waited for the learner
+    waited: float  # fraction of its time that the actor waited for the learner
 
     def pack(self) -> np.ndarray:
         """As bytes, uint8."""
@@ -50,10 +50,10 @@ class Header(NamedTuple):
         return cls(*HEADER.unpack(packed.tobytes())) if packed.nbytes == HEADER.size else None
 
 
-def identity(told: dict[str, Any], layout: str) -> Identity:
+def identity(own: dict[str, Any], layout: str) -> Identity:
     """The identity of an end that speaks this protocol; ``layout`` is its blocks' digest."""
-    spoken = {"transport protocol": f"{PROTOCOL}, {sys.byteorder}-endian"}
-    return spoken | {name: str(value) for name, value in told.items()} | {"block layout": layout}
+    protocol = {"transport protocol": f"{PROTOCOL}, {sys.byteorder}-endian"}
+    return protocol | {name: str(value) for name, value in own.items()} | {"block layout": layout}
 
 
 def fingerprint(one: Identity) -> bytes:

@@ -30,7 +30,7 @@ class Server(Protocol):
 class Receiver:
     """Takes blocks of one layout from any number of actors.
 
-    At most ``capacity`` unrolls wait, and one block more; beyond that, actors are made to wait.
+    At most ``capacity`` unrolls wait, plus one block; beyond that, actors have to wait.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Receiver:
         about = {"process": uuid.uuid4().hex, "weights": weights.describe()}
         server.announce(messages.encode({"identity": identity, **about}))
         self._threads = [
-            threading.Thread(target=self._watched, args=(work,), name=work.__name__, daemon=True)
+            threading.Thread(target=self._guarded, args=(work,), name=work.__name__, daemon=True)
             for work in (self._receive, self._hear, self._publish)
         ]
 
@@ -81,13 +81,13 @@ class Receiver:
             raise self._error or Closed from None
 
     def publish(self, weights: Sequence[Any], version: int) -> None:
-        """Lets actors have these weights; a version that nobody had time to take is skipped."""
+        """Offers these weights to actors; versions are skipped while one is being published."""
         with self._changed:
             self._newest = weights, version
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """Tells actors that all is done, and gives them time to leave."""
+        """Reports to actors that training is done, and gives them time to leave."""
         self._stop_publishing()
         self._server.publish(np.zeros([0], np.uint8), FINISHED)
         self._queue.close()
@@ -109,12 +109,12 @@ class Receiver:
             self._changed.notify_all()
         self._threads[-1].join()
 
-    def _watched(self, work: Callable[[], None]) -> None:
+    def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
         except Closed:
             pass
-        except Exception as error:  # told by who takes blocks
+        except Exception as error:  # raised by ``take``
             self._error = error
             self._queue.close()
 
@@ -139,7 +139,7 @@ class Receiver:
             if letter is not None:
                 self._roster.hear(messages.decode(letter))
             now = time.monotonic()
-            # If it was this process that stood still, nobody else was silent.
+            # If this process itself was paused, the actors were not silent.
             self._roster.pass_time(min(now - last, 2 * HEAR_EVERY_S))
             last = now
 

@@ -1,4 +1,4 @@
-"""Which actors a learner has: who joined, who left, who has fallen silent."""
+"""The actors of a learner: which have joined, left or fallen silent."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class _Actor:
 
 
 class Roster:
-    """Hears what actors say about themselves; tells a person what matters."""
+    """Keeps track of actors from their letters and blocks; reports changes to the user."""
 
     def __init__(self, identity: Identity, timeout_s: float, say: Callable[[str], None]):
         self._identity = identity
@@ -40,28 +40,30 @@ class Roster:
         return len(self._there())
 
     def hear(self, letter: dict[str, Any]) -> None:
-        """Takes note of what an actor says."""
+        """Handles a letter of an actor."""
         with self._lock:
             try:
                 key, name = bytes.fromhex(letter["actor"]), _plain(str(letter["name"]), 100)
-                kind, told = letter["kind"], dict(letter.get("identity", {}))
+                kind, identity = letter["kind"], dict(letter.get("identity", {}))
             except (KeyError, TypeError, ValueError):
                 return
-            if kind == "hello" and told != self._identity:
-                self._refuse(key, f"{name} was refused: {self._differences(told)}.")
+            if kind == "hello" and identity != self._identity:
+                self._refuse(key, f"{name} was refused: {self._differences(identity)}.")
             elif kind == "bye":
                 self._left(key, name)
             elif key not in self._refused:
                 self._heard(key, name)
 
     def accepts(self, header: Header | None) -> bool:
-        """Whether a block with this header is one to train on: of this spec, and new."""
+        """Whether to train on a block with this header: it has our identity, and is new."""
         with self._lock:
             if header is None:
-                self._refuse(b"", "a block without a proper header was refused.")
+                self._refuse(b"", "a block without a valid header was refused.")
                 return False
             if header.fingerprint != self._fingerprint:
-                self._refuse(header.actor, "a block of another spec was refused.")
+                self._refuse(
+                    header.actor, "a block with another layout or other settings was refused."
+                )
                 return False
             actor = self._actors.setdefault(header.actor, _Actor())
             if header.number <= actor.number:
@@ -72,7 +74,7 @@ class Roster:
             return True
 
     def pass_time(self, seconds: float) -> None:
-        """Lets time pass; tells who has not been heard of for too long."""
+        """Adds to the time; reports actors that have been silent for too long."""
         with self._lock:
             there = self._there()
             if there or self._passed_s:
@@ -108,29 +110,29 @@ class Roster:
             self._say(f"{name} is back; {_actors(self.present)}.")
 
     def _left(self, key: bytes, name: str) -> None:
-        """Keeps the number of its newest block: one that it sent twice may still be on its way."""
+        """Removes an actor, but keeps the number of its last block, which may arrive twice."""
         actor = self._actors.get(key)
         if actor and actor.name:
             actor.name, actor.gone = "", False
             self._say(f"{name} has left; {_actors(self.present)}.")
 
-    def _refuse(self, key: bytes, told: str) -> None:
-        """Says it once for each actor."""
+    def _refuse(self, key: bytes, message: str) -> None:
+        """Reports a refusal, once for each actor."""
         if key not in self._refused:
             self._refused.add(key)
-            self._say(told)
+            self._say(message)
 
-    def _differences(self, told: Identity) -> str:
-        return _plain(messages.differences(self._identity, told), 2000)
+    def _differences(self, other: Identity) -> str:
+        return _plain(messages.differences(self._identity, other), 2000)
 
     def _there(self) -> list[_Actor]:
         return [actor for actor in self._actors.values() if actor.name and not actor.gone]
 
 
 def _actors(count: int) -> str:
-    return "1 actor is here" if count == 1 else f"{count} actors are here"
+    return "1 actor connected" if count == 1 else f"{count} actors connected"
 
 
 def _plain(text: str, longest: int) -> str:
-    """What an actor says, as it can be shown: no line breaks, nothing that moves a terminal."""
+    """Text of an actor, safe to print: no line breaks, no terminal control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:longest])

@@ -6,16 +6,16 @@
 
   emulation   an actor's environments, stepped with random actions
   inference   choosing the actions of all environments of an actor with one call
-  acting      both in turn, as an actor does it: what is more than the sum is Python's
-  learning    the update of the weights with a batch of unrolls that were really played
+  acting      both in turn, as an actor does it: the time beyond the sum is Python's
+  learning    the update of the weights with a batch of real unrolls
   multiplying as many multiplications as inference and learning take, made by large products of
-              matrices, which is as fast as the processor multiplies at all
+              matrices: the fastest that the processor can multiply
   transport   unrolls through the queue of one process, joined to batches; and, from actors in
               other processes, over distributed TensorFlow
 
 Each is measured on one core and on all, in turns, so that a busy machine favours none. Where
 one call has too little work for all cores, several calls at a time may do more: both are shown.
-The last line is what they add up to if every step takes all three on the same cores:
+The last line is their sum if every step takes all three on the same cores:
 1 / (1 / emulation + 1 / inference + 1 / learning), counted with the better way of each.
 """
 
@@ -81,8 +81,8 @@ def measure(arguments: list[str]) -> None:
             settings, measured[0].sizes["block"], count, own.seconds, own.repeats
         )
         for transport, rate in rates.items():
-            told = f"all cores, {count} actor{'s' * (count > 1)}"
-            row(report, REMOTE.format(transport), told, rate)
+            label = f"all cores, {count} actor{'s' * (count > 1)}"
+            row(report, REMOTE.format(transport), label, rate)
     full = [one for one in measured if one.way.cores == cores()]
     bound = ways.bound(full)
     row(report, "bound", "all cores", bound)

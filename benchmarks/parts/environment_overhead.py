@@ -117,7 +117,7 @@ def measure(arguments: list[str]) -> None:
     for name, (_, *measured) in rates.items():
         ratios = [mine / this for mine, this in zip(ours, measured, strict=True)]
         report.row(name, spread(measured), spread(ratios))
-    print(f"\nwanted of 32 Atari games: {WANTED:.2f} or more")
+    print(f"\ngoal for 32 Atari games: {WANTED:.2f} or more")
     report.finish("ours / this", WANTED)
 
 

@@ -1,4 +1,4 @@
-"""Steps a second of environments from simple to complex, by their number and by threads.
+"""Steps a second of environments, simple to complex, by their number and by threads.
 
   python -m benchmarks environments
   python -m benchmarks environments --level_names=Hopper-v5,Humanoid-v5 --num_envs=16 --threads=1,4

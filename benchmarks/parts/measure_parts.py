@@ -3,7 +3,7 @@
     python -m benchmarks measure_parts --parts=emulation,inference,learning --threads=2
 
 TensorFlow takes its number of threads once a process, so the other benchmarks start this one
-anew for each way (`benchmarks.tools.ways`).
+again for each way (`benchmarks.tools.ways`).
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ PARTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Own(Options):
-    parts: str = setting(",".join(PARTS), "Measuring", "what to measure, with commas between")
+    parts: str = setting(",".join(PARTS), "Measuring", "what to measure, separated by commas")
     threads: int = setting(1, "Measuring", "threads of one call", least=1)
     callers: int = setting(1, "Measuring", "calls at the same time", least=1)
     seconds: float = setting(2.0, "Measuring", "for each measurement", above=0)
@@ -63,7 +63,7 @@ def calls(part: str, settings: Settings, own: Own) -> list[Call]:
         "multiplying for learning": lambda: multiplying.for_learning(settings, own.callers),
     }
     if part not in kinds:
-        raise UserError(f"--parts={part}: there is no such part. Known are {', '.join(PARTS)}.")
+        raise UserError(f"--parts={part}: no such part; expected some of {', '.join(PARTS)}.")
     return kinds[part]()
 
 
@@ -79,7 +79,7 @@ def measure(arguments: list[str]) -> None:
         own.repeats,
     )
     spec = build.level_spec(settings)
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "agent": build.agent_name(settings, spec),
         "precision": precision.compute_dtype(settings.agent.precision).name,
         "gpus": len(tf.config.list_physical_devices("GPU")),
@@ -90,7 +90,7 @@ def measure(arguments: list[str]) -> None:
         },
         "rates": rates,
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

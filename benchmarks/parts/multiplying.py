@@ -1,7 +1,7 @@
-"""How much an agent multiplies, and how soon this machine could have done that at its best.
+"""Counts an agent's multiplications, and the least time that this machine needs for them.
 
-Large products of matrices are as fast as a processor multiplies. What inference and learning take
-beside the same number of multiplications made in that way is what better code could gain.
+Large products of matrices are the fastest multiplications of a processor. The difference between
+that time and the time of inference and learning is the most that better code could gain.
 """
 
 import math

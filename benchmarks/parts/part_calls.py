@@ -1,4 +1,4 @@
-"""The parts of a training, each alone: what is called again and again to measure one."""
+"""The parts of a training, each as a call that is repeated to measure it."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import UnrollQueue
 
-Call = Callable[[], float]  # does a piece of work, says how many agent steps that was
+Call = Callable[[], float]  # does a piece of work, returns its agent steps
 # Steps that acting sees again and again, so that no emulator has to run meanwhile.
 STEPS = 8
 
@@ -63,7 +63,7 @@ def inference(settings: Settings, callers: int) -> list[Call]:
 
 
 def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
-    """An actor's whole loop: emulation and inference in turn, and writing down what came of it."""
+    """An actor's whole loop: emulation and inference in turn, and recording the results."""
     policy, envs = _acting(settings), sizes.envs_per_actor(settings)
 
     def caller(index: int) -> Call:
@@ -157,7 +157,9 @@ def _recorded(environment: VectorEnvironment) -> list[EnvironmentStep]:
 
 
 def _acting(settings: Settings) -> ActingAgent:
-    return ActingAgent(build.acting_agent(settings, build.level_spec(settings)))
+    return ActingAgent(
+        build.acting_agent(settings, build.level_spec(settings)), build.algorithm(settings)
+    )
 
 
 def _actor(settings: Settings, policy: ActingAgent, index: int, threads: int) -> Actor:

@@ -3,9 +3,9 @@
   python -m benchmarks transport
   python -m benchmarks transport --transports=secure --unrolls=8 --actors=1 --seconds=5
 
-Actors send what they have ready, over and over; the learner takes it and looks at nothing. Both
+Actors send what they have ready, over and over; the learner takes it without looking at it. Both
 share the machine, as does the bare copy: a socket in another process that sends as many bytes
-at a time. Wanted: 600 MB/s with 8 unrolls of 21×84×84 bytes and one actor over
+at a time. Goal: 600 MB/s with 8 unrolls of 21×84×84 bytes and one actor over
 distributed TensorFlow.
 """
 

@@ -1,9 +1,9 @@
-"""What V-trace costs, and its backward recursion, beside the training step that they are part of.
+"""The cost of V-trace and of its backward recursion, as parts of a training step.
 
   python -m benchmarks vtrace
   python -m benchmarks vtrace --lengths=20 --repeats=50
 
-The doubling recursion of the package stands against `tf.scan` over the rows, each alone, as a
+The doubling recursion of the package is compared with `tf.scan` over the rows, each alone, as a
 graph and under XLA. A time is the median of many calls, the overhead of a call included; a
 share is that of a training step of 640 frames, whatever the T of the row: a longer unroll of
 as many environments makes a longer step, so its true share is smaller still.

@@ -1,1 +1,1 @@
-"""What a cluster would do, estimated from parts that were measured."""
+"""Estimates the speed of a cluster from measured parts."""

@@ -1,4 +1,4 @@
-"""Measured rates of whole clusters beside what the model says of them, and fitting it to them.
+"""Compares measured rates of whole clusters with the model, and fits the model to them.
 
 A CSV holds the rates, one a row:
 
@@ -46,7 +46,7 @@ def bytes_per_s(text: str) -> float:
             raise ValueError
     except (KeyError, ValueError):
         raise UserError(
-            f"{text!r} is no speed of a network; wanted is a number with {', '.join(UNITS)}, "
+            f"{text!r} is not a network speed; expected a number with {', '.join(UNITS)}, "
             "such as 10Gb for ten gigabits a second."
         ) from None
     return speed
@@ -67,7 +67,9 @@ def read_measured(path: Path) -> list[Measured]:
 def _measured(path: Path, line: int, row: dict[str, str]) -> Measured:
     try:
         if row["placement"] not in PLACEMENTS:
-            raise ValueError(f"placement {row['placement']!r} is none of {', '.join(PLACEMENTS)}")
+            raise ValueError(
+                f"placement {row['placement']!r} is not one of {', '.join(PLACEMENTS)}"
+            )
         cluster = Cluster(
             learners=int(row["learners"]),
             actors=int(row["actors"]),
@@ -86,7 +88,7 @@ def errors(rows: Sequence[Measured], parts: Callable[[Path], Parts] = read_parts
 
 
 def table(rows: Sequence[Measured]) -> str:
-    """The rows as Markdown, each with what the model says and how far off that is."""
+    """The rows as Markdown, each with the prediction and its error."""
     lines = [
         "| parts | where | learners | actors | measured steps/s | predicted | error | limited by |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -113,15 +115,15 @@ def fit(
     free: Sequence[str],
     of_row: Callable[[Path, Parts], Parts] = lambda _, tried: tried,
 ) -> Parts:
-    """The parts with the free figures moved to where squared errors (of logarithms) are least.
+    """The parts with the free figures fitted to the least squared errors (of logarithms).
 
     One figure after another is tried a little larger and smaller; steps shrink when none helps.
-    ``of_row`` says what a row, whose parts have that path, has of the parts that are tried: all.
+    ``of_row`` gives the parts to use for a row, from its path and the parts being tried.
     """
     unknown = [name for name in free if not getattr(start, name, 0) or name == "about"]
     if unknown:
         raise UserError(
-            f"--free={','.join(free)}: {unknown[0]} is no figure of the parts that could be moved."
+            f"--free={','.join(free)}: {unknown[0]} is not a figure of the parts to fit."
         )
 
     def loss(parts: Parts) -> float:

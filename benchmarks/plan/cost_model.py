@@ -1,19 +1,18 @@
-"""What a cluster costs: from what its parts do alone to the rate of the whole.
+"""A cost model: from the speed of a cluster's parts to the speed of the whole.
 
-A cluster trains as fast as the slowest of these lets it, each in agent steps/s:
+A cluster trains as fast as the slowest of these allows, each in agent steps/s:
 
 - its actors together, each acting as fast as one alone;
 - its learners, each updating from batches that are always ready, plus the time in which they
   add up gradients, around a ring or along a tree;
-- the way into each learner, which all unrolls of its actors take;
+- the link into each learner, which carries all unrolls of its actors;
 - the network between all hosts, where it carries less than all their links together.
 
-On one machine acting, learning and moving unrolls take the cores from one another, so their
-times add up; and what shares caches and takes turns on cores gets less done than what was
-measured alone. An actor there emulates and infers in turn, so that few of them leave cores idle,
-and need not take turns.
-Weights go out on the other lane of the learner's link. They hold up nobody: where there is no
-room, actors play on with older ones, which shows as policy lag.
+On one machine acting, learning and moving unrolls compete for the cores, so their times add
+up; and processes that share caches and cores do less than each measured alone. An actor
+there emulates and infers in turn, so that a few actors leave cores idle and do not compete.
+Weights go out in the other direction of the learner's link. They delay nobody: if there is no
+room, actors continue with older ones, which shows as policy lag.
 """
 
 import dataclasses
@@ -29,9 +28,9 @@ RING, TREE = "ring", "tree"
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What was measured of the parts, each alone. A JSON file with these names holds it."""
+    """Measurements of the parts, each alone; read from a JSON file with these names."""
 
-    about: str  # what was measured where: level, agent, precision, machine
+    about: str  # what was measured, and where: level, agent, precision, machine
     actor_steps_per_s: float  # one actor, or on one machine all of its cores acting
     learner_steps_per_s: float  # one learner alone, or on one machine all of its cores learning
     batch_steps: float  # new agent steps in a learner's batch
@@ -42,7 +41,7 @@ class Parts:
     receive_bytes_per_s: float = math.inf  # most that a learner takes in, whatever the network
     reduce_latency_s: float = 0.0  # of each message of a reduction
     shared_bytes_per_s: float = math.inf  # most that the network between all hosts carries
-    shared_cores: float = 1.0  # what is left of cores that several processes share
+    shared_cores: float = 1.0  # fraction of the cores' speed left when several processes share them
     lone_actor_steps_per_s: float = math.inf  # one actor on half of the cores of one machine
 
 
@@ -51,7 +50,7 @@ class Cluster:
     """Hosts and network."""
 
     learners: int
-    actors: int  # none: learners make up their unrolls
+    actors: int  # 0: learners use synthetic unrolls
     network_bytes_per_s: float = math.inf  # of each host's link, each way
     shared_bytes_per_s: float | None = None  # None: as in the measured parts
     one_machine: bool = False
@@ -66,7 +65,7 @@ class Prediction:
     update_s: float
     reduce_s: float
     reduced_by: str
-    weights_share: float  # of a learner's link that weights would take; above 1 they come late
+    weights_share: float  # fraction of a learner's link for weights; above 1 they come late
 
     @property
     def limited_by(self) -> str:
@@ -79,7 +78,7 @@ UNROLLS_IN, SHARED = "unrolls into a learner", "network between the hosts"
 
 
 def predict(parts: Parts, cluster: Cluster) -> Prediction:
-    """The rate at which the cluster would train, and what holds it there."""
+    """The rate at which the cluster would train, and its limits."""
     network = cluster.network_bytes_per_s
     seconds = reductions(parts, cluster.learners, network)
     reduced_by = min(seconds, key=seconds.__getitem__)
@@ -134,7 +133,7 @@ def reductions(parts: Parts, learners: int, network_bytes_per_s: float) -> dict[
 
 
 def efficiency(parts: Parts, cluster: Cluster) -> float:
-    """The rate beside that of as many clusters of one learner with its share of the actors."""
+    """The rate relative to as many clusters of one learner with its part of the actors."""
     alone = dataclasses.replace(
         cluster, learners=1, actors=max(1, round(cluster.actors / cluster.learners))
     )
@@ -142,7 +141,7 @@ def efficiency(parts: Parts, cluster: Cluster) -> float:
 
 
 def read_parts(path: Path) -> Parts:
-    """Parts from a JSON file; ``UserError`` names what is wrong with it."""
+    """Parts from a JSON file; ``UserError`` if it is not valid."""
     try:
         given: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -152,12 +151,10 @@ def read_parts(path: Path) -> Parts:
     wrong = sorted(set(given) - set(fields)) + sorted(needed - set(given))
     if wrong:
         raise UserError(
-            f"{path}: {', '.join(wrong)}: wanted are the names {', '.join(fields)}, of which "
+            f"{path}: {', '.join(wrong)}: expected the names {', '.join(fields)}, of which "
             f"{', '.join(sorted(set(fields) - needed))} may be left out."
         )
     for name, value in given.items():
         if name != "about" and not (isinstance(value, (int, float)) and value >= 0):
-            raise UserError(
-                f"{path}: {name} is {value!r}; a number that is not negative is wanted."
-            )
+            raise UserError(f"{path}: {name} is {value!r}; expected a number that is not negative.")
     return Parts(**given)

@@ -1,12 +1,12 @@
-"""What a cluster would do before there is one: its rate, what limits it, what to add next.
+"""Estimates a cluster before you have it: its rate, its bottleneck, and what to add next.
 
     python -m benchmarks plan --learners 8 --actors 360 --network 10Gb
     python -m benchmarks plan --learners 2 --actors 16 --parts my_parts.json
     python -m benchmarks plan --validate benchmarks/plan/measured/published.csv
     python -m benchmarks plan --fit rows.csv --parts start.json --free reduce_latency_s
 
-The model and its errors stand in docs/studies/scaling.md. It knows no more than the measured
-parts that it is given: by default those of a published trainer on the hardware of its time.
+docs/studies/scaling.md explains the model and its errors. It only knows the measured parts that
+it is given: by default those of a published trainer on the hardware of its time.
 """
 
 import argparse
@@ -85,8 +85,10 @@ def report(parts: Parts, cluster: Cluster) -> str:
         rows.append(("to fill these learners", f"{_filling(parts, prediction):,} actors"))
     if prediction.weights_share > 0:
         rows.append(("weights take", _weights(prediction.weights_share)))
-    told = [f"  {name:<26}{text}".rstrip() for name, text in rows]
-    return "\n".join([_described(cluster), f"by: {parts.about}", "", *told, *_next(parts, cluster)])
+    lines = [f"  {name:<26}{text}".rstrip() for name, text in rows]
+    return "\n".join(
+        [_described(cluster), f"by: {parts.about}", "", *lines, *_next(parts, cluster)]
+    )
 
 
 def _described(cluster: Cluster) -> str:
@@ -108,11 +110,11 @@ def _filling(parts: Parts, prediction: Prediction) -> int:
 
 
 def _update(prediction: Prediction) -> str:
-    told = f"{1e3 * prediction.update_s:,.1f} ms"
+    text = f"{1e3 * prediction.update_s:,.1f} ms"
     if prediction.reduce_s:
         by = f"adding up gradients by a {prediction.reduced_by}"
-        told += f", {1e3 * prediction.reduce_s:,.1f} ms of it {by}"
-    return told
+        text += f", {1e3 * prediction.reduce_s:,.1f} ms of it {by}"
+    return text
 
 
 def _weights(share: float) -> str:
@@ -124,7 +126,7 @@ def _next(parts: Parts, cluster: Cluster) -> list[str]:
     found = gains(parts, cluster)
     best, gain = next(iter(found.items()))
     if gain < WORTH:
-        return ["", "Nothing alone makes it faster: two limits lie close together."]
+        return ["", "No single change makes it faster: two limits are close together."]
     return [
         "",
         f"Add next: {best} ({gain:+.0%}).",
@@ -140,14 +142,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--actors", type=int, default=1, help="processes that play, in all")
     parser.add_argument("--network", default="", help="of each host's link, such as 10Gb")
     parser.add_argument(
-        "--shared_network", default="", help="what the network between all hosts carries"
+        "--shared_network", default="", help="speed of the network between all hosts"
     )
     parser.add_argument("--one_machine", action="store_true", help="all on one machine")
     parser.add_argument(
         "--parts",
         type=Path,
         default=MEASURED / "published.json",
-        help="JSON of what the parts do alone (default: a published trainer's)",
+        help="JSON of the parts' speeds alone (default: a published trainer's)",
     )
     parser.add_argument("--validate", type=Path, help="CSV of measured rates to compare with")
     parser.add_argument("--fit", type=Path, help="CSV of measured rates to fit --parts to")
@@ -160,7 +162,7 @@ def _answer(given: argparse.Namespace) -> str:
         return cost_fit.table(cost_fit.read_measured(given.validate))
     parts = cost_model.read_parts(given.parts)
     if given.fit and not given.free:
-        raise UserError("--fit needs --free: names of figures in --parts, with commas between.")
+        raise UserError("--fit needs --free: names of figures in --parts, separated by commas.")
     if given.fit:
         rows = cost_fit.read_measured(given.fit)
         found = cost_fit.fit(rows, parts, given.free.split(","))

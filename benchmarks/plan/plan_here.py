@@ -1,12 +1,12 @@
-"""What the plan of a cluster says of this machine, beside what was measured on it.
+"""Compares the plan's predictions for this machine with measurements.
 
   python -m benchmarks plan_here
   python -m benchmarks plan_here --smoke --repeats=1 --seconds=0.05 --train_s=1
 
 For each training it measures the parts (`benchmarks plan_parts`), then whole trainings of one
 learner and more and more actors as processes of this machine, then the parts again. It writes
-NAME.json for each and here.csv, and prints them beside what the plan says. One figure is not
-measured but fitted, one for all of these trainings: what sharing the cores costs.
+NAME.json for each and here.csv, and prints them beside the predictions. One figure is not measured
+but fitted, the same for all of these trainings: the cost of sharing the cores.
 """
 
 import csv
@@ -72,12 +72,12 @@ def measure(arguments: list[str]) -> None:
         rows[-1].parts.write_text(plan_parts.as_json(parts))
         write(rows, out / "here.csv")
     share(rows)
-    # As the plan reads it, so that both say the same to the last digit.
+    # Read back as the plan reads it, so that both agree to the last digit.
     print(cost_fit.table(cost_fit.read_measured(out / "here.csv")))
 
 
 def share(rows: Sequence[Measured]) -> None:
-    """Writes to all parts what sharing the cores leaves of them, one figure for all rows."""
+    """Fits the speed that sharing leaves of the cores, and writes it to all parts."""
     parts = {row.parts: read_parts(row.parts) for row in rows}
 
     def sharing(path: Path, tried: Parts) -> Parts:

@@ -1,4 +1,4 @@
-"""What the plan of a cluster has to know of a training, measured on this machine.
+"""Measures on this machine the parts of a training that the cluster plan needs.
 
   python -m benchmarks plan_parts --agent_name=ResNetAgent
   python -m benchmarks plan --parts benchmarks/results/plan_parts.json --learners 2 --actors 16
@@ -86,7 +86,7 @@ def mean(several: Sequence[Parts]) -> Parts:
 
 
 def as_json(parts: Parts) -> str:
-    """As ``cost_model.read_parts`` reads it, without what has no limit."""
+    """JSON for ``cost_model.read_parts``, without defaults."""
     figures = {
         name: float(f"{value:.4g}") if isinstance(value, float) else value
         for name, value in dataclasses.asdict(parts).items()

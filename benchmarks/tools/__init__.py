@@ -1,1 +1,1 @@
-"""What benchmarks share: flags, medians, reports, the trainer as a process."""
+"""Shared by benchmarks: flags, medians, reports, the trainer as a process."""

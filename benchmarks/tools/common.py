@@ -1,4 +1,4 @@
-"""What all benchmarks share: their flags, the machine, taking turns, medians and spreads."""
+"""Shared by all benchmarks: flags, taking turns, medians and spreads."""
 
 import dataclasses
 import signal
@@ -25,10 +25,8 @@ DECIDED = ("total_environment_frames",)
 class Options:
     """The flags of every benchmark; one that has more inherits from this."""
 
-    repeats: int = setting(
-        5, "Measuring", "times that each is measured, after one to warm up", least=1
-    )
-    seed: int = setting(1, "Measuring", "seed of all that is random", least=0, most=2**31 - 1)
+    repeats: int = setting(5, "Measuring", "measurements of each, after one to warm up", least=1)
+    seed: int = setting(1, "Measuring", "random seed", least=0, most=2**31 - 1)
     results: str = setting("benchmarks/results", "Measuring", "folder for NAME.json and NAME.png")
 
 
@@ -40,7 +38,7 @@ def parse(
 ) -> tuple[Own, Settings]:
     """A benchmark's own flags, and the trainer's where it passes them on.
 
-    Of those, it has still to check what only all of them together tell (``config.check``).
+    The caller still has to check the trainer's flags together (``config.check``).
     """
     own = dataclasses.fields(kind)
     taken = {*DECIDED, *[field.name for field in own]}
@@ -61,7 +59,7 @@ def parse(
         Path(options.results).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"--results={options.results}: no such folder can be made ({error.strerror})."
+            f"--results={options.results}: cannot be created ({error.strerror})."
         ) from None
     return options, settings
 
@@ -73,13 +71,13 @@ def in_a_cluster(settings: Settings) -> Settings:
 
 
 def numbers(flag: str, text: str, least: int = 1) -> list[int]:
-    """Whole numbers with commas between."""
+    """Whole numbers, separated by commas."""
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
         found = []
     if not found or min(found) < least:
-        raise UserError(f"--{flag}={text}: wanted are numbers from {least}, with commas between.")
+        raise UserError(f"--{flag}={text}: expected numbers from {least}, separated by commas.")
     return found
 
 
@@ -112,7 +110,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def in_turns(measures: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
-    """Each measured so many times, in turn: so a busy machine favours none of them.
+    """Measurements of each, taken in turns, so that a busy machine favours none of them.
 
     The first turn warms up and is left out.
     """
@@ -124,7 +122,7 @@ def in_turns(measures: Mapping[str, Callable[[], float]], repeats: int) -> dict[
 
 
 def rate(calls: Sequence[Callable[[], float]], seconds: float) -> float:
-    """What calls get done a second when each is made again and again, all at the same time."""
+    """The work done per second when all calls are repeated side by side."""
     rates: list[float] = []
 
     def repeat(call: Callable[[], float]) -> None:
@@ -140,10 +138,10 @@ def rate(calls: Sequence[Callable[[], float]], seconds: float) -> float:
     for thread in threads:
         thread.join()
     if len(rates) < len(calls):
-        raise RuntimeError("a call failed in a thread; what it raised stands above")
+        raise RuntimeError("a call failed in a thread; its error is shown above")
     return sum(rates)
 
 
 def progress(text: str) -> None:
-    """Tells who waits what is being done; not part of the table."""
+    """Prints progress to standard error, apart from the table."""
     print(f"… {text}", file=sys.stderr, flush=True)

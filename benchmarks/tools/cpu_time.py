@@ -1,12 +1,12 @@
-"""Which threads the processor's time goes to, from ``/proc``."""
+"""CPU time by kind of thread, from ``/proc``."""
 
 import os
 from pathlib import Path
 
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
-# How TensorFlow and gRPC name their threads, and trainer.machine.threads ours. Whoever calls
-# TensorFlow runs part of the operations itself, so own threads do more than Python.
+# How TensorFlow and gRPC name their threads, and trainer.machine.threads ours. Threads that
+# call TensorFlow run part of its operations, so ours run more than Python.
 KINDS = {
     "emulator": "emulator threads",
     "tf_": "TensorFlow threads",

@@ -1,4 +1,4 @@
-"""What a benchmark says about the machine that it ran on."""
+"""Describes the machine that a benchmark runs on."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def processor() -> str:
 
 
 def siblings() -> str:
-    """Which of the cores are threads of one physical core, and so share what it can do."""
+    """The physical cores, each with its hardware threads, which share its speed."""
     found = set()
     for core in os.sched_getaffinity(0):
         path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")

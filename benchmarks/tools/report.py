@@ -35,7 +35,7 @@ class Column(NamedTuple):
 
 
 class Report:
-    """A table that is printed row by row as it is measured, and what is kept of it."""
+    """A table that is printed row by row as it is measured, and written to files at the end."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Report:
         self._print([column.title for column in columns])
 
     def row(self, *cells: Any) -> None:
-        """Adds a row: numbers, spreads, words, or None where there is nothing to tell."""
+        """Adds a row: numbers, spreads, words, or None for an empty cell."""
         self._rows.append(list(cells))
         self._print(cells)
 
@@ -86,7 +86,7 @@ class Report:
         print(f"\n{path} and {path.with_suffix('.png').name} written")
 
     def _named(self, column: int, cell: str) -> str:
-        """A row's word in the picture; a number alone would not tell what it counts."""
+        """A row's word in the picture; a number gets the column's title."""
         return f"{cell} {self._columns[column].title}" if cell.isdigit() else cell
 
     def _print(self, cells: Sequence[Any]) -> None:
@@ -95,7 +95,7 @@ class Report:
 
     def _draw(self, shown: int, wanted: float | None) -> None:
         """A bar for each row that has a value there, named by the row's words."""
-        from matplotlib.figure import Figure  # a second to import, which no measurement waits for
+        from matplotlib.figure import Figure  # takes a second to import; not during measurements
 
         named = [i for i, column in enumerate(self._columns) if not column.form]
         rows = [row for row in self._rows if row[shown] is not None]
@@ -123,7 +123,7 @@ def _as_spread(cell: Any) -> Spread:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell as JSON knows it."""
+    """A cell as JSON can hold it."""
     if isinstance(cell, Spread):
         return cell._asdict()
     if isinstance(cell, dict):

@@ -17,7 +17,7 @@ from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
 from user_error import UserError
 
-# More frames than any benchmark sees, so that the end does not come before it is asked for.
+# More frames than any benchmark needs, so that training does not end by itself.
 FRAMES = 10**12
 STARTS_WITHIN_S = 600
 ENDS_WITHIN_S = 60
@@ -79,14 +79,14 @@ class Trainer:
         return time.monotonic() - self._launched
 
     def run_for(self, seconds: float) -> None:
-        """Lets it train so long."""
+        """Lets it train for some seconds."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._check()
             time.sleep(min(0.2, max(0.0, until - time.monotonic())))
 
     def reports(self) -> list[dict[str, Any]]:
-        """What it has reported until now."""
+        """Its reports so far."""
         return read_metrics(self._folder / "run")
 
     def next_report(self) -> dict[str, Any]:
@@ -98,28 +98,28 @@ class Trainer:
 
     def _start(self, flags: Sequence[str]) -> None:
         command = [sys.executable, "experiment.py", *flags]
-        with open(self._log(len(self._processes)), "wb") as said:
+        with open(self._log(len(self._processes)), "wb") as log:
             process = subprocess.Popen(
                 command,
                 cwd=PROJECT,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=log,
                 stderr=subprocess.STDOUT,
             )
         self._processes.append(process)
 
     def _log(self, index: int) -> Path:
-        """What a process says."""
+        """The log of a process."""
         return self._folder / f"{index}.log"
 
     def _check(self) -> None:
-        """Tells what a process said that ended before it was told to."""
+        """A ``UserError`` with the last output of a process that ended too early."""
         for index, process in enumerate(self._processes):
             if process.poll() is not None:
                 lines = self._log(index).read_text(errors="replace").strip().splitlines()
                 raise UserError(
                     f"the trainer ended with exit code {process.returncode}: "
-                    + " | ".join(lines[-3:] or ["it said nothing"])
+                    + " | ".join(lines[-3:] or ["no output"])
                 )
 
 
@@ -139,7 +139,7 @@ def steady_rate(first: dict[str, Any], last: dict[str, Any]) -> float:
 
 
 def mean(reports: Sequence[dict[str, Any]], name: str) -> float | None:
-    """The mean of a figure over reports, where it was told."""
+    """The mean of a figure over the reports that have it."""
     values = [report[name] for report in reports if report.get(name) is not None]
     return sum(values) / len(values) if values else None
 

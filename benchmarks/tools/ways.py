@@ -19,7 +19,7 @@ from trainer.settings import config
 from trainer.settings.config import Settings
 from user_error import UserError
 
-# What every agent step of a training takes on the cores of one machine.
+# The work of every agent step of a training, on the cores of one machine.
 BOUND_OF = ("emulation", "inference", "learning")
 
 
@@ -54,7 +54,7 @@ def half_way() -> Way:
 
 
 class Measured(NamedTuple):
-    """What one way gave."""
+    """The results of one way."""
 
     way: Way
     agent: str
@@ -78,18 +78,18 @@ def measure(
         *config.to_flags(settings),
     ]
     some = sorted(os.sched_getaffinity(0))[: way.cores]
-    told = json.loads(_printed("measure_parts", flags, some))
+    result = json.loads(_printed("measure_parts", flags, some))
     return Measured(
         way,
-        told["agent"],
-        told["precision"],
-        told["sizes"],
-        {part: spread(values) for part, values in told["rates"].items()},
+        result["agent"],
+        result["precision"],
+        result["sizes"],
+        {part: spread(values) for part, values in result["rates"].items()},
     )
 
 
 def _printed(module: str, flags: Sequence[str], some: Sequence[int]) -> str:
-    """What a benchmark prints that runs on some of the cores."""
+    """The last line of output of a benchmark on some of the cores."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", module, *flags],
         cwd=PROJECT,
@@ -99,13 +99,13 @@ def _printed(module: str, flags: Sequence[str], some: Sequence[int]) -> str:
         check=False,
     )
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         raise UserError(last.removeprefix(f"benchmarks {module}: "))
     return done.stdout.splitlines()[-1]
 
 
 def best(measured: Sequence[Measured], part: str) -> tuple[Way, Spread]:
-    """The way in which all cores do most of a part, and all that was measured of it."""
+    """The fastest way for a part, and all its measurements."""
     values: dict[Way, list[float]] = {}
     for one in measured:
         values.setdefault(one.way, []).extend(one.rates[part].values)
@@ -117,8 +117,8 @@ def best(measured: Sequence[Measured], part: str) -> tuple[Way, Spread]:
 def bound(measured: Sequence[Measured], known: Sequence[Measured] = ()) -> float:
     """Agent steps a second that cores could do which emulate, infer and learn every step.
 
-    Which way is the better one is told by all that is ``known``: with little to go by, whatever
-    happened to be measured on a good moment would be taken for it.
+    The better way is chosen from all ``known`` results: with only a few, one measured at a good
+    moment would win by chance.
     """
     seconds = 0.0
     for part in BOUND_OF:

@@ -54,7 +54,7 @@ def measure(arguments: list[str]) -> None:
         f"{', '.join(settings.level.levels)}; a learner and {own.actors} actors; {own.seconds:g} s"
     )
     report = Report("memory", COLUMNS, own, precision(settings), what, settings)
-    told, curves, steepest = [], [], 0.0
+    waits_of_runs, curves, steepest = [], [], 0.0
     for run in range(1, own.repeats + 1):
         names, rows, waits = watch(own, settings)
         settled = rows[rows[:, 0] >= SETTLED * rows[-1, 0]]
@@ -63,10 +63,12 @@ def measure(arguments: list[str]) -> None:
             report.row(str(run), name, sizes[0], sizes[-1], sizes.max(), slope)
         steepest = max(steepest, *found)
         curves.append({"processes": names, "seconds and MB": rows.round(1).tolist()})
-        told.append(", ".join(f"{who} waited {share:.0%}" for who, share in waits.items()))
-    print(f"\nsteepest: {steepest:+.2f} MB a minute; wanted: below {WANTED:g}")
-    print("\n".join(f"run {run}: {waited} of the time" for run, waited in enumerate(told, 1)))
-    report.finish("MB a minute", WANTED, steepest=steepest, waited=told, curves=curves)
+        waits_of_runs.append(", ".join(f"{who} waited {share:.0%}" for who, share in waits.items()))
+    print(f"\nsteepest: {steepest:+.2f} MB a minute; goal: below {WANTED:g}")
+    print(
+        "\n".join(f"run {run}: {waited} of the time" for run, waited in enumerate(waits_of_runs, 1))
+    )
+    report.finish("MB a minute", WANTED, steepest=steepest, waited=waits_of_runs, curves=curves)
 
 
 def watch(own: Own, settings: Settings) -> tuple[list[str], np.ndarray, dict[str, float]]:

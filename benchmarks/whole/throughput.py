@@ -5,15 +5,15 @@
   python -m benchmarks throughput --job=cluster        two actor processes and a learner
   taskset -c 0 python -m benchmarks throughput --precision=float32
 
-It starts experiment.py with the flags given, as a user would, lets it warm up and reads what it
-reports of itself. Before the first run, between runs and after the last it measures the parts
+It starts experiment.py with the flags given, as a user would, lets it warm up and reads its
+reports. Before the first run, between runs and after the last it measures the parts
 alone (see benchmarks.parts.components), so that a ratio compares what was measured within minutes.
 
   bound    1 / (1 / emulation + 1 / inference + 1 / learning): if every step takes all three on
            the same cores and nothing else took time; of all cores' ways the better one counts
   reached  agent steps a second that the learner has trained on
 
-Below stands where the processor's time went, thread by thread, and what the parts alone need.
+Below that is the CPU time by kind of thread, and the time that the parts need alone.
 """
 
 import dataclasses
@@ -98,7 +98,7 @@ def measure(arguments: list[str]) -> None:
         add(report, str(index + 1), around, bound, runs[-1])
     ratio = spread(ratios)
     print(f"\nreached/bound: {ratio.median:.3f} ({ratio.least:.3f}–{ratio.most:.3f}); "
-          f"wanted: {WANTED[own.job]:.2f}\n")  # fmt: skip
+          f"goal: {WANTED[own.job]:.2f}\n")  # fmt: skip
     profile = profile_of(runs, [one for each in parts for one in each])
     print_profile(profile)
     report.finish("reached/bound", WANTED[own.job], ratio=ratio, profile=profile)

@@ -17,7 +17,7 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process was started, in ticks since the boot; None if it does not exist or is a zombie."""
+    """When a process was started, in ticks since the boot; None if it is gone or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

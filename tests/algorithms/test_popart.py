@@ -43,9 +43,15 @@ def test_no_value_changes_when_the_units_do(mean, spread):
 
 def test_a_level_that_is_not_in_the_batch_stays_untouched():
     popart, head = made()
-    before = [slot.numpy() for slot in popart.slots] + [head.weights.numpy(), head.bias.numpy()]
+    before = [slot.numpy() for slot in popart.kept.values()] + [
+        head.weights.numpy(),
+        head.bias.numpy(),
+    ]
     update(popart, 1, 40.0, 3.0)
-    after = [slot.numpy() for slot in popart.slots] + [head.weights.numpy(), head.bias.numpy()]
+    after = [slot.numpy() for slot in popart.kept.values()] + [
+        head.weights.numpy(),
+        head.bias.numpy(),
+    ]
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(new[[0, 2]], old[[0, 2]])
         assert (new[1] != old[1]).all()
@@ -79,7 +85,7 @@ def test_resets_do_not_count():
     one.update(one.sums(targets, np.zeros([4], int), weights))
     spoiled = np.where(weights, targets, 1e6).astype(np.float32)
     other.update(other.sums(spoiled, np.zeros([4], int), weights))
-    for a, b in zip(one.slots, other.slots, strict=True):
+    for a, b in zip(one.kept.values(), other.kept.values(), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
 
 

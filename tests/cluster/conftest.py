@@ -19,26 +19,27 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 ROOT = Path(__file__).parents[2]
+# What the frontend needs: itself, and the settings of every package and algorithm.
 PROJECT = (
     "run_experiment_mm_raw.py",
     "user_error.py",
     "credentials.py",
-    "cluster",
-    "trainer/settings/config.py",
     "flags.py",
-    "trainer/machine/launching.py",
+    "algorithms",
+    "cluster",
+    "trainer",
 )
 
 
 def copy_project(folder: Path) -> None:
     """The frontend's own files, and a stand-in for experiment.py."""
     for name in PROJECT:
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
-            shutil.copy(ROOT / name, target)
+            shutil.copy(ROOT / name, folder / name)
     shutil.copy(ROOT / "tests" / "cluster" / "stand_in.py", folder / "experiment.py")
 
 

@@ -58,7 +58,9 @@ def test_the_example_starts_is_seen_and_stops_without_a_trace(frontend: Frontend
     assert stopped.returncode == 0 and "Stopped 2 learners and 3 actors." in stopped.stdout
     assert frontend.processes() == [] and frontend.tmux("list-sessions") == ""
     again = frontend.run("stop")
-    assert again.returncode == 0 and "Nothing to stop: no process of the run is left." in again.stdout
+    assert (
+        again.returncode == 0 and "Nothing to stop: no process of the run is left." in again.stdout
+    )
 
 
 def test_a_secure_run_has_credentials_of_its_own_that_stay_when_it_starts_again(

@@ -8,8 +8,6 @@ from pathlib import Path
 from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.test_local_runs import EXAMPLE, pytestmark  # noqa: F401 (pytest looks for it)
 
-pytestmark = pytest.mark.xdist_group("local runs")
-
 
 def test_a_stop_while_the_run_is_being_started_leaves_nothing(frontend: Frontend):
     frontend.csv(*EXAMPLE)

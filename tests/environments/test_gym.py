@@ -189,8 +189,8 @@ def test_ones_own_environment_is_given_as_module_and_function():
     [
         ("my_corridor:mke", "my_corridor has no 'mke'. Did you mean make"),
         ("my_corridors:make", "there is no module 'my_corridors'"),
-        ("my_corridor:number", "is a int, wanted a function that returns a gymnasium.Env"),
-        ("my_corridor:make_number", "returned a int, wanted a gymnasium.Env"),
+        ("my_corridor:number", "is a int, expected a function that returns a gymnasium.Env"),
+        ("my_corridor:make_number", "returned a int, expected a gymnasium.Env"),
         ("my_corridor:make_for", "cannot be called without arguments"),
         ("my_corridor:make_bare", "an environment without observation_space"),
     ],

@@ -120,15 +120,15 @@ def test_a_training_is_stopped_where_only_its_beginning_counts(tmp_path):
     counted = [float(row["environment_frames"]) for row in table_of(tmp_path)]
     assert counted and max(counted) <= 30000
     again = run("study_seeds", tmp_path, *arguments)
-    assert again.returncode == 0 and f"{folder} is trained already" in again.stdout
+    assert again.returncode == 0 and f"{folder} is already trained" in again.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--until=-1"], "--until=-1: wanted are frames"),
+        (["--until=-1"], "--until=-1: expected frames"),
         (["--", "--lerning_rate=1"], "--learning_rate"),
-        (["--seeds=1,x"], "--seeds=1,x: wanted are whole numbers"),
+        (["--seeds=1,x"], "--seeds=1,x: expected whole numbers"),
         (["--draw=/nowhere/at/all"], "/nowhere/at/all is no run's folder"),
     ],
 )

@@ -49,7 +49,7 @@ def test_learners_and_actors_are_measured(tmp_path):
     [
         (["--", "--level_nam=x"], "--level_name"),
         (["--actors=0"], "real actors"),
-        (["--learners=two"], "--learners=two: wanted are numbers from 1"),
+        (["--learners=two"], "--learners=two: expected numbers from 1"),
         (["--", "--workers_csv_path=hosts.csv"], "one machine"),
         (["--out=/proc/none/result"], "--out=/proc/none/result cannot be written"),
     ],

@@ -13,7 +13,7 @@ from algorithms.trajectory import Unroll
 from tests.trainer.levels import Glimpses, Pictures, Steps, Tens, level
 from tests.trainer.training import parts, small
 from trainer.learning.batches import cut, join
-from trainer.learning.learner import SCALARS, Learner
+from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
 from trainer.team.horovod_team import HorovodTeam, horovod
 from trainer.team.team import ALONE, Round, Team
@@ -77,10 +77,10 @@ def test_updates(team: HorovodTeam, **changes: Any) -> None:
         wanted = alone.update(join([each[rank] for rank in present]), 0.5)
         assert_alike(ours, alone, f"{changes}, {present}")
         if changes == CLIPPED:
-            assert float(told.gradient_norm) > of.learning.gradients_clipping
+            assert float(told.figures["gradient_norm"]) > of.learning.gradients_clipping
         # These two are means of the learners' figures, not figures of all unrolls together.
-        for name in set(SCALARS) - {"baseline_spread", "importance_weight"}:
-            got = getattr(told, name).numpy(), getattr(wanted, name).numpy()
+        for name in set(told.figures) - {"baseline_spread", "importance_weight"}:
+            got = told.figures[name].numpy(), wanted.figures[name].numpy()
             np.testing.assert_allclose(*got, rtol=1e-3, atol=1e-5, err_msg=f"{changes}, {name}")
 
 

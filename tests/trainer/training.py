@@ -52,7 +52,7 @@ def parts(settings: Settings) -> Parts:
     random = np.random.default_rng(3)
     for weight in learner.agent.trainable_variables:
         weight.assign_add(0.05 * random.normal(size=weight.shape).astype(np.float32))
-    acting = ActingAgent(build.acting_agent(settings, spec))
+    acting = ActingAgent(build.acting_agent(settings, spec), build.algorithm(settings))
     acting.load(learner.weights, learner.updates)
     return Parts(settings, spec, learner, acting)
 

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 
 from trainer.acting import build
+from trainer.learning.learner import named
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store
 
@@ -18,15 +19,17 @@ def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: An
     settings = build.complete(settings, spec)
     # A fresh agent's policy is even, which would hide mistakes.
     random = np.random.default_rng(settings.program.seed)
-    weights = [
-        np.asarray(variable + 0.1 * random.normal(size=variable.shape).astype(np.float32))
-        for variable in build.learning_agent(settings, spec).variables
-    ]
+    weights = {
+        name: np.asarray(variable + 0.1 * random.normal(size=variable.shape).astype(np.float32))
+        for name, variable in named(build.learning_agent(settings, spec).variables).items()
+    }
     levels = len(settings.level.levels)
-    # PopArt's mean, mean square and count.
-    slots = [np.full([levels], value, np.float32) for value in (2.0, 13.0, 5.0)]
+    estimates = {"popart_mean": 2.0, "popart_mean_square": 13.0, "popart_seen": 5.0}
+    kept = {name: np.full([levels], value, np.float32) for name, value in estimates.items()}
     counters = {"environment_frames": frames}
-    checkpoint = Checkpoint(weights, slots, counters, settings.flat())
+    checkpoint = Checkpoint(
+        weights, {}, kept if settings.algorithm.popart else {}, counters, settings.flat()
+    )
     Store(folder / "checkpoints", 3).save(checkpoint)
     return settings
 

@@ -133,7 +133,7 @@ def eventually(check: Any, seconds: float = 15) -> None:
         time.sleep(0.02)
 
 
-ONCE = "This is told once."
+ONCE = "Further ones are not reported."
 
 
 def told_once(learner: Learner, words: str) -> None:

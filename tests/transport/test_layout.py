@@ -46,7 +46,7 @@ def test_an_array_of_another_type_or_shape_is_refused():
     layout = Layout([ArraySpec(np.dtype(np.float32), (None, 2))])
     layout.pack([np.zeros([3, 2], np.float32)], 3)
     for wrong in (np.zeros([3, 2]), np.zeros([2, 2], np.float32), np.zeros([6], np.float32)):
-        with pytest.raises(Misfit, match="wanted is float32"):
+        with pytest.raises(Misfit, match="expected float32"):
             layout.pack([wrong], 3)
 
 

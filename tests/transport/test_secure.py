@@ -112,7 +112,7 @@ def test_who_does_not_speak_tls_is_cut_off_and_told_of_once(learner):
                     stranger.sendall(os.urandom(4096))
                 while stranger.recv(4096):
                     pass
-    told_once(learner, f"somebody connected to {learner.host}:{learner.port} and made no call")
+    told_once(learner, f"a client connected to {learner.host}:{learner.port} and made no call")
 
 
 def test_who_speaks_tls_but_not_grpc_is_cut_off_and_told_of_once(learner):
@@ -185,14 +185,14 @@ def test_a_message_of_more_than_the_limit_is_refused_and_told_of_once(learner, m
     ("messages", "words"),
     [
         ([], "or none"),
-        ([b"short"], "no proper beginning"),
-        ([bytes(2000)], "no proper beginning"),
-        ([Opening(100, b"").pack()], "not of 100 bytes"),
-        ([Opening(100, b"").pack(), bytes(50)], "not of 100 bytes"),
-        ([Opening(100, b"").pack(), bytes(101)], "not of 100 bytes"),
-        ([Opening(100, b"").pack(), b""], "not of 100 bytes"),
-        ([Opening(MOST_BYTES + 1, b"").pack()], f"{MOST_BYTES:,} are the most"),
-        ([Opening(2**63, b"").pack()], f"{MOST_BYTES:,} are the most"),
+        ([b"short"], "no valid opening"),
+        ([bytes(2000)], "no valid opening"),
+        ([Opening(100, b"").pack()], "do not add up to 100 bytes"),
+        ([Opening(100, b"").pack(), bytes(50)], "do not add up to 100 bytes"),
+        ([Opening(100, b"").pack(), bytes(101)], "do not add up to 100 bytes"),
+        ([Opening(100, b"").pack(), b""], "do not add up to 100 bytes"),
+        ([Opening(MOST_BYTES + 1, b"").pack()], f"{MOST_BYTES:,} are allowed"),
+        ([Opening(2**63, b"").pack()], f"{MOST_BYTES:,} are allowed"),
     ],
 )
 def test_a_block_that_is_none_is_refused_in_words_and_told_of_once(learner, messages, words):
@@ -219,8 +219,8 @@ def test_an_actor_that_is_stopped_as_it_calls_is_not_said_to_have_sent_nonsense(
         eventually(lambda: learner.receiver._server._guard._callers)
         assert not call.done()
     ended.set()
-    told_once(learner, "or none, or its sender was stopped meanwhile")
-    with pytest.raises(calls.CutOff, match="or its sender was stopped meanwhile"):
+    told_once(learner, "or none, or its sender was stopped")
+    with pytest.raises(calls.CutOff, match="or its sender was stopped"):
         calls.join(iter([bytes(3)]), 5)
 
 

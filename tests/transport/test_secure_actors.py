@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("secure_ends")
 
 def test_a_block_larger_than_the_learner_takes_ends_its_actor_with_words(learner):
     actor = Actor(learner, "large")
-    told = "are the most. Give the actor a lower --envs_per_actor"
+    told = "are allowed. Give the actor a lower --envs_per_actor"
     with running(actor), pytest.raises(Refused, match=told):
         actor.put(list(range(2000)))
         actor.put([1])
@@ -54,7 +54,7 @@ def test_an_actor_of_another_run_is_refused_and_ends_with_words(learner, tmp_pat
         type(other.actor)("actor.pem", learner.carrier.actor.certificate, other.actor.token),
         TIMEOUT_S,
     )
-    with pytest.raises(Refused, match="does not know the token in actor.pem"):
+    with pytest.raises(Refused, match="does not accept the token in actor.pem"):
         stranger.about()
 
 
@@ -82,7 +82,7 @@ def test_a_learner_of_the_other_transport_is_told_to_an_actor():
 
         threading.Thread(target=answer, daemon=True).start()
         connection = Learner.carrier.connection("localhost", port)
-        with pytest.raises(Lost, match="does not speak TLS: is it one with --transport=secure"):
+        with pytest.raises(Lost, match="does not use TLS: is it a learner with --transport=secure"):
             connection.about()
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from algorithms.algorithm import Algorithm
 from algorithms.trajectory import EnvironmentStep
+from trainer.acting.deciding import decide
 
 
 class ActingAgent:
@@ -18,9 +20,9 @@ class ActingAgent:
     log-probabilities that were recorded with it.
     """
 
-    def __init__(self, agent: Any, greedy: bool = False):
+    def __init__(self, agent: Any, algorithm: Algorithm):
         self._agent = agent
-        self._greedy = greedy
+        self._algorithm = algorithm
         self._graphs: dict[int, _Graph] = {}  # by the number of environments
         self._tracing = threading.Lock()
         self.version = 0
@@ -59,11 +61,10 @@ class ActingAgent:
         state: Any,
         seed: tf.Tensor,
     ) -> Any:
-        row = (array[tf.newaxis] for array in (observation, reward, action, first))
-        output, state = self._agent(*row, state)
-        policy, distribution = output.policy[0], self._agent.distribution
-        action = distribution.mode(policy) if self._greedy else distribution.sample(policy, seed)
-        return action, distribution.log_prob(policy, action), state
+        decision, state = decide(
+            self._agent, self._algorithm, observation, reward, action, first, state, seed
+        )
+        return decision.action, decision.log_prob, state
 
     @tf.function(autograph=False)
     def _assign(self, weights: list[tf.Variable]) -> None:

@@ -84,8 +84,7 @@ class _Rows:
             terminated=np.zeros([rows, count], bool),
             first=np.ones([rows, count], bool),
         )
-        kind = np.float32 if np.issubdtype(acts.dtype, np.floating) else np.int32
-        self.action = np.zeros([rows, count, *(acts.shape or ())], kind)
+        self.action = np.zeros([rows, count, *(acts.shape or ())], spec.action_dtype)
         self.action_log_prob = np.zeros([rows, count], np.float32)
         self.episodes = Episodes(
             raw_return=np.zeros([rows, count], np.float32),

@@ -6,6 +6,8 @@ import tensorflow as tf
 
 import agents
 import environments
+from algorithms import registry
+from algorithms.algorithm import Algorithm
 from environments import EnvironmentSpec, VectorEnvironment
 from trainer.machine import precision
 from trainer.machine.threads import threads_named
@@ -27,6 +29,11 @@ def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
         total_environment_frames=settings.learning.total_environment_frames
         or frames_to_train(spec),
     )
+
+
+def algorithm(settings: Settings) -> Algorithm:
+    """The algorithm of ``--algorithm``, with its own settings."""
+    return registry.make(settings.program.algorithm, settings.algorithm, len(settings.level.levels))
 
 
 def frames_to_train(spec: EnvironmentSpec) -> int:
@@ -99,5 +106,5 @@ def _agent(settings: Settings, spec: EnvironmentSpec, weights_dtype: tf.DType) -
         compute_dtype=precision.compute_dtype(settings.agent.precision),
         weights_dtype=weights_dtype,
         seed=settings.program.seed,
-        baselines=len(settings.level.levels) if settings.algorithm.popart else 1,
+        baselines=algorithm(settings).baselines,
     )

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from algorithms.algorithm import Algorithm
 from algorithms.trajectory import EnvironmentStep
 from environments import Episode, VectorEnvironment
+from trainer.acting.deciding import decide
 
 
 class Choice(NamedTuple):
@@ -21,8 +23,9 @@ class Choice(NamedTuple):
 class Player:
     """Acts for a batch of environments, row after row, once it was started for them."""
 
-    def __init__(self, agent: Any, greedy: bool):
+    def __init__(self, agent: Any, algorithm: Algorithm, greedy: bool):
         self._agent = agent
+        self._algorithm = algorithm
         self._greedy = greedy
 
     def start(self, batch_size: int, seed: int) -> None:
@@ -38,13 +41,18 @@ class Player:
 
     @tf.function(autograph=False)
     def _act(self, step: EnvironmentStep, last_action: Any, state: Any, seed: Any) -> Any:
-        observation, reward, _, first = (tf.expand_dims(array, 0) for array in step)
-        output, state = self._agent(
-            observation, reward, tf.expand_dims(last_action, 0), first, state
+        decision, state = decide(
+            self._agent,
+            self._algorithm,
+            step.observation,
+            step.reward,
+            last_action,
+            step.first,
+            state,
+            seed,
+            self._greedy,
         )
-        policy, distribution = output.policy[0], self._agent.distribution
-        action = distribution.mode(policy) if self._greedy else distribution.sample(policy, seed)
-        return Choice(action, policy, output.baseline[0]), state
+        return Choice(decision.action, *decision.output), state
 
 
 Onlooker = Callable[[VectorEnvironment, EnvironmentStep, Choice], None]
@@ -88,6 +96,5 @@ def play(
 
 def first_action(environment: VectorEnvironment) -> np.ndarray:
     """Zeros that stand for the action before the first; the agent does not see them."""
-    space = environment.spec.action_space
-    kind = np.float32 if np.issubdtype(space.dtype, np.floating) else np.int32
-    return np.zeros([environment.num_envs, *(space.shape or ())], kind)
+    spec = environment.spec
+    return np.zeros([environment.num_envs, *(spec.action_space.shape or ())], spec.action_dtype)

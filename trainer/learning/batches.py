@@ -11,6 +11,9 @@ from algorithms.trajectory import Unroll
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 
+# How long a wait for unrolls lasts before the one who waits looks whether it is to stop.
+LOOK_EVERY_S = 0.2
+
 UNTIMED = ("initial_state", "level", "weights_version")
 
 

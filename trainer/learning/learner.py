@@ -9,44 +9,26 @@ work even while a single operation cannot use more of them.
 """
 
 import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-import vtrace
-from algorithms.popart import PopArt
-from algorithms.trajectory import AgentOutput, Unroll
+from algorithms.trajectory import Unroll
+from trainer.acting import build
 from trainer.learning import optimizers
 from trainer.learning.batches import cut, unrolls_in
 from trainer.settings.config import Settings
-from trainer.storage.checkpoints import Checkpoint
 from trainer.team.team import ALONE, Round, Team
 
 
 class Statistics(NamedTuple):
-    """What one update tells about itself: scalars, and ``[T, B]`` samples for histograms."""
+    """What one update reports about itself."""
 
-    total_loss: Any
-    policy_gradient_loss: Any
-    baseline_loss: Any
-    entropy: Any
-    baseline_spread: Any
-    gradient_norm: Any
-    importance_weight: Any
+    figures: dict[str, Any]  # [] each: total loss, gradient norm and what the algorithm reports
+    samples: dict[str, Any]  # [T, B] each, for histograms
     skipped: Any  # 1.0 where loss or gradients were not finite and the update was left out
-    baseline: Any
-    advantage: Any
-    log_importance_weight: Any
-
-
-SCALARS = Statistics._fields[:7]
-HISTOGRAMS = Statistics._fields[8:]
-# What the learners' figures are averaged from; the others are of the gradient as a whole.
-AVERAGED = ("total_loss", "policy_gradient_loss", "baseline_loss", "entropy") + (
-    "baseline_spread",
-    "importance_weight",
-)
 
 
 class Share(NamedTuple):
@@ -54,8 +36,8 @@ class Share(NamedTuple):
 
     gradients: list[tf.Tensor]  # times ``count``
     count: tf.Tensor  # real transitions, as a share of those that a batch can have
-    figures: tf.Tensor  # [F], those of AVERAGED, times ``count``
-    popart: tf.Tensor  # [3, L], see ``PopArt.sums``
+    figures: tf.Tensor  # [F], the total loss and the algorithm's figures, times ``count``
+    sums: tf.Tensor  # see ``Algorithm.after_update``
     frames: tf.Tensor  # see ``Backdrop.sums``
 
 
@@ -70,9 +52,11 @@ class Learner:
         self.optimizer = optimizers.make(settings, self._trained)
         # An agent of other making may do without.
         self._backdrop = getattr(agent, "backdrop", None) if settings.agent.backdrop else None
-        self._levels = len(settings.level.levels)
-        self._popart = (
-            PopArt(agent.baseline_head, self._levels) if settings.algorithm.popart else None
+        self.algorithm = build.algorithm(settings)
+        self.algorithm.start(agent)
+        self._averaged = (
+            "total_loss",
+            *(figure.name for figure in self.algorithm.settings.figures),
         )
         self.updates = 0
         self.learning_rate = settings.learning.learning_rate
@@ -99,24 +83,35 @@ class Learner:
         self._move.get_concrete_function(share, np.float32(0.0))
 
     @property
+    def figures(self) -> tuple[str, ...]:
+        """The names of the figures that each update reports."""
+        return (*self._averaged, "gradient_norm")
+
+    @property
     def slots(self) -> list[tf.Variable]:
         """What a checkpoint keeps besides the weights."""
-        return self.optimizer.slots + (self._popart.slots if self._popart else [])
+        return self.optimizer.slots + list(self.algorithm.kept.values())
 
     @property
     def variables(self) -> list[tf.Variable]:
         """All that an update moves."""
         return self.weights + self.slots
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on from a checkpoint's weights, optimizer and count of updates."""
-        for variables, values in (
-            (self.weights, checkpoint.weights),
-            (self.slots, checkpoint.optimizer),
-        ):
-            for variable, value in zip(variables, values, strict=True):
+    def groups(self) -> dict[str, dict[str, tf.Variable]]:
+        """All that an update moves by name: weights, optimizer, and what the algorithm keeps."""
+        return {
+            "weights": named(self.weights),
+            "optimizer": named(self.optimizer.slots),
+            "algorithm": self.algorithm.kept,
+        }
+
+    def restore(self, groups: Mapping[str, Mapping[str, np.ndarray]], updates: int) -> None:
+        """Continues from a checkpoint's arrays, in the order of ``groups``."""
+        for name, variables in self.groups().items():
+            pairs = zip(variables.values(), groups[name].values(), strict=True)
+            for variable, value in pairs:
                 variable.assign(value)
-        self.updates = checkpoint.counters["updates"]
+        self.updates = updates
 
     def update(self, batch: Unroll | None, share_left: float) -> Statistics:
         """Trains on ``batch`` and on what the rest of the team has, be it without one of its own.
@@ -130,7 +125,7 @@ class Learner:
     def share(self, batch: Unroll | None) -> tuple[Share, list[tf.Tensor]]:
         """What a batch adds to an update, and samples for histograms; nothing without a batch."""
         if batch is None:
-            return self._nothing(), [tf.zeros([0])] * len(HISTOGRAMS)
+            return self._nothing(), [tf.zeros([0])] * len(self.algorithm.samples)
         return self._differentiate(batch)
 
     def add_up(self, mine: Round, share: Share) -> tuple[Round, Share]:
@@ -143,10 +138,10 @@ class Learner:
         self.learning_rate = self._settings.learning.learning_rate * max(0.0, share_left)
         figures, norm, skipped = self._move(share, np.float32(self.learning_rate))
         self.updates += 1
+        averaged = dict(zip(self._averaged, figures, strict=True))
         return Statistics(
-            **dict(zip(AVERAGED, figures, strict=True)),
-            **dict(zip(HISTOGRAMS, samples, strict=True)),
-            gradient_norm=norm,
+            figures=averaged | {"gradient_norm": norm},
+            samples=dict(zip(self.algorithm.samples, samples, strict=True)),
             skipped=skipped,
         )
 
@@ -155,40 +150,44 @@ class Learner:
         count = unrolls_in(batch)
         pieces = 1 if self._with_xla else min(self._pieces, count)
         cuts = [count * piece // pieces for piece in range(pieces + 1)]
+        prepared = tf.nest.map_structure(
+            tf.stop_gradient, self.algorithm.prepare(self.agent, batch)
+        )
+
+        def part(start: int, stop: int) -> tuple[Share, list[tf.Tensor]]:
+            piece = tf.nest.map_structure(lambda array: array[:, start:stop], prepared)
+            return self._share_of(cut(batch, start, stop), piece, (stop - start) / count)
+
         shares, samples = zip(
-            *(
-                self._share_of(cut(batch, start, stop), (stop - start) / count)
-                for start, stop in itertools.pairwise(cuts)
-            ),
+            *(part(start, stop) for start, stop in itertools.pairwise(cuts)),
             strict=True,
         )
         total = tf.nest.map_structure(lambda *each: tf.add_n(each), *shares)
         return total, [tf.concat(each, axis=1) for each in zip(*samples, strict=True)]
 
-    def _share_of(self, piece: Unroll, part: float) -> tuple[Share, list[tf.Tensor]]:
+    def _share_of(self, piece: Unroll, prepared: Any, part: float) -> tuple[Share, list[tf.Tensor]]:
         """What a piece adds that is such a part of its batch."""
         with tf.GradientTape() as tape:
-            loss, targets, weights, statistics = self._loss(piece)
-            count = part * tf.reduce_mean(weights)
-            weighted = loss * count
+            loss = self.algorithm.loss(self.agent, piece, prepared)
+            count = part * tf.reduce_mean(loss.weights)
+            weighted = loss.total * count
+        figures = {"total_loss": loss.total, **loss.figures}
         share = Share(
             gradients=tape.gradient(weighted, self._trained),
             count=count,
-            figures=tf.stack([getattr(statistics, name) for name in AVERAGED]) * count,
-            popart=self._popart.sums(targets, piece.level, weights)
-            if self._popart
-            else tf.zeros([3, self._levels]),
+            figures=tf.stack([figures[name] for name in self._averaged]) * count,
+            sums=loss.sums,
             frames=self._frame_sums(piece.environment.observation),
         )
-        return share, [getattr(statistics, name) for name in HISTOGRAMS]
+        return share, [loss.samples[name] for name in self.algorithm.samples]
 
     def _nothing(self) -> Share:
         """The share of a learner that has no batch."""
         return Share(
             gradients=[tf.zeros_like(weight) for weight in self._trained],
             count=tf.zeros([]),
-            figures=tf.zeros([len(AVERAGED)]),
-            popart=tf.zeros([3, self._levels]),
+            figures=tf.zeros([len(self._averaged)]),
+            sums=self.algorithm.no_sums(),
             frames=self._backdrop.nothing() if self._backdrop else tf.zeros([1]),
         )
 
@@ -211,8 +210,7 @@ class Learner:
 
         def apply() -> tf.Tensor:
             self.optimizer.apply(gradients, learning_rate)
-            if self._popart:
-                self._popart.update(share.popart)
+            self.algorithm.after_update(share.sums)
             if self._backdrop:
                 self._backdrop.update(share.frames)
             return tf.constant(True)
@@ -220,65 +218,12 @@ class Learner:
         tf.cond(good, apply, lambda: tf.constant(False))
         return tf.unstack(figures), norm, 1.0 - tf.cast(good, tf.float32)
 
-    def _baseline(self, output: AgentOutput, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """[T + 1, B]: what the baseline head says of each unroll's level, and as values."""
-        said = output.baseline
-        if said.shape.rank == 3:
-            said = tf.reduce_sum(said * tf.one_hot(level, said.shape[-1]), axis=-1)
-        return said, self._popart.values(said, level) if self._popart else said
 
-    def _loss(self, batch: Unroll) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Statistics]:
-        """The weighted sum of the three losses, each a mean over real transitions.
-
-        Also the baseline's targets and the weight of each transition (0 for resets), [T, B].
-        """
-        settings, step, distribution = self._settings, batch.environment, self.agent.distribution
-        output, _ = self.agent(
-            step.observation, step.reward, batch.action, step.first, batch.initial_state
-        )
-        said, values = self._baseline(output, batch.level)
-        policy, baseline = output.policy[:-1], values[:-1]
-        log_prob = distribution.log_prob(policy, batch.action[1:])
-        log_rhos = log_prob - batch.action_log_prob[1:]
-        is_reset = step.first[1:]
-        discounts = settings.algorithm.discounting * (
-            1.0 - tf.cast(step.terminated[1:], tf.float32)
-        )
-        rewards = vtrace.clip_rewards(step.reward[1:], settings.algorithm.reward_clipping)
-        rewards, discounts = vtrace.mask_resets(rewards, discounts, baseline, is_reset)
-        weighed = log_rhos if settings.algorithm.correction == "vtrace" else tf.zeros_like(log_rhos)
-        returns = vtrace.from_importance_weights(
-            weighed,
-            discounts,
-            rewards,
-            baseline,
-            values[-1],
-            lambda_=settings.algorithm.vtrace_lambda,
-        )
-        targets, advantages = returns
-        if self._popart:
-            targets = self._popart.normalise(targets, batch.level)
-            advantages /= self._popart.spread(batch.level)
-        weights = 1.0 - tf.cast(is_reset, tf.float32)
-        policy_loss = vtrace.policy_gradient_loss(log_prob, advantages, weights)
-        baseline_loss = vtrace.baseline_loss(said[:-1], targets, weights)
-        entropy = -vtrace.entropy_loss(distribution.entropy(policy), weights)
-        total = (
-            policy_loss
-            + settings.algorithm.baseline_cost * baseline_loss
-            - settings.algorithm.entropy_cost * entropy
-        )
-        statistics = Statistics(
-            total_loss=total,
-            policy_gradient_loss=policy_loss,
-            baseline_loss=baseline_loss,
-            entropy=entropy,
-            baseline_spread=tf.math.reduce_std(baseline),
-            gradient_norm=None,
-            importance_weight=tf.reduce_mean(tf.exp(tf.minimum(log_rhos, 10.0))),
-            skipped=None,
-            baseline=baseline,
-            advantage=advantages,
-            log_importance_weight=log_rhos,
-        )
-        return total, returns.vs, weights, statistics
+def named(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:
+    """Variables by their names; those of one name are numbered."""
+    found: dict[str, tf.Variable] = {}
+    for variable in variables:
+        name = variable.name.removesuffix(":0")
+        alike = sum(other.rpartition("#")[0] == name or other == name for other in found)
+        found[f"{name}#{alike + 1}" if alike else name] = variable
+    return found

@@ -1,6 +1,6 @@
 """RMSProp and Adam on TensorFlow's fused kernels: one pass over each weight, slots as variables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import tensorflow as tf
@@ -23,8 +23,8 @@ class RMSProp:
     def __init__(self, weights: Sequence[tf.Variable], settings: Settings):
         self._weights = weights
         self._settings = settings
-        self._mean_squares = [tf.Variable(tf.ones_like(w), trainable=False) for w in weights]
-        self._momenta = [tf.Variable(tf.zeros_like(w), trainable=False) for w in weights]
+        self._mean_squares = [_like(w, tf.ones_like, "mean_square") for w in weights]
+        self._momenta = [_like(w, tf.zeros_like, "momentum") for w in weights]
         self.slots = self._mean_squares + self._momenta
 
     def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
@@ -52,9 +52,11 @@ class Adam:
     def __init__(self, weights: Sequence[tf.Variable], settings: Settings):
         self._weights = weights
         self._epsilon = settings.learning.epsilon
-        self._first = [tf.Variable(tf.zeros_like(w), trainable=False) for w in weights]
-        self._second = [tf.Variable(tf.zeros_like(w), trainable=False) for w in weights]
-        self._powers = tf.Variable([self.FIRST_DECAY, self.SECOND_DECAY], trainable=False)
+        self._first = [_like(w, tf.zeros_like, "first") for w in weights]
+        self._second = [_like(w, tf.zeros_like, "second") for w in weights]
+        self._powers = tf.Variable(
+            [self.FIRST_DECAY, self.SECOND_DECAY], trainable=False, name="powers"
+        )
         self.slots = [*self._first, *self._second, self._powers]
 
     def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
@@ -76,6 +78,12 @@ class Adam:
                 grad=gradient,
             )
         self._powers.assign(powers * [self.FIRST_DECAY, self.SECOND_DECAY])
+
+
+def _like(weight: tf.Variable, start: Callable[[tf.Tensor], tf.Tensor], what: str) -> tf.Variable:
+    """A variable of a weight's shape, named after it."""
+    name = f"{what}/{weight.name.removesuffix(':0')}"
+    return tf.Variable(start(weight), trainable=False, name=name)
 
 
 def make(settings: Settings, weights: Sequence[tf.Variable]) -> Optimizer:

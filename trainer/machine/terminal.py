@@ -5,13 +5,12 @@ import contextlib
 import os
 import sys
 import threading
-from typing import Any, TextIO, cast
+from typing import Any, Protocol, TextIO, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 
 from trainer.machine.launching import launched_together
-from trainer.reporting.panel import Panel
 
 
 def say(text: str) -> None:
@@ -26,10 +25,20 @@ def end_output() -> None:
     Unfailing(sys.stdout).end()
 
 
+class Shown(Protocol):
+    """What stands below the lines of a live terminal and is redrawn with each report."""
+
+    def update(self, figures: dict[str, Any]) -> None:
+        """Takes a report."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """How it looks."""
+
+
 class Terminal:
     """Says lines; where ``stream`` is a terminal, keeps the panel below them."""
 
-    def __init__(self, stream: TextIO, panel: Panel):
+    def __init__(self, stream: TextIO, panel: Shown):
         self.panel = panel
         self._stream = Unfailing(stream)
         # mpirun gives each process a terminal of its own and then mixes what they write.

@@ -8,10 +8,10 @@ import tensorflow as tf
 from trainer.acting import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import Actor
+from trainer.learning.batches import LOOK_EVERY_S
 from trainer.machine import cores
 from trainer.machine.terminal import say
 from trainer.programs.stopping import StopSignal
-from trainer.programs.training import LOOK_EVERY_S
 from trainer.remote import carriers, wire
 from trainer.reporting.pace import Pace
 from trainer.settings import sizes
@@ -31,7 +31,7 @@ def act(settings: Settings) -> None:
     cores.share(side_by_side=2 if carriers.on_one_machine(settings) else 1)
     spec = build.level_spec(settings)
     agent = build.acting_agent(settings, spec)
-    acting = ActingAgent(agent)
+    acting = ActingAgent(agent, build.algorithm(settings))
     blocks = wire.block_layout(settings, spec, agent)
     with StopSignal() as stop:
         link = Link(

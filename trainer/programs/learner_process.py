@@ -100,7 +100,9 @@ def _start(
     team.share(learner.variables)
     learner.updates = first["updates"]
     if team.rank:
-        meter = Meter(settings.level.levels, spec.frames_per_step, first["counters"])
+        meter = Meter(
+            settings.level.levels, spec.frames_per_step, first["counters"], learner.figures
+        )
     return run, meter
 
 

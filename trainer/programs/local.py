@@ -23,7 +23,7 @@ from trainer.machine.threads import name_thread
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
-from trainer.remote.synthetic import made_up
+from trainer.remote.synthetic import random_batch
 from trainer.reporting.metrics import ended_episodes
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -42,10 +42,10 @@ def train(settings: Settings) -> None:
         if meter.environment_frames >= settings.learning.total_environment_frames:
             run.say_trained(meter)
             return
-        acting = ActingAgent(build.acting_agent(settings, spec))
+        acting = ActingAgent(build.acting_agent(settings, spec), learner.algorithm)
         with StopSignal() as stop, ActorThreads(settings, acting) as actors:
             training = Training(settings, learner, meter, actors, stop, run)
-            training.go_on(like=made_up(settings, spec, learner.agent))
+            training.go_on(like=random_batch(settings, spec, learner.agent))
 
 
 class ActorFailed(Exception):

@@ -5,15 +5,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 
+from algorithms import registry
 from environments import EnvironmentSpec
 from trainer.learning.learner import Learner, Statistics
-from trainer.reporting.metrics import Meter, samples
+from trainer.reporting.metrics import Meter
 from trainer.reporting.reporter import Reporter
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings.config import Settings
-from trainer.storage.checkpoints import Checkpoint, Store
+from trainer.storage.checkpoints import GROUPS, Checkpoint, Store
 from trainer.storage.folder import FolderLock, make_writable
 from user_error import UserError
 
@@ -66,11 +68,11 @@ class Run:
         """Puts what the newest checkpoint holds in place, if there is one."""
         levels, frames_per_step = self._settings.level.levels, self._spec.frames_per_step
         if self._found is None:
-            return Meter(levels, frames_per_step, {})
+            return Meter(levels, frames_per_step, {}, learner.figures)
         path, checkpoint = self._found
         self._found = None
-        learner.restore(checkpoint)
-        meter = Meter(levels, frames_per_step, checkpoint.counters)
+        learner.restore(arrays_of(checkpoint), checkpoint.counters["updates"])
+        meter = Meter(levels, frames_per_step, checkpoint.counters, learner.figures)
         self.reporter.say(f"Going on from {path} at {meter.environment_frames:,} frames.")
         return meter
 
@@ -93,7 +95,7 @@ class Run:
         now = time.monotonic()
         if now - self._reported >= self._settings.reporting.report_every_s:
             self._reported = now
-            self.reporter.report(self._figures(learner, meter, waits), samples(statistics))
+            self.reporter.report(self._figures(learner, meter, waits), statistics.samples)
         if now - self._saved >= self._settings.storage.checkpoint_every_s:
             self._saved = now
             self.save(learner, meter)
@@ -162,8 +164,10 @@ class Run:
     def _checkpoint(self, learner: Learner, meter: Meter, best: float) -> Checkpoint:
         best_return = None if best == -math.inf else best
         return Checkpoint(
-            weights=[weight.numpy() for weight in learner.weights],
-            optimizer=[slot.numpy() for slot in learner.slots],
+            **{
+                group: {name: variable.numpy() for name, variable in variables.items()}
+                for group, variables in learner.groups().items()
+            },
             counters=meter.counters() | {"updates": learner.updates, "best_return": best_return},
             settings=self._settings.flat() | spaces(self._spec),
         )
@@ -183,6 +187,7 @@ BLAMED = {
     "agent_name": ["agent_name"],
     "observations": ["level_name", "width", "height"],
     "actions": ["level_name", "full_action_set"],
+    "algorithm": ["algorithm"],
     "optimizer": ["optimizer"],
     "popart": ["popart"],
 }
@@ -201,19 +206,24 @@ def check_fits(
             f"the run in {where} cannot go on with --synthetic_unrolls, nor without it where it "
             "began with it. Name another --logdir."
         )
-    now, before = settings.flat() | spaces(spec), checkpoint.settings
+    now = settings.flat() | spaces(spec)
+    before = {"algorithm": registry.DEFAULT} | checkpoint.settings  # as of before there were more
     for name, flags in BLAMED.items():
         if str(now[name]).lower() != str(before[name]).lower():
             what = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
             raise UserError(_misfit(now, before, flags, what, where))
-    for mine, kept in (
-        (learner.weights, checkpoint.weights),
-        (learner.slots, checkpoint.optimizer),
-    ):
-        if [tuple(variable.shape) for variable in mine] != [array.shape for array in kept]:
+    kept = arrays_of(checkpoint)
+    for group, variables in learner.groups().items():
+        shapes = [tuple(variable.shape) for variable in variables.values()]
+        if shapes != [array.shape for array in kept[group].values()]:
             raise UserError(
                 _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
             )
+
+
+def arrays_of(checkpoint: Checkpoint) -> dict[str, dict[str, np.ndarray]]:
+    """A checkpoint's arrays as ``Learner.restore`` takes them."""
+    return {group: getattr(checkpoint, group) for group in GROUPS}
 
 
 def other_level(checkpoint: Checkpoint, settings: Settings) -> list[str]:

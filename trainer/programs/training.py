@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from algorithms.trajectory import Unroll
-from trainer.learning.batches import Batch
+from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.learner import Learner
 from trainer.machine.terminal import say
 from trainer.programs.run import Run
@@ -20,8 +20,6 @@ from trainer.team.equality import Equality
 from trainer.team.team import ALONE, Round, Team
 from user_error import UserError
 
-# How long a learner waits for unrolls before it looks whether it was told to stop.
-LOOK_EVERY_S = 0.2
 # How often the first learner asks the others for their episodes. Reports and checkpoints are made
 # right after, so that none counts steps whose episodes it does not know.
 GATHER_EVERY_S = 0.25
@@ -69,7 +67,7 @@ class Training:
         self._run = run
         self._team = team
         self._say = say
-        self._equality = Equality(team, learner, say)
+        self._equality = Equality(team, learner.variables, say)
         self._stopped = False
         self._starved = False  # had no batch in time, and none since
         self._idle = False  # nobody had a batch in the last round
@@ -96,7 +94,7 @@ class Training:
                 self._run.fail(self._learner, self._meter, error)
             raise
         self._meter.add_episodes(self._team.gather(self._actors.episodes()))
-        self._equality.finish()
+        self._equality.finish(self._learner.updates)
         if self._run:
             self._run.finish(
                 self._learner, self._meter, self._waits(), self._reason(), self._actors.count()
@@ -130,10 +128,10 @@ class Training:
         lag = learner.updates - round.weights_version / round.batches
         left = 1.0 - meter.environment_frames / self._settings.learning.total_environment_frames
         statistics = learner.move(share, samples, left)
-        self._equality.after_update()
+        self._equality.after_update(learner.updates)
         if learner.updates % self._settings.learning.publish_every_updates == 0:
             self._actors.publish(learner)
-        meter.add_update(statistics, lag, int(round.steps))
+        meter.add_update(statistics.figures, bool(statistics.skipped), lag, int(round.steps))
         self._check_skipped()
         if self._run and round.gather:
             self._run.after_update(learner, meter, statistics, self._waits())

@@ -8,10 +8,9 @@ import tensorflow as tf
 
 from algorithms.trajectory import Unroll
 from trainer.learning import batches
-from trainer.learning.batches import Batch
+from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread
-from trainer.programs.training import LOOK_EVERY_S
 from trainer.reporting.metrics import ended_episodes
 from trainer.settings import sizes
 from trainer.settings.config import Settings

@@ -19,13 +19,13 @@ class SyntheticActors(RemoteActors):
 
     def __init__(self, settings: Settings, spec: EnvironmentSpec, receiver: Receiver, agent: Any):
         super().__init__(settings, receiver, agent)
-        self._batch = self._on_device(made_up(settings, spec, agent))
+        self._batch = self._on_device(random_batch(settings, spec, agent))
 
     def _next(self) -> Batch:
         return self._batch
 
 
-def made_up(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
+def random_batch(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
     """A batch of the level's types and shapes, in which everything is random."""
     count, rows = settings.learning.batch_size, settings.actors.unroll_length + 1
     blank = blank_unroll(spec, settings.actors.unroll_length, agent.initial_state(1))

@@ -44,6 +44,7 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layo
         if field.metadata["group"] == "Environment"
     }
     told |= {
+        "algorithm": settings.program.algorithm.lower(),
         "agent_name": build.agent_name(settings, spec).lower(),
         "unroll_length": settings.actors.unroll_length,
         "observations": f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}",

@@ -2,12 +2,12 @@
 
 import collections
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from algorithms.trajectory import Episodes, Unroll
-from trainer.learning.learner import HISTOGRAMS, SCALARS, Statistics
 from trainer.machine.cores import busy_share, cores_time
 
 RECENT_EPISODES = 100
@@ -16,7 +16,15 @@ RECENT_EPISODES = 100
 class Meter:
     """Counts since the run began, and means since the last report."""
 
-    def __init__(self, levels: list[str], frames_per_step: int, counters: dict[str, Any]):
+    def __init__(
+        self,
+        levels: list[str],
+        frames_per_step: int,
+        counters: dict[str, Any],
+        figures: Sequence[str] = (),
+    ):
+        """``counters`` are a checkpoint's; ``figures`` the names of what each update reports."""
+        self.figures = figures
         self.environment_frames = int(counters.get("environment_frames", 0))
         self.agent_steps = int(counters.get("agent_steps", 0))
         self.episodes = int(counters.get("episodes", 0))
@@ -71,12 +79,13 @@ class Meter:
             self._lengths.append(int(length))
             self.episodes += 1
 
-    def add_update(self, statistics: Statistics, lag: float, fresh_steps: int) -> None:
+    def add_update(
+        self, figures: Mapping[str, Any], skipped: bool, lag: float, fresh_steps: int
+    ) -> None:
         """Counts an update that was made with ``fresh_steps`` new agent steps."""
         self.agent_steps += fresh_steps
         self.environment_frames += fresh_steps * self.frames_per_step
-        self._window.add(statistics, lag)
-        skipped = bool(statistics.skipped)
+        self._window.add(figures, lag)
         self.skipped_updates += skipped
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
 
@@ -121,12 +130,12 @@ class _Window:
         self._meter = meter
         self._waits = waits
         # Sums, as reports may be days apart.
-        self._sums = np.zeros(len(SCALARS))
-        self._counts = np.zeros(len(SCALARS))
+        self._sums = np.zeros(len(meter.figures))
+        self._counts = np.zeros(len(meter.figures))
         self._lags: list[float] = []
 
-    def add(self, statistics: Statistics, lag: float) -> None:
-        values = np.array([float(getattr(statistics, name)) for name in SCALARS])
+    def add(self, figures: Mapping[str, Any], lag: float) -> None:
+        values = np.array([float(figures[name]) for name in self._meter.figures])
         finite = np.isfinite(values)
         self._sums += np.where(finite, values, 0.0)
         self._counts += finite
@@ -151,7 +160,7 @@ class _Window:
             "updates_in_report": len(self._lags),
             "policy_lag": float(np.median(self._lags)) if self._lags else None,
         }
-        for name, total, count in zip(SCALARS, self._sums, self._counts, strict=True):
+        for name, total, count in zip(self._meter.figures, self._sums, self._counts, strict=True):
             figures[name] = float(total / count) if count else None
         return figures
 
@@ -162,8 +171,3 @@ def ended_episodes(block: Unroll) -> np.ndarray:
     there = np.nonzero(ended.length)
     columns = (block.level[there[1]], ended.raw_return[there], ended.length[there])
     return np.stack(columns, axis=-1).astype(np.float64)
-
-
-def samples(statistics: Statistics) -> dict[str, np.ndarray]:
-    """What histograms are drawn of."""
-    return {name: np.asarray(getattr(statistics, name)) for name in HISTOGRAMS}

@@ -1,6 +1,7 @@
 """What a terminal shows of a running training: one panel, redrawn in place."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import rich.box
@@ -10,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from algorithms.figures import Figure
 from trainer.reporting import wording
 from trainer.reporting.wording import count, duration, number, share
 from trainer.settings.config import Settings
@@ -30,6 +32,7 @@ class Panel:
         self._total = settings.learning.total_environment_frames
         self._title = " · ".join(about[key] for key in ("level", "agent") if key in about)
         self._folder = settings.run_folder
+        self._reported: Sequence[Figure] = settings.algorithm.figures
         self._figures: dict[str, Any] = {}
         self._since = time.monotonic()
         self._history: dict[str, list[float]] = {}
@@ -101,8 +104,7 @@ class Panel:
             "limited by": [_part("", wording.limited_by(figures))],
             "losses": [
                 _part("total", number(figures.get("total_loss"))),
-                _part("policy gradient", number(figures.get("policy_gradient_loss"))),
-                _part("baseline", number(figures.get("baseline_loss"))),
+                *self._of_algorithm("losses"),
             ],
             "learning": self._learning(),
         }
@@ -116,8 +118,7 @@ class Panel:
         figures = self._figures
         parts = [
             _part("policy lag", number(figures.get("policy_lag"))),
-            _part("entropy", number(figures.get("entropy"))),
-            _part("baseline spread", number(figures.get("baseline_spread"))),
+            *self._of_algorithm("learning"),
             _part("gradient norm", number(figures.get("gradient_norm"))),
             _part("learning rate", number(figures.get("learning_rate"))),
         ]
@@ -126,6 +127,13 @@ class Panel:
             skipped.stylize("bold red")
             parts.append(skipped)
         return parts
+
+    def _of_algorithm(self, row: str) -> list[Text]:
+        return [
+            _part(one.label, number(self._figures.get(one.name)))
+            for one in self._reported
+            if one.row == row
+        ]
 
     def _return(self, level: str, value: float | None) -> Text:
         text = _part(level, number(value))

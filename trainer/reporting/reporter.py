@@ -78,7 +78,11 @@ class Reporter:
         """Figures since the last report, and samples to draw histograms of."""
         # What is no number is unknown in all places alike.
         figures = {name: plain(value) for name, value in figures.items()}
-        line = wording.line(figures, self._settings.learning.total_environment_frames)
+        line = wording.line(
+            figures,
+            self._settings.learning.total_environment_frames,
+            self._settings.algorithm.figures,
+        )
         self._terminal.show(figures, line)
         self._log_line(line)
         self._metrics.append_line(to_line(figures))

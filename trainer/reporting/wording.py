@@ -1,6 +1,9 @@
 """How figures are called and written wherever a person reads them: panel, lines and summary."""
 
+from collections.abc import Sequence
 from typing import Any
+
+from algorithms.figures import Figure
 
 NONE = "–"
 
@@ -80,7 +83,7 @@ def by_level(figures: Figures) -> dict[str, float | None]:
     }
 
 
-def line(figures: Figures, total_frames: int) -> str:
+def line(figures: Figures, total_frames: int, reported: Sequence[Figure]) -> str:
     """One report in one line, its columns as wide from report to report."""
     frames = figures.get("environment_frames", 0)
     columns = [
@@ -95,8 +98,7 @@ def line(figures: Figures, total_frames: int) -> str:
         ("learner waits", share(figures.get("learner_wait_share")), 4),
         ("actors wait", share(figures.get("actor_wait_share")), 4),
         ("total loss", number(figures.get("total_loss")), 8),
-        ("entropy", number(figures.get("entropy")), 6),
-        ("baseline spread", number(figures.get("baseline_spread")), 6),
+        *((one.label, number(figures.get(one.name)), 6) for one in reported if one.in_line),
         ("gradient norm", number(figures.get("gradient_norm")), 6),
     ]
     parts = [f"{name} {text:>{width}}" for name, text, width in columns]

@@ -21,6 +21,9 @@ import numpy as np
 from user_error import UserError
 
 BEST = "best.npz"
+GROUPS = ("weights", "optimizer", "algorithm")
+# The last arrays of the optimizer's, before they had names.
+POPART = ("popart_mean", "popart_mean_square", "popart_seen")
 NAME = re.compile(r"frames-(\d+)\.npz")
 
 
@@ -28,8 +31,9 @@ NAME = re.compile(r"frames-(\d+)\.npz")
 class Checkpoint:
     """Everything that a run needs to go on."""
 
-    weights: list[np.ndarray]
-    optimizer: list[np.ndarray]
+    weights: dict[str, np.ndarray]
+    optimizer: dict[str, np.ndarray]
+    algorithm: dict[str, np.ndarray]  # what it keeps besides, such as PopArt's estimates
     counters: dict[str, Any]  # frames, agent_steps, updates, train_seconds, best_return
     settings: dict[str, Any]
 
@@ -148,10 +152,13 @@ class Store:
 
 def write(checkpoint: Checkpoint, file: Any) -> None:
     """Writes a checkpoint to an open file."""
-    arrays = {f"weights_{i:04d}": array for i, array in enumerate(checkpoint.weights)}
-    arrays |= {f"optimizer_{i:04d}": array for i, array in enumerate(checkpoint.optimizer)}
+    arrays = {
+        f"{group}/{name}": array
+        for group in GROUPS
+        for name, array in getattr(checkpoint, group).items()
+    }
     about = json.dumps({"counters": checkpoint.counters, "settings": checkpoint.settings})
-    np.savez(file, about=np.frombuffer(about.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    np.savez(file, about=np.frombuffer(about.encode(), np.uint8), **arrays)
 
 
 def read(path: Path) -> Checkpoint:
@@ -162,19 +169,38 @@ def read(path: Path) -> Checkpoint:
             # header says, which may be the damaged part.
             arrays = {
                 name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
-                for name in sorted(file.namelist())
+                for name in file.namelist()
             }
         if len(arrays) != _entries(path):
             raise ValueError("arrays are missing")
         about = json.loads(arrays.pop("about").tobytes())
-        return Checkpoint(
-            weights=[a for name, a in arrays.items() if name.startswith("weights_")],
-            optimizer=[a for name, a in arrays.items() if name.startswith("optimizer_")],
-            counters=about["counters"],
-            settings=about["settings"],
-        )
+        if "weights_0000" in arrays:
+            arrays = _renamed(arrays, about["settings"])
+        groups = {
+            group: {
+                name.removeprefix(f"{group}/"): array
+                for name, array in arrays.items()
+                if name.startswith(f"{group}/")
+            }
+            for group in GROUPS
+        }
+        return Checkpoint(**groups, counters=about["counters"], settings=about["settings"])
     except Exception as error:  # what a parser says of bytes that mean nothing is beyond a list
         raise Damaged(f"{path} is damaged ({error})") from error
+
+
+def _renamed(arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint from when they had numbers and no names, by names of today.
+
+    Weights keep their numbers: they are in the order of an agent's variables.
+    """
+    names = sorted(arrays)
+    last = [name for name in names if name.startswith("optimizer_")][-len(POPART) :]
+    kept = dict(zip(last, POPART, strict=True)) if settings.get("popart") else {}
+    return {
+        f"algorithm/{kept[name]}" if name in kept else name.replace("_", "/", 1): arrays[name]
+        for name in names
+    }
 
 
 def _entries(path: Path) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer.learning.learner import Learner
 from trainer.team.team import Team
 
 COMPARE_EVERY_UPDATES = 100
@@ -20,40 +19,41 @@ COMPARE_EVERY_UPDATES = 100
 class Equality:
     """Compares what all learners hold; all of them make the same calls at the same updates."""
 
-    def __init__(self, team: Team, learner: Learner, say: Callable[[str], None]):
+    def __init__(self, team: Team, variables: Sequence[tf.Variable], say: Callable[[str], None]):
+        """``variables`` are all that an update moves."""
         self._team = team
-        self._learner = learner
+        self._variables = variables
         self._say = say if team.rank == 0 else lambda text: None
         self._comparisons = 0
         self._differences = 0
 
-    def after_update(self) -> None:
+    def after_update(self, updates: int) -> None:
         """Compares when it is time."""
-        if self._learner.updates % COMPARE_EVERY_UPDATES == 0:
-            self.compare()
+        if updates % COMPARE_EVERY_UPDATES == 0:
+            self.compare(updates)
 
-    def compare(self) -> None:
+    def compare(self, updates: int) -> None:
         """Compares; where weights differ, all take over the first learner's."""
         if self._team.size == 1:
             return
-        mine = np.array([digest(self._learner.variables)], np.int64)
+        mine = np.array([digest(self._variables)], np.int64)
         told = self._team.gather(mine)
         self._comparisons += 1
         if (told == told[0]).all():
             return
-        self._team.share(self._learner.variables)
+        self._team.share(self._variables)
         self._differences += 1
         if self._differences == 1:
             others = ", ".join(map(str, np.flatnonzero(told != told[0])))
             self._say(
-                f"warning: at update {self._learner.updates:,} the weights of learner {others} "
+                f"warning: at update {updates:,} the weights of learner {others} "
                 "were not equal to those of learner 0, which all go on with. Processors of "
                 "different kinds may round differently; else look for a fault in their memory."
             )
 
-    def finish(self) -> None:
+    def finish(self, updates: int) -> None:
         """Compares for the last time, and says how it was."""
-        self.compare()
+        self.compare(updates)
         if not self._comparisons:
             return
         found = (
@@ -63,7 +63,7 @@ class Equality:
         )
         self._say(
             f"The weights of the {self._team.size} learners {found} that they were compared, "
-            f"last after {self._learner.updates:,} updates."
+            f"last after {updates:,} updates."
         )
 
 

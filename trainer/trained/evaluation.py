@@ -28,7 +28,9 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
     found = trained.find(settings, given)
     settings = found.settings
     spec = build.level_spec(settings)
-    player = Player(found.agent(spec), settings.trained.test_policy == "greedy")
+    player = Player(
+        found.agent(spec), build.algorithm(settings), settings.trained.test_policy == "greedy"
+    )
     console = scoreboard.console()
     console.print(
         f"Playing {settings.trained.test_num_episodes} games a level, "

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from environments import EnvironmentSpec
 from trainer.acting import build
+from trainer.acting.deciding import decide
 from trainer.settings.config import Settings
 from trainer.trained import trained_agent as trained
 from trainer.trained.export_notes import FORMAT, README, about
@@ -28,6 +28,7 @@ class ExportedAgent(tf.Module):
     def __init__(self, agent: Any, spec: EnvironmentSpec, found: Trained):
         super().__init__()
         self._agent = agent
+        self._algorithm = build.algorithm(found.settings)
         self._spec = spec
         self._spread, self._mean = found.scale_of_values()
         self._structure = agent.initial_state(1)
@@ -44,11 +45,10 @@ class ExportedAgent(tf.Module):
     def inputs(self) -> dict[str, tf.TensorSpec]:
         """What ``act`` takes."""
         seen, acts = self._spec.observation_space, self._spec.action_space
-        kind = tf.float32 if np.issubdtype(acts.dtype, np.floating) else tf.int32
         return {
             "observation": tf.TensorSpec([None, *seen.shape], tf.as_dtype(seen.dtype)),
             "reward": tf.TensorSpec([None], tf.float32),
-            "last_action": tf.TensorSpec([None, *(acts.shape or ())], kind),
+            "last_action": tf.TensorSpec([None, *(acts.shape or ())], self._spec.action_dtype),
             "first": tf.TensorSpec([None], tf.bool),
             "seed": tf.TensorSpec([2], tf.int32),
             **self.state,
@@ -71,16 +71,17 @@ class ExportedAgent(tf.Module):
         self, observation: Any, reward: Any, last_action: Any, first: Any, seed: Any, **state: Any
     ) -> dict[str, tf.Tensor]:
         packed = tf.nest.pack_sequence_as(self._structure, [state[name] for name in self.state])
-        row = (tf.expand_dims(x, 0) for x in (observation, reward, last_action, first))
-        output, new_state = self._agent(*row, packed)
-        policy, distribution = output.policy[0], self._agent.distribution
-        action = distribution.sample(policy, seed)
+        agent, algorithm = self._agent, self._algorithm
+        decision, new_state = decide(
+            agent, algorithm, observation, reward, last_action, first, packed, seed
+        )
+        output = decision.output
         return {
-            "action": action,
-            "log_prob": distribution.log_prob(policy, action),
-            "greedy_action": distribution.mode(policy),
-            "policy": policy,
-            "baseline": output.baseline[0] * self._spread + self._mean,
+            "action": decision.action,
+            "log_prob": decision.log_prob,
+            "greedy_action": algorithm.act(agent, output, seed, greedy=True)[0],
+            "policy": output.policy,
+            "baseline": output.baseline * self._spread + self._mean,
             **self._flat(new_state),
         }
 

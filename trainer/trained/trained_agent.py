@@ -48,7 +48,7 @@ class Trained:
             precision=precision or self.settings.agent.precision,
         )
         agent = build.acting_agent(settings, spec)
-        weights, variables = self.checkpoint.weights, agent.variables
+        weights, variables = list(self.checkpoint.weights.values()), agent.variables
         if [w.shape for w in weights] != [tuple(v.shape) for v in variables]:
             raise UserError(self._misfit())
         for variable, value in zip(variables, weights, strict=True):
@@ -58,9 +58,8 @@ class Trained:
     def scale_of_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Spread and mean that turn the agent's baselines into values: [L], or [] for one."""
         spread, mean = np.ones(1, np.float32), np.zeros(1, np.float32)
-        slots = self.checkpoint.optimizer
-        if self.settings.algorithm.popart and slots:
-            spread, mean = PopArt.scale(slots)
+        if "popart_mean" in self.checkpoint.algorithm:
+            spread, mean = PopArt.scale(self.checkpoint.algorithm)
         return (spread[0], mean[0]) if len(mean) == 1 else (spread, mean)
 
     def value(self, level_name: str) -> Callable[[np.ndarray], float]:

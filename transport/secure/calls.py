@@ -1,4 +1,4 @@
-"""How calls look on the wire: names, limits, and arrays in pieces that are small in themselves."""
+"""The wire format of calls: names, limits, and arrays in small pieces."""
 
 import struct
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# All that can be called. Beats and farewells of actors are letters, as are their introductions.
-HELLO = "/impala.Learner/Hello"  # nothing → what the learner says about itself
+# All calls. Actors' hello, beat and bye are letters.
+HELLO = "/impala.Learner/Hello"  # nothing → the learner's announcement
 TELL = "/impala.Learner/Tell"  # a letter → the version of the weights
 PUT = "/impala.Learner/Put"  # an opening, then pieces of a block → the version of the weights
 WEIGHTS = "/impala.Learner/Weights"  # nothing → an opening, then pieces of the weights
@@ -24,7 +24,7 @@ SIZE = struct.Struct("<Q")
 
 LIMITS = [
     ("grpc.max_receive_message_length", LARGEST_MESSAGE),
-    # What is small packed may be huge unpacked; nothing of ours is packed.
+    # A small compressed message may be huge decompressed; ours are never compressed.
     ("grpc.per_message_decompression", 0),
     ("grpc.max_metadata_size", 1 << 12),
     ("grpc.absolute_max_metadata_size", 1 << 13),
@@ -32,14 +32,14 @@ LIMITS = [
 
 
 class Malformed(Exception):
-    """A message is not what it should be; the text says how."""
+    """A message is malformed; the text says how."""
 
 
 class CutOff(Malformed):
-    """A call ended before its messages were whole: so do those of an actor that is killed."""
+    """A call ended before its messages were complete, as when an actor is killed."""
 
     def __str__(self) -> str:
-        return f"{super().__str__()}, or its sender was stopped meanwhile"
+        return f"{super().__str__()}, or its sender was stopped"
 
 
 class Opening(NamedTuple):
@@ -56,25 +56,25 @@ class Opening(NamedTuple):
     def unpack(cls, packed: bytes) -> "Opening":
         """From bytes."""
         if not SIZE.size <= len(packed) <= SIZE.size + LONGEST_HEADER:
-            raise Malformed("it has no proper beginning")
+            raise Malformed("it has no valid opening")
         return cls(SIZE.unpack_from(packed)[0], packed[SIZE.size :])
 
 
 def cut(array: np.ndarray) -> Iterator[bytes]:
-    """The bytes of a uint8 array in pieces; each is copied only when it is its turn."""
+    """The bytes of a uint8 array in pieces; each is copied only on its turn."""
     for start in range(0, array.nbytes, PIECE):
         yield array[start : start + PIECE].tobytes()
 
 
 def join(pieces: Iterator[bytes], size: int) -> np.ndarray:
-    """The array of so many bytes that was cut."""
+    """Joins the pieces of an array of ``size`` bytes."""
     whole = np.empty(size, np.uint8)
     filled = 0
     while filled < size:
         piece = next(pieces, b"")
         end = filled + len(piece)
         if not piece or end > size:
-            raise CutOff(f"its pieces are not of {size:,} bytes in all")
+            raise CutOff(f"its pieces do not add up to {size:,} bytes")
         whole[filled:end] = np.frombuffer(piece, np.uint8)
         filled = end
     return whole

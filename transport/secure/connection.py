@@ -1,4 +1,4 @@
-"""An actor's end: calls to a learner that proves itself by the certificate that the actor has."""
+"""An actor's end: calls to a learner authenticated by the certificate that the actor has."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -16,13 +16,13 @@ Answer = TypeVar("Answer")
 OPTIONS = [
     *calls.LIMITS,
     ("grpc.ssl_target_name_override", NAME),
-    # An actor finds its learner by itself: not through proxies of its environment, nor on a
-    # connection that another attempt has left, nor by calls that are sent again unseen.
+    # An actor connects directly and reconnects by itself: no proxies from the environment, no
+    # connections shared with earlier attempts, no hidden retries.
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
 ]
-# What people know by these words is somewhere in what gRPC says.
+# Familiar reasons, to be found in gRPC's long messages.
 REASONS = (
     "Connection refused",
     "Connection reset",
@@ -36,7 +36,7 @@ REASONS = (
 
 
 class Connection:
-    """See ``transport.link.Connection``; ``Lost`` once the learner is gone, and then for good."""
+    """See ``transport.link.Connection``; once the learner is gone, all calls raise ``Lost``."""
 
     def __init__(self, host: str, port: int, credentials: Credentials, timeout_s: float):
         self._learner = f"{host}:{port}"
@@ -54,15 +54,15 @@ class Connection:
         self._weights = self._channel.unary_stream(calls.WEIGHTS)
 
     def about(self) -> bytes:
-        """What the learner says about itself."""
+        """What the learner announced about itself."""
         return self._run(lambda: self._hello(b"", **self._more))
 
     def write(self, letter: bytes) -> int:
-        """Tells the learner something; the version of its weights."""
+        """Sends a letter to the learner; returns the version of its weights."""
         return _version(self._run(lambda: self._tell(letter, **self._more)))
 
     def put(self, header: np.ndarray, block: np.ndarray) -> int:
-        """Adds a block; ``Silent`` when there was no room in time. The version of the weights."""
+        """Adds a block; ``Silent`` when there was no room in time. Returns the weights' version."""
 
         def messages() -> Iterator[bytes]:
             yield Opening(block.nbytes, header.tobytes()).pack()
@@ -85,7 +85,7 @@ class Connection:
         self._channel.close()
 
     def _run(self, call: Callable[[], Answer], keep: bool = False) -> Answer:
-        """The answer to a call; without one the connection is over, unless it is to be kept."""
+        """The answer to a call; a failure closes the connection, but a timeout may ``keep`` it."""
         try:
             return call()
         except grpc.RpcError as error:
@@ -97,27 +97,27 @@ class Connection:
             raise self._meaning(error) from None
         except (Malformed, StopIteration) as error:
             self.close()
-            raise Lost(f"it cannot be understood: {error}") from None
+            raise Lost(f"its answer is malformed: {error}") from None
         except ValueError:  # the connection was closed meanwhile
             raise Lost("the connection is closed") from None
 
     def _meaning(self, error: Any) -> Exception:
-        """What a call that failed means to the actor."""
+        """The exception for the actor after a failed call."""
         code, details = error.code(), str(error.details())
         if code == grpc.StatusCode.UNAUTHENTICATED:
             return Refused(
-                f"the learner at {self._learner} does not know the token in {self._file}: that is "
-                "another run's."
+                f"the learner at {self._learner} does not accept the token in {self._file}, "
+                "which is of another run."
             )
         if "CERTIFICATE_VERIFY_FAILED" in details:
             return Refused(
                 f"refused the learner at {self._learner}: its certificate is not the one in "
-                f"{self._file}. That is another run's, or somebody else answers in its place."
+                f"{self._file}. That is of another run, or another server answers in its place."
             )
         if code == grpc.StatusCode.INVALID_ARGUMENT:
             return Refused(f"the learner at {self._learner} refuses this actor: {details}.")
         if "WRONG_VERSION_NUMBER" in details:
-            return Lost("it does not speak TLS: is it one with --transport=secure?")
+            return Lost("it does not use TLS: is it a learner with --transport=secure?")
         for reason in REASONS:
             if reason in details:
                 return Lost(reason)
@@ -126,5 +126,5 @@ class Connection:
 
 def _version(packed: bytes) -> int:
     if len(packed) != calls.VERSION.size:
-        raise Lost("it cannot be understood")
+        raise Lost("its answer is malformed")
     return calls.VERSION.unpack(packed)[0]

@@ -1,4 +1,4 @@
-"""What lies between actors' calls, each in a thread of its own, and the learner's receiver."""
+"""The exchange between actors' calls, each in its own thread, and the learner's receiver."""
 
 import collections
 import threading
@@ -9,15 +9,15 @@ from transport.in_process import Closed
 from transport.messages import FINISHED
 from transport.secure.calls import VERSION, Opening, cut
 
-# How many words from actors may wait to be heard.
+# How many letters from actors may wait to be read.
 LETTERS = 256
 
 
 class Desk:
-    """Blocks and letters from actors, weights for them. All waits are bounded or end with it."""
+    """Blocks and letters from actors, weights for them. All waits are bounded or end on close."""
 
     def __init__(self) -> None:
-        self.about = b"{}"  # until there is more to say
+        self.about = b"{}"  # until the first announcement
         self.version = 0  # of the weights
         self.weights: tuple[bytes, ...] = ()  # an opening and pieces; made once for all actors
         self._blocks: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque()
@@ -27,7 +27,7 @@ class Desk:
         self.publish(np.zeros([0], np.uint8), 0)
 
     def publish(self, weights: np.ndarray, version: int) -> None:
-        """Lays out packed weights; ``FINISHED`` as their version ends all waiting for room."""
+        """Offers packed weights; ``FINISHED`` as their version ends all waits for room."""
         if version != FINISHED:
             opening = Opening(weights.nbytes, VERSION.pack(version))
             self.weights = (opening.pack(), *cut(weights))
@@ -36,7 +36,7 @@ class Desk:
             self._changed.notify_all()
 
     def put(self, header: np.ndarray, block: np.ndarray, wait_s: float) -> bool:
-        """Whether the block was taken in time; one that was not is not kept."""
+        """Whether the block was taken in time; if not, it is dropped."""
         mine = (header, block)
         with self._changed:
             self._blocks.append(mine)
@@ -83,7 +83,7 @@ class Desk:
             return self._letters.popleft()
 
     def close(self) -> None:
-        """Wakes everyone who waits; all waiting calls raise ``Closed`` from now on."""
+        """Wakes all waiting threads; all waiting calls raise ``Closed`` from now on."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Who may call a learner, and what is told of those who may not."""
+"""Decides which callers a learner accepts, and reports the others."""
 
 import collections
 import hmac
@@ -14,18 +14,18 @@ MOST_REMEMBERED = 2048
 
 
 class Guard:
-    """Knows the token, and tells of each kind of stranger once, however often one comes."""
+    """Checks the token, and reports each kind of refusal once, however often it happens."""
 
     def __init__(self, token: bytes, address: str, timeout_s: float, say: Callable[[str], None]):
         self._token = token
         self._address = address
         self._timeout_s = timeout_s
         self._say = say
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._lock = threading.Lock()
         self._callers: dict[str, None] = {}  # connections that have called, the newest last
-        # When those connected who have not called yet, on a clock that stands with this process:
-        # after a standstill of its own, nobody else was silent.
+        # When the connections without a call were opened, on a clock that stops while this process
+        # is paused: its own pause does not make others silent.
         self._silent: collections.deque[float] = collections.deque(maxlen=MOST_REMEMBERED)
         self._time = 0.0
         self._looked = time.monotonic()
@@ -36,17 +36,17 @@ class Guard:
         return len(given) == 1 and hmac.compare_digest(given[0], self._token)
 
     def refuse(self, kind: str, peer: str, why: str) -> None:
-        """Tells of a refusal, once for each kind."""
-        self._tell(kind, f"a call{_from(peer)} was refused: {why}")
+        """Reports a refusal, once for each kind."""
+        self._report(kind, f"a call{_from(peer)} was refused: {why}")
 
     def connected(self) -> None:
-        """Somebody has connected and is about to prove that it speaks TLS."""
+        """Notes a new connection, before its TLS handshake."""
         self._silent.append(self._time)
 
     def called(self, peer: str) -> None:
-        """A call came in, on a connection that counts as silent until its first one."""
+        """Notes a call, whose connection counted as silent until its first one."""
         with self._lock:
-            # Of a call that has ended already, nobody knows the connection.
+            # The connection of a call that has already ended is unknown.
             if peer and peer in self._callers:
                 return
             self._callers[peer] = None
@@ -56,24 +56,24 @@ class Guard:
                 self._silent.popleft()
 
     def look(self) -> None:
-        """Tells of connections that came to nothing; to be called now and then."""
+        """Reports connections without a call; to be called regularly."""
         now = time.monotonic()
         self._time += min(now - self._looked, 1.0)
         self._looked = now
         if self._silent and self._time - self._silent[0] > self._timeout_s:
             self._silent.clear()
-            self._tell(
+            self._report(
                 "connection",
-                f"somebody connected to {self._address} and made no call: an actor that gave up, a "
-                "port scan, or one who does not speak TLS or expects another certificate",
+                f"a client connected to {self._address} and made no call: an actor that gave up, a "
+                "port scan, or a client without TLS or with another certificate",
             )
 
-    def _tell(self, kind: str, text: str) -> None:
+    def _report(self, kind: str, text: str) -> None:
         with self._lock:
-            if kind in self._told:
+            if kind in self._reported:
                 return
-            self._told.add(kind)
-        self._say(f"{text}. This is told once.")
+            self._reported.add(kind)
+        self._say(f"{text}. Further ones are not reported.")
 
 
 def _from(peer: str) -> str:

@@ -1,4 +1,4 @@
-"""How a learner listens: at which addresses, with which certificate, within which limits."""
+"""How a learner listens: its addresses, certificate and limits."""
 
 import errno
 import socket
@@ -12,12 +12,12 @@ from transport.secure import calls
 from user_error import UserError
 
 MOST_CONNECTIONS = 1024
-# Actors call far more often; one that does not finds its way back by itself.
+# Actors call far more often, and reconnect by themselves.
 LONGEST_IDLE_S = 60.0
 
 
 def options(timeout_s: float) -> list[tuple[str, int]]:
-    """What keeps strangers and vanished actors from taking more than their share."""
+    """Limits on what strangers and vanished actors can use up."""
     timeout_ms = int(timeout_s * 1000)
     return [
         *calls.LIMITS,
@@ -26,7 +26,7 @@ def options(timeout_s: float) -> list[tuple[str, int]]:
         ("grpc.max_concurrent_streams", 8),
         ("grpc.server_handshake_timeout_ms", timeout_ms),
         ("grpc.max_connection_idle_ms", int(max(LONGEST_IDLE_S, 4 * timeout_s) * 1000)),
-        # Connections whose other end is gone or stands still are ended, with their calls.
+        # Connections whose other end is gone or hangs are closed, with their calls.
         ("grpc.keepalive_time_ms", timeout_ms),
         ("grpc.keepalive_timeout_ms", timeout_ms),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -37,30 +37,30 @@ def options(timeout_s: float) -> list[tuple[str, int]]:
 def listen(
     server: Any, host: str, port: int, credentials: Credentials, connected: Callable[[], None]
 ) -> None:
-    """Opens the port at the address that was given, and at no other.
+    """Opens the port at the given address, and at no other.
 
-    ``connected`` is called for each new connection, before anything was heard from it.
+    ``connected`` is called for each new connection, before anything is received on it.
     """
     tls = _tls(credentials, connected)
     try:
         for target in _targets(host, port):
             server.add_secure_port(target, tls)
-    except RuntimeError as error:  # somebody was quicker
+    except RuntimeError as error:  # another process was faster
         raise UserError(f"--learner_host={host}:{port}: cannot listen there ({error}).") from None
 
 
 def _tls(credentials: Credentials, connected: Callable[[], None]) -> Any:
     mine = [(credentials.key, credentials.certificate)]
-    # The certificate never changes; but for each connection it is asked whether it has.
+    # The certificate never changes, but gRPC asks for it on each connection: that counts them.
     return grpc.dynamic_ssl_server_credentials(
         grpc.ssl_server_certificate_configuration(mine), connected
     )
 
 
 def _targets(host: str, port: int) -> list[str]:
-    """The addresses of a host that can be listened at, as gRPC wants them.
+    """The addresses of a host to listen on, in gRPC's form.
 
-    A name may have some that this machine does not use, as localhost where there is no IPv6.
+    A name may have some that this machine does not use, such as localhost without IPv6.
     """
     targets, failed = [], OSError(0, "it has no address")
     try:
@@ -87,5 +87,5 @@ def _targets(host: str, port: int) -> list[str]:
 def _cannot_listen(host: str, port: int, error: OSError) -> UserError:
     hint = ""
     if error.errno == errno.EADDRNOTAVAIL:
-        hint = " A secure learner listens only there: name an address of this machine."
+        hint = " A secure learner listens only there: give an address of this machine."
     return UserError(f"--learner_host={host}:{port}: cannot listen there ({error.strerror}).{hint}")

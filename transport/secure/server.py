@@ -1,4 +1,4 @@
-"""The learner's end: a gRPC server with four methods, for those who know the token."""
+"""The learner's end: a gRPC server with four methods, for callers with the token."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -17,8 +17,8 @@ from transport.secure.desk import Desk
 from transport.secure.guard import Guard
 from transport.secure.listening import MOST_CONNECTIONS, listen, options
 
-MOST_CALLS = 2 * MOST_CONNECTIONS  # an actor has a block and a letter under way
-# Blocks that are on their way or wait to be taken; others wait at their actors.
+MOST_CALLS = 2 * MOST_CONNECTIONS  # an actor may send a block and a letter at once
+# Blocks in transit or waiting to be taken; others wait at their actors.
 MOST_BLOCKS = 8
 LONGEST_WAIT_S = 3600.0
 ENDS_WITHIN_S = 5.0
@@ -37,7 +37,7 @@ class Server:
         timeout_s: float,
         say: Callable[[str], None],
     ):
-        """``most_bytes`` is the size of the largest block that is taken."""
+        """``most_bytes`` is the size of the largest block that is accepted."""
         self._desk = Desk()
         self._guard = Guard(credentials.token, f"{host}:{port}", timeout_s, say)
         self._most_bytes = most_bytes
@@ -54,11 +54,11 @@ class Server:
         self._started = True
 
     def announce(self, about: bytes) -> None:
-        """Says about the learner what actors ask first."""
+        """Sets what the learner answers to a new actor."""
         self._desk.about = about
 
     def publish(self, weights: np.ndarray, version: int) -> None:
-        """Lays out packed weights; ``FINISHED`` as their version tells actors to leave."""
+        """Offers packed weights; ``FINISHED`` as their version makes actors leave."""
         self._desk.publish(weights, version)
 
     def receive(self) -> tuple[np.ndarray, np.ndarray]:
@@ -71,15 +71,15 @@ class Server:
         return self._desk.hear(timeout_s)
 
     def close(self) -> None:
-        """Ends all calls: whoever waits is told ``Closed``."""
+        """Ends all calls; waiting ones raise ``Closed``."""
         self._desk.close()
         self._server.stop(0.1).wait(ENDS_WITHIN_S)
 
     def _connected(self) -> None:
-        if self._started:  # it is asked for the certificate as it opens ports, too
+        if self._started:  # gRPC also asks for the certificate when it opens ports
             self._guard.connected()
 
-    # Calls. All read their messages themselves, so that they see which could not be read.
+    # Calls. All read their messages themselves, so that they notice unreadable ones.
 
     def _methods(self) -> dict[str, Any]:
         one, many = grpc.stream_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
@@ -87,7 +87,7 @@ class Server:
             calls.HELLO: one(self._answering(self._hello)),
             calls.TELL: one(self._answering(self._tell)),
             calls.PUT: one(self._answering(self._put)),
-            # Nothing is asked that could be asked in a wrong way.
+            # Its request is empty, so it cannot be malformed.
             calls.WEIGHTS: many(lambda messages, context: iter(self._desk.weights)),
         }
 
@@ -99,12 +99,12 @@ class Server:
                 return call(messages, context)
             except Malformed as error:
                 self._guard.refuse(type(error).__name__, peer, str(error))
-                code, told = grpc.StatusCode.INVALID_ARGUMENT, str(error)
+                code, reason = grpc.StatusCode.INVALID_ARGUMENT, str(error)
             except Closed:
-                code, told = grpc.StatusCode.UNAVAILABLE, "the learner ends"
+                code, reason = grpc.StatusCode.UNAVAILABLE, "the learner is shutting down"
             except TimeoutError:
-                code, told = grpc.StatusCode.DEADLINE_EXCEEDED, "no room"
-            return context.abort(code, told)
+                code, reason = grpc.StatusCode.DEADLINE_EXCEEDED, "no room"
+            return context.abort(code, reason)
 
         return answer
 
@@ -124,7 +124,7 @@ class Server:
         opening = Opening.unpack(_first(messages, context))
         if opening.size > self._most_bytes:
             raise Malformed(
-                f"a block of {opening.size:,} bytes, where {self._most_bytes:,} are the most. Give "
+                f"a block of {opening.size:,} bytes, where {self._most_bytes:,} are allowed. Give "
                 "the actor a lower --envs_per_actor, or its learner a higher one"
             )
         if not self._room.acquire(timeout=_wait_s(context)):
@@ -141,12 +141,12 @@ class Server:
 
 
 class _Reception(grpc.GenericRpcHandler):
-    """Finds the method of a call; who does not know the token finds none."""
+    """Finds the method of a call; without the token, only a refusal."""
 
     def __init__(self, guard: Guard, methods: dict[str, Any]):
         self._guard = guard
         self._methods = methods
-        # It reads nothing of what the caller sends.
+        # It reads nothing that the caller sends.
         self._refusal = grpc.stream_unary_rpc_method_handler(self._refuse)
 
     def service(self, handler_call_details: Any) -> Any:
@@ -162,7 +162,7 @@ class _Reception(grpc.GenericRpcHandler):
 
 
 def _first(messages: Iterator[bytes], context: Any) -> bytes:
-    """The first message of a call, which gRPC ends by itself where it is too large."""
+    """The first message of a call, which gRPC itself ends if it is too large."""
     first = None
     try:
         first = next(messages, None)
@@ -170,7 +170,7 @@ def _first(messages: Iterator[bytes], context: Any) -> bytes:
         if not context.time_remaining():
             raise
     if first is None:
-        # gRPC tells a message that it refused and a sender that has gone in the same way.
+        # gRPC reports a message that it refused and a sender that is gone in the same way.
         raise CutOff(f"a message of more than {calls.LARGEST_MESSAGE:,} bytes, or none")
     return first
 

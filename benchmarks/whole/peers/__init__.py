@@ -1,1 +1,1 @@
-"""The trainer beside what users would pick instead: `python -m benchmarks peers`."""
+"""The trainer compared with alternatives: `python -m benchmarks peers`."""

@@ -1,4 +1,4 @@
-"""The trainer beside what users would pick instead, at the same work and in turn.
+"""The trainer compared with alternatives, on the same work and in turn.
 
   python -m benchmarks peers
   python -m benchmarks peers --agent_name=ResNetAgent --repeats=3
@@ -6,15 +6,15 @@
 
 Every one trains the same network on the same Atari game, with unrolls and batches of the same
 size, on the cores that this process may use: this trainer with the arithmetic that it chooses by
-itself and with float32, the others with float32, as they know no other on a CPU. They take turns,
+itself and with float32, the others with float32, their only one on a CPU. They take turns,
 and a ratio compares what was measured in one turn.
 
 The others are installed into environments of their own from PyPI, in ~/.cache/impala/peers, at
-the versions that the lists beside this name. That is done once and takes several GB. One that
-fails is told with its reason, its log is kept in --results, and the others go on.
+the versions in the lists beside this file. That is done once and takes several GB. If one fails,
+its reason is printed, its log is kept in --results, and the others continue.
 
   Sample Factory   APPO with V-trace over envpool, one worker with all environments; two lines of
-                   its learner that fail with V-trace are mended as it starts
+                   its learner that fail with V-trace are patched as it starts
   RLlib            IMPALA of the new API, one runner with all environments, the learner in the
                    driver's process; of the rows that it counts, those it adds itself are left out
 """
@@ -110,7 +110,7 @@ def measure(arguments: list[str]) -> None:
     ratios: dict[tuple[str, str], common.Spread] = {}
     for network in own.agent_name.split(","):
         ratios |= compare(report, own, network, contenders, missing)
-    tell(ratios)
+    print_ratios(ratios)
     report.finish("agent steps/s", ratios={" ".join(key): ratio for key, ratio in ratios.items()})
 
 
@@ -191,11 +191,11 @@ def _ratio(mine: list[float] | None, others: list[float]) -> common.Spread | Non
     return spread([one / other for one, other in zip(mine, others, strict=True)])
 
 
-def tell(ratios: dict[tuple[str, str], common.Spread]) -> None:
-    """The ratios in words, beside those that are wanted."""
+def print_ratios(ratios: dict[tuple[str, str], common.Spread]) -> None:
+    """Prints the ratios beside the goals."""
     for (network, precision), ratio in ratios.items():
         wanted = WANTED.get((network, precision))
-        beside = f"; wanted: {wanted:.1f}" if wanted else ""
+        beside = f"; goal: {wanted:.1f}" if wanted else ""
         print(f"\n{network}, {precision}: {ratio.median:.2f} times the best peer "
               f"({ratio.least:.2f}–{ratio.most:.2f}){beside}")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""RLlib's IMPALA (new API) on an Atari game; run by a Python that has it, told its work as JSON.
+"""RLlib's IMPALA (new API) on an Atari game; run by a Python that has it, with its work as JSON.
 
 One runner steps all environments; the learner is in the driver's process. Prints how many agent
 steps were trained on, see ``benchmarks.whole.peers.running``.
@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-# RLlib reports to its makers unless told not to.
+# RLlib sends usage reports to its makers unless disabled.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import ray
@@ -104,7 +104,7 @@ def config(work):
             rollout_fragment_length=work["unroll_length"],
             gym_env_vectorize_mode="vector_entry_point",
         )
-        # In the driver's process. In one of its own, much of what is played is thrown away.
+        # In the driver's process. In a separate one, many frames are thrown away.
         .learners(num_learners=0)
         # Without waiting a while for samples, the driver would look for them all the time.
         .training(train_batch_size_per_learner=steps, timeout_s_sampler_manager=1.0)

@@ -1,4 +1,4 @@
-"""Sample Factory's APPO on an Atari game; run by a Python that has it, told its work as JSON.
+"""Sample Factory's APPO on an Atari game; run by a Python that has it, with its work as JSON.
 
 One worker steps all environments through envpool, which preprocesses them in C++ threads.
 Prints how many agent steps were trained on, see ``benchmarks.whole.peers.running``.
@@ -93,8 +93,8 @@ def flags(work):
     ]
 
 
-def mend_vtrace():
-    """Its learner's summaries look for advantages that V-trace leaves elsewhere."""
+def patch_vtrace():
+    """Its learner's summaries expect advantages where V-trace does not store them."""
     record = Learner._record_summaries
 
     def with_advantages(self, variables):
@@ -106,8 +106,8 @@ def mend_vtrace():
 
 def tell(runner):
     while True:
-        told = {"steps": sum(runner.env_steps.values()), "time": time.time()}
-        print("PROGRESS " + json.dumps(told), flush=True)
+        progress = {"steps": sum(runner.env_steps.values()), "time": time.time()}
+        print("PROGRESS " + json.dumps(progress), flush=True)
         time.sleep(TELL_EVERY_S)
 
 
@@ -122,8 +122,8 @@ def main(work):
     return runner.run()
 
 
-# Its processes import this file anew.
-mend_vtrace()
+# Its processes import this file again.
+patch_vtrace()
 
 if __name__ == "__main__":
     multiprocessing.freeze_support()

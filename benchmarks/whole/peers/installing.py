@@ -58,7 +58,7 @@ def _install(peer: Peer, folder: Path, python: Path) -> None:
             done.set()
             teller.join()
             if status:
-                last = (_lines(log) or ["it said nothing"])[-1]
+                last = (_lines(log) or ["no output"])[-1]
                 raise UserError(f"{peer.name} could not be installed: {last} ({log} has it all).")
     shutil.copy(peer.packages, folder / DONE)
 

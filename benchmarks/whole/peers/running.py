@@ -50,7 +50,7 @@ class Work(NamedTuple):
 def run(
     peer: Peer, python: Path, work: Work, warm_up_s: float, seconds: float, log: Path
 ) -> Reached:
-    """One run of a peer from its launch to its steady state; all it says lies in the log."""
+    """One run of a peer from its launch to its steady state; all its output is in the log."""
     with tempfile.TemporaryDirectory(prefix="impala-peer-") as folder, open(log, "wb") as out:
         launched, started = time.monotonic(), time.time()
         process = subprocess.Popen(
@@ -83,11 +83,11 @@ def points(text: str) -> list[Point]:
     """Time and agent steps of each line of progress in a log."""
     found = []
     for line in text.splitlines():
-        _, word, told = line.partition(WORD)
+        _, word, text = line.partition(WORD)
         if not word:
             continue
         try:
-            point = json.loads(told)
+            point = json.loads(text)
             found.append((float(point["time"]), float(point["steps"])))
         except (ValueError, KeyError, TypeError):
             continue  # a line that is being written, or one in which two were mixed
@@ -117,7 +117,7 @@ def _limit(seconds: float) -> float:
 def _wait(
     process: subprocess.Popen, log: Path, limit: float, wanted: Callable[[Point], bool]
 ) -> Point:
-    """The first point of progress that is wanted."""
+    """The first matching point of progress."""
     while True:
         ended = process.poll()
         found = next(filter(wanted, points(log.read_text(errors="replace"))), None)
@@ -131,6 +131,6 @@ def _wait(
 
 
 def last_words(log: Path) -> str:
-    """The last line that says something."""
+    """The last line that is not progress."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-    return next((line for line in reversed(lines) if line and WORD not in line), "nothing said")
+    return next((line for line in reversed(lines) if line and WORD not in line), "no output")

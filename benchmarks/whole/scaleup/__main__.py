@@ -70,11 +70,11 @@ def measured(case: Case, chosen: Chosen, rows: Sequence[Row] = ()) -> float:
 
 
 EXPLAINED = f"""Medians over turns; in brackets the lowest and the highest turn.
-apart: agent steps/s of as many learners at the same time that do not talk to one another.
+apart: agent steps/s of as many learners at the same time without any contact.
 against one alone: agent steps/s / (learners × agent steps/s of one learner alone). On one machine
-  it has in it what learners take from one another by sharing that.
-against learners apart: agent steps/s / apart. What lacks to 1 is what averaging gradients costs.
-  Wanted of 2 learners with synthetic unrolls: {report.WANTED} or more."""
+  this includes the cost of sharing it.
+against learners apart: agent steps/s / apart. The difference to 1 is the cost of averaging.
+  Goal for 2 learners with synthetic unrolls: {report.WANTED} or more."""
 
 
 @contextlib.contextmanager

@@ -53,7 +53,7 @@ def cases(chosen: Chosen) -> list[Case]:
 
 
 def training_flags(chosen: Chosen, actors: int) -> dict[str, Any]:
-    """What all processes of a case have in common, besides what the user gave."""
+    """The flags of all processes of a case, besides the user's."""
     return {
         "total_environment_frames": 10**14,
         "report_every_s": chosen.options.window_s,

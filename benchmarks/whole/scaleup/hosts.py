@@ -43,7 +43,7 @@ class OnHosts:
 
     def __enter__(self) -> "OnHosts":
         for plan in self._plans:
-            with contextlib.redirect_stdout(io.StringIO()) as said:
+            with contextlib.redirect_stdout(io.StringIO()) as output:
                 failed = starting.start(
                     plan,
                     self._options,
@@ -53,16 +53,16 @@ class OnHosts:
                 )
             if failed:
                 self.__exit__()
-                raise Failed(said.getvalue())
+                raise Failed(output.getvalue())
             self._records.append(record.must_read(plan.logdir))
         return self
 
     def __exit__(self, *_: object) -> None:
         for one in self._records:
-            with contextlib.redirect_stdout(io.StringIO()) as said:
+            with contextlib.redirect_stdout(io.StringIO()) as output:
                 failed = stopping.stop(one, self._options, self._hosts)
             if failed:
-                print(said.getvalue())
+                print(output.getvalue())
 
     def reports(self) -> list[Reports]:
         """What each team's first learner has reported until now."""

@@ -15,23 +15,23 @@ from trainer.machine.launching import PROJECT
 
 PROGRAM = [sys.executable, str(PROJECT / "experiment.py")]
 ENDS_WITHIN_S = 20.0
-# mpirun refuses to run as root unless it is told twice.
+# mpirun refuses to run as root unless allowed twice.
 ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 class Failed(Exception):
-    """A process ended too early, or did not do what it was waited for; the text says what."""
+    """A process ended too early, or did not get ready in time; the text says which."""
 
 
 class Processes:
-    """What ``start`` started, by name; each writes a log into a folder."""
+    """Processes by name, each with a log in a folder."""
 
     def __init__(self, folder: Path):
         self._folder = folder
         self._started: dict[str, subprocess.Popen] = {}
 
     def __enter__(self) -> "Processes":
-        # Else a benchmark that is asked to end would leave behind what it started.
+        # Otherwise a terminated benchmark would leave its processes behind.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return self
 
@@ -59,7 +59,7 @@ class Processes:
             )
 
     def tree(self, name: str) -> list[psutil.Process]:
-        """The process and all that it started."""
+        """The process and its descendants."""
         try:
             process = psutil.Process(self._started[name].pid)
             return [process, *process.children(recursive=True)]
@@ -84,7 +84,7 @@ class Processes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine at which nobody listens."""
+    """Free ports of this machine."""
     probes = [socket.create_server(("localhost", 0)) for _ in range(count)]
     ports = [probe.getsockname()[1] for probe in probes]
     for probe in probes:

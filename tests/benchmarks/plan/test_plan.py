@@ -202,7 +202,7 @@ def test_the_command_fits(monkeypatch, capsys, free):
     ("arguments", "words"),
     [
         (["--learners=0"], "must be 1 or more"),
-        (["--network=10"], "'10' is no speed of a network"),
+        (["--network=10"], "'10' is not a network speed"),
         (["--network=-1Gb"], "such as 10Gb"),
         (["--parts=/no/where.json"], "cannot be read as JSON"),
         (["--validate=/no/where.csv"], "/no/where.csv cannot be read"),
@@ -237,7 +237,7 @@ def test_parts_that_are_wrong_are_told_by_name(content, words, tmp_path):
     [
         ("p.json,cloud,1,2,,300", "rows.csv:2: placement 'cloud'"),
         ("p.json,hosts,one,2,,300", "rows.csv:2: .*one"),
-        ("p.json,hosts,1,2,10,300", "rows.csv:2: '10' is no speed"),
+        ("p.json,hosts,1,2,10,300", "rows.csv:2: '10' is not a network speed"),
         ("p.json,hosts,1", "rows.csv:2: "),
     ],
 )

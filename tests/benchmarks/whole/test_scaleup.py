@@ -53,8 +53,8 @@ def test_hosts_of_a_csv_are_measured(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--learners=0"], "--learners=0: wanted are numbers from 1, with commas between."),
-        (["--actors=a"], "--actors=a: wanted are numbers from 0, with commas between."),
+        (["--learners=0"], "--learners=0: expected numbers from 1, separated by commas."),
+        (["--actors=a"], "--actors=a: expected numbers from 0, separated by commas."),
         (["--learner=1"], "there is no flag --learner"),
     ],
 )

@@ -38,7 +38,7 @@ def test_the_rate_reached_stands_beside_the_bound(job, tmp_path, capsys):
         found["profile"]["passed"]
     )
     assert ("gRPC threads" in used) == (job == "cluster")
-    assert f"wanted: {throughput.WANTED[job]:.2f}" in capsys.readouterr().out
+    assert f"goal: {throughput.WANTED[job]:.2f}" in capsys.readouterr().out
 
 
 @pytest.mark.timeout(600)

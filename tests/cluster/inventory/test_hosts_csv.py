@@ -79,8 +79,8 @@ def test_columns_may_stand_in_any_order_and_ssh_columns_may_be_left_out():
         ("actor,0.0.0.0,9001,,,,", ":3: column ip: '0.0.0.0' is not the address of one host"),
         ("actor,224.0.0.1,9001,,,,", ":3: column ip: '224.0.0.1' is not the address of one"),
         ("actor,fe80::1%$(id),9001,,,,", ":3: column ip: 'fe80::1%$(id)' is neither"),
-        ("actor,h,9001,,22,a;b,", ":3: column ssh_username: cannot be"),
-        ("actor,h,9001,,22,-l,", ":3: column ssh_username: cannot be"),
+        ("actor,h,9001,,22,a;b,", ":3: column ssh_username: is not a user name"),
+        ("actor,h,9001,,22,-l,", ":3: column ssh_username: is not a user name"),
         ("actor,h,9001,gpu0,,,", ":3: column cuda_visible_devices: 'gpu0'"),
         ('actor,"h,9001,,,,', ":3: a quotation mark is not closed"),
     ],
@@ -96,7 +96,7 @@ def test_a_malformed_row_is_told_with_line_and_column(line: str, told: str):
         ("actor,h,9001,,,,,,,0,,,", ":3: column envs: '0'"),
         ("actor,h,9001,,,,,,,,A,,", ":3: column env: part 1, counted by semicolons"),
         ("actor,h,9001,,,,,,,,A=1;A=2,,", ":3: column env: A is given twice"),
-        ("actor,h,9001,,,,,,,,1A=1,,", ":3: column env: part 1 of"),
+        ("actor,h,9001,,,,,,,,1A=1,,", ":3: column env: part 1, counted"),
         ("actor,h,9001,,,,,,,,CUDA_VISIBLE_DEVICES=1,,", ":3: column env: CUDA_VISIBLE_DEVICES"),
         ("actor,h,9001,,,,,,,,,-c,", ":3: column python: '-c'"),
         ("actor,h,9001,,,,,,,,,~/py,", ":3: column python: '~/py': ~ is not expanded there"),
@@ -169,7 +169,7 @@ def test_a_file_without_a_header_is_told_in_one_line():
 
 def test_a_file_without_a_learner_is_refused():
     assert problems("actor,localhost,9001,,,,") == [
-        "hosts.csv: there is no learner: one row at least must have job 'learner'."
+        "hosts.csv: there is no learner: at least one row must have job 'learner'."
     ]
 
 

@@ -11,9 +11,8 @@ from tests.trainer.levels import Continuous, Pictures, Steps, Tens, TwoChoices, 
 from tests.trainer.training import Parts, parts, small, values_of
 from trainer.learning.batches import cut, join
 from trainer.learning.learner import Learner
-from trainer.remote.synthetic import made_up
+from trainer.remote.synthetic import random_batch
 from trainer.settings.config import Settings
-from trainer.storage.checkpoints import Checkpoint
 
 PLAIN: dict[str, Any] = {
     "popart": False,
@@ -100,7 +99,7 @@ def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(
         learner.compile(with_xla=True)
     statistics = learner.update(batch, share_left=1.0)
     norm = np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in gradients))
-    assert statistics.gradient_norm.numpy() == pytest.approx(norm, rel=1e-4)
+    assert statistics.figures["gradient_norm"].numpy() == pytest.approx(norm, rel=1e-4)
     for weight, old, gradient in zip(learner.weights, before, gradients, strict=True):
         square = 0.9 + 0.1 * gradient**2
         wanted = old - 0.01 * gradient / np.sqrt(square + 0.1)
@@ -125,22 +124,28 @@ def test_an_update_made_of_pieces_is_that_of_the_whole_batch(pieces):
         told, said = (one.update(batch, 1.0) for one in (whole, divided))
     for mine, others in zip(divided.variables, whole.variables, strict=True):
         np.testing.assert_allclose(mine, others, rtol=1e-4, atol=1e-6)
-    assert said.gradient_norm.numpy() == pytest.approx(told.gradient_norm.numpy(), rel=1e-4)
-    assert said.total_loss.numpy() == pytest.approx(told.total_loss.numpy(), rel=1e-4)
-    np.testing.assert_allclose(said.advantage, told.advantage, rtol=1e-4, atol=1e-5)
+    assert said.figures["gradient_norm"].numpy() == pytest.approx(
+        told.figures["gradient_norm"].numpy(), rel=1e-4
+    )
+    assert said.figures["total_loss"].numpy() == pytest.approx(
+        told.figures["total_loss"].numpy(), rel=1e-4
+    )
+    np.testing.assert_allclose(
+        said.samples["advantage"], told.samples["advantage"], rtol=1e-4, atol=1e-5
+    )
 
 
 def test_gradients_beyond_the_largest_norm_are_scaled_down_to_it():
     free = parts(small(level(Steps), **PLAIN))
     batch = played(free)
-    norm = free.learner.update(batch, 1.0).gradient_norm.numpy()
+    norm = free.learner.update(batch, 1.0).figures["gradient_norm"].numpy()
     for clipping in (norm / 10, norm * 10):
         made = parts(small(level(Steps), **PLAIN | {"gradients_clipping": float(clipping)}))
         played(made)
         learner = made.learner
         before = values_of(learner.weights)
         gradients = gradients_on_paper(learner.agent, batch, made.settings)
-        told = learner.update(batch, 1.0).gradient_norm.numpy()
+        told = learner.update(batch, 1.0).figures["gradient_norm"].numpy()
         assert told == pytest.approx(norm, rel=1e-4)  # as it was before clipping
         for weight, old, gradient in zip(learner.weights, before, gradients, strict=True):
             clipped = gradient * min(1.0, clipping / norm)
@@ -229,7 +234,7 @@ def test_every_agent_learns_every_kind_of_action(environment, agent_name):
     statistics = made.learner.update(batch, 1.0)
     assert statistics.skipped.numpy() == 0.0
     # At first the learner's policy is the actor's, and only its precision may differ.
-    assert statistics.importance_weight.numpy() == pytest.approx(1.0, abs=0.05)
+    assert statistics.figures["importance_weight"].numpy() == pytest.approx(1.0, abs=0.05)
     for old, new in zip(before, values_of(made.learner.weights), strict=True):
         assert np.isfinite(new).all() and new.dtype == np.float32
         assert (old != new).any() or not old.any()
@@ -247,7 +252,7 @@ def test_levels_with_baselines_of_their_own_learn_in_one_batch(popart):
 def test_more_updates_on_the_same_batch_lower_its_baseline_loss():
     made = parts(small(level(Steps), **PLAIN))
     batch = made.actor().unroll()
-    losses = [made.learner.update(batch, 1.0).baseline_loss.numpy() for _ in range(200)]
+    losses = [made.learner.update(batch, 1.0).figures["baseline_loss"].numpy() for _ in range(200)]
     assert losses[-1] < 0.2 * losses[0]
 
 
@@ -256,12 +261,13 @@ def test_what_is_restored_learns_on_as_if_it_had_not_stopped():
     batch, learner = played(made), made.learner
     for _ in range(3):
         learner.update(batch, 1.0)
-    kept = Checkpoint(
-        values_of(learner.weights), values_of(learner.slots), {"updates": 3}, settings={}
-    )
+    kept = {
+        group: {name: variable.numpy() for name, variable in variables.items()}
+        for group, variables in learner.groups().items()
+    }
     learner.update(batch, 0.5)
     other = parts(made.settings.replace(seed=9)).learner
-    other.restore(kept)
+    other.restore(kept, updates=3)
     assert other.updates == 3
     other.update(batch, 0.5)
     pairs = zip(learner.weights + learner.slots, other.weights + other.slots, strict=True)
@@ -298,7 +304,7 @@ def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
         # Before the first step of Adam, which is as large where gradients are only rounding.
         backdrop = one.learner.agent.backdrop
         backdrop.update(backdrop.sums(one.learner.agent.prepare(batch.environment.observation)))
-        losses.append(float(one.learner.update(batch, 1.0).total_loss))
+        losses.append(float(one.learner.update(batch, 1.0).figures["total_loss"]))
         scales.append(float(one.learner.agent.backdrop.scale()))
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
     assert scales[1] == pytest.approx(scales[0], rel=1e-4)
@@ -308,7 +314,7 @@ def test_making_ready_moves_nothing():
     made = parts(small(level(Pictures)))
     learner = made.learner
     before = [variable.numpy() for variable in learner.variables]
-    learner.prepare(made_up(made.settings, made.spec, learner.agent))
+    learner.prepare(random_batch(made.settings, made.spec, learner.agent))
     for old, new in zip(before, learner.variables, strict=True):
         np.testing.assert_array_equal(old, new)
     assert learner.updates == 0

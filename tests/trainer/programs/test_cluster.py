@@ -74,7 +74,7 @@ def test_a_run_goes_on_whatever_happens_to_its_actors(tmp_path):
             actor(2, address, "--unroll_length=7") as wrong,
         ):
             early.wait_for("Connected to the learner")
-            first.wait_for("2 actors are here")
+            first.wait_for("2 actors connected")
             assert wrong.wait(60) == 2
             difference = "unroll_length is 10 at the learner and 7 at the actor"
             assert difference in wrong.output() and wrong.output().count("refuses") == 1

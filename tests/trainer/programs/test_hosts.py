@@ -67,7 +67,7 @@ def test_an_actor_whose_link_was_cut_takes_part_again(bridge, tmp_path):
     address = f"{first.ip}:{free_port()}"
     with actor(second, 0, address) as near, actor(third, 1, address) as far:
         with learner(first, tmp_path, address, frames=10**8) as endless:
-            endless.wait_for("2 actors are here")
+            endless.wait_for("2 actors connected")
             for times in (1, 2):
                 checkpoints_follow(endless)
                 said = far.output()
@@ -98,13 +98,13 @@ def test_a_learner_whose_link_was_cut_is_missed_by_its_actors_and_found_again(br
         actor(third, 1, address) as one,
         learner(first, tmp_path, address, frames=10**8) as endless,
     ):
-        endless.wait_for("2 actors are here")
+        endless.wait_for("2 actors connected")
         checkpoints_follow(endless)
         waits = [process.output().count("Waiting") for process in (zero, one)]
         first.unplug()
         for process, count in zip((zero, one), waits, strict=True):
             process.wait_for("Waiting for the learner", times=count + 1)
-        endless.wait_for("0 actors are here")
+        endless.wait_for("0 actors connected")
         first.plug()
         endless.wait_for("is back", times=2)
         checkpoints_follow(endless)

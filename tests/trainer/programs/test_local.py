@@ -156,7 +156,9 @@ def test_a_training_that_ends_while_its_actors_start_makes_no_further_environmen
     monkeypatch.setattr(build, "actor_environment", make_slowly)
     monkeypatch.setattr(UnrollQueue, "close", close_and_tell)
     chosen = settings(tmp_path, num_actors=3)
-    acting = ActingAgent(build.acting_agent(chosen, build.level_spec(chosen)))
+    acting = ActingAgent(
+        build.acting_agent(chosen, build.level_spec(chosen)), build.algorithm(chosen)
+    )
     with ActorThreads(chosen, acting):
         assert begun.wait(60)
     assert len(made) == 1

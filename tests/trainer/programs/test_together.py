@@ -9,7 +9,7 @@ import pytest
 from tests.trainer.cluster import alone, experiment, free_port, mpirun
 from trainer.storage.records import read_metrics
 
-# As in README.md, but for a shorter run that reports often.
+# The README's command, but for a shorter run that reports often.
 CARTPOLE = [
     "--level_name=CartPole-v1",
     "--total_environment_frames=150000",

@@ -113,7 +113,7 @@ def test_a_training_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path):
     kept = newest(tmp_path)
     assert kept.counters["updates"] == updates + 100 == kept.counters["environment_frames"] / 80
     # Adam's slots end with the powers of its decays, which count all updates.
-    assert kept.optimizer[-1][1] == pytest.approx(0.999 ** kept.counters["updates"], rel=1e-2)
+    assert kept.optimizer["powers"][1] == pytest.approx(0.999 ** kept.counters["updates"], rel=1e-2)
 
 
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])

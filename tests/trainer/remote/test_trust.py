@@ -112,7 +112,9 @@ def training(logdir: Path) -> Iterator[tuple[str, Process, Process]]:
 
 
 def told(learner: Process) -> list[str]:
-    return [line for line in learner.output().splitlines() if "This is told once" in line]
+    return [
+        line for line in learner.output().splitlines() if "Further ones are not reported" in line
+    ]
 
 
 def test_strangers_are_refused_and_told_of_once_each_and_the_run_goes_on(tmp_path):
@@ -162,7 +164,7 @@ def others_than_actors(address: str, first: Process) -> None:
                     stranger.sendall(os.urandom(4096))
                 while stranger.recv(4096):
                     pass
-    first.wait_for(f"somebody connected to {address} and made no call")
+    first.wait_for(f"a client connected to {address} and made no call")
 
 
 def test_an_actor_refuses_a_learner_with_another_certificate_and_nothing_shows_the_token(tmp_path):

@@ -2,34 +2,35 @@
 
 import json
 import time
-import weakref
 
 import numpy as np
 import pytest
 
+from algorithms.impala import Impala
 from algorithms.trajectory import Episodes
 from tests.trainer.levels import Steps, Tens, level
 from tests.trainer.training import block, parts, small
-from trainer.learning.learner import HISTOGRAMS, Statistics
-from trainer.reporting.metrics import RECENT_EPISODES, Meter, ended_episodes, samples
+from trainer.reporting.metrics import RECENT_EPISODES, Meter, ended_episodes
 
 ONE = ["A-v0"]
 
 
-def statistics(skipped: float = 0.0, **figures: float) -> Statistics:
-    values = dict.fromkeys(Statistics._fields, 1.0) | {"skipped": skipped} | figures
-    return Statistics(**values)
+FIGURES = ("total_loss", "entropy", "gradient_norm")
+
+
+def of_update(**changes: float) -> dict[str, float]:
+    return dict.fromkeys(FIGURES, 1.0) | changes
 
 
 def test_frames_and_steps_are_those_of_fresh_unrolls():
-    meter = Meter(ONE, 4, {})
-    meter.add_update(statistics(), 0.0, fresh_steps=160)
-    meter.add_update(statistics(), 0.0, fresh_steps=160)
+    meter = Meter(ONE, 4, {}, FIGURES)
+    meter.add_update(of_update(), False, 0.0, fresh_steps=160)
+    meter.add_update(of_update(), False, 0.0, fresh_steps=160)
     assert (meter.environment_frames, meter.agent_steps) == (1280, 320)
 
 
 def test_episodes_of_real_unrolls_are_counted_once_with_their_raw_return():
-    meter = Meter([level(Tens)], 1, {})
+    meter = Meter([level(Tens)], 1, {}, FIGURES)
     made = parts(small(level(Tens), envs_per_actor=2, unroll_length=4))
     actor = made.actor()
     for _ in range(5):  # 20 steps; an episode takes 3, and a reset one more
@@ -41,7 +42,7 @@ def test_episodes_of_real_unrolls_are_counted_once_with_their_raw_return():
 
 def test_levels_are_reported_apart_and_the_mean_is_over_levels():
     settings = small(f"{level(Steps)},{level(Tens)}", num_actors=2)
-    meter = Meter(settings.level.levels, 1, {})
+    meter = Meter(settings.level.levels, 1, {}, FIGURES)
     made = parts(settings)
     actors = [made.actor(index) for index in (0, 1)]
     for _ in range(4):
@@ -58,7 +59,7 @@ def test_levels_are_reported_apart_and_the_mean_is_over_levels():
 
 
 def test_the_mean_return_is_that_of_the_last_episodes():
-    meter = Meter(ONE, 1, {})
+    meter = Meter(ONE, 1, {}, FIGURES)
     played = block(small(level(Steps)))
     for index in range(RECENT_EPISODES + 50):
         ended = np.zeros_like(played.episodes.raw_return)
@@ -74,8 +75,8 @@ def test_the_mean_return_is_that_of_the_last_episodes():
 @pytest.mark.alone
 def test_a_report_is_of_the_time_since_the_one_before():
     started = time.monotonic()
-    meter = Meter(ONE, 4, {})
-    meter.add_update(statistics(total_loss=1.0), 1.0, 100)
+    meter = Meter(ONE, 4, {}, FIGURES)
+    meter.add_update(of_update(total_loss=1.0), False, 1.0, 100)
     time.sleep(0.2)
     first = meter.report({"learner_wait_share": 0.1, "actor_wait_share": 0.0})
     between = time.monotonic()
@@ -84,7 +85,7 @@ def test_a_report_is_of_the_time_since_the_one_before():
     assert first["frames_per_second"] == pytest.approx(400 / (between - started), rel=0.1)
     assert first["steps_per_second"] == pytest.approx(first["frames_per_second"] / 4)
     for lag, loss in ((3.0, 2.0), (5.0, 4.0), (90.0, 6.0)):
-        meter.add_update(statistics(total_loss=loss), lag, 100)
+        meter.add_update(of_update(total_loss=loss), False, lag, 100)
     time.sleep(0.2)
     second = meter.report({"learner_wait_share": 0.2, "actor_wait_share": 0.0})
     ended = time.monotonic()
@@ -98,35 +99,24 @@ def test_a_report_is_of_the_time_since_the_one_before():
 
 
 def test_skipped_updates_are_counted_and_spoil_no_mean():
-    meter = Meter(ONE, 1, {})
+    meter = Meter(ONE, 1, {}, FIGURES)
     for skipped, loss, in_a_row in ((1, np.nan, 1), (1, np.inf, 2), (0, 3.0, 0), (1, np.nan, 1)):
-        meter.add_update(statistics(skipped, total_loss=loss), 0.0, 1)
+        meter.add_update(of_update(total_loss=loss), bool(skipped), 0.0, 1)
         assert meter.skipped_in_a_row == in_a_row
     figures = meter.report({})
     assert (figures["skipped_updates"], figures["total_loss"]) == (3, 3.0)
     assert all(figure is None or np.isfinite(figure) for figure in figures.values())
 
 
-def test_of_updates_between_reports_only_figures_are_kept():
-    """Reports may be days apart, and an update's samples are as large as its batch."""
-    meter = Meter(ONE, 1, {})
-    samples = np.zeros([20, 32])
-    meter.add_update(statistics()._replace(**dict.fromkeys(HISTOGRAMS, samples)), 0.0, 1)
-    gone = weakref.ref(samples)
-    del samples
-    assert gone() is None
-    assert meter.report({})["total_loss"] == 1.0
-
-
 def test_counters_go_on_from_a_checkpoint():
-    meter = Meter([level(Tens)], 4, {})
+    meter = Meter([level(Tens)], 4, {}, FIGURES)
     made = parts(small(level(Tens)))
     actor = made.actor()
     for _ in range(5):
         meter.add_episodes(ended_episodes(actor.unroll()))
-        meter.add_update(statistics(skipped=1), 0.0, 20)
+        meter.add_update(of_update(), True, 0.0, 20)
     kept = json.loads(json.dumps(meter.counters()))
-    other = Meter([level(Tens)], 4, kept)
+    other = Meter([level(Tens)], 4, kept, FIGURES)
     names = ("environment_frames", "agent_steps", "episodes", "skipped_updates", "recent_episodes")
     for name in names:
         assert getattr(other, name) == getattr(meter, name) > 0
@@ -137,6 +127,6 @@ def test_counters_go_on_from_a_checkpoint():
 
 def test_histograms_are_drawn_of_real_updates():
     made = parts(small(level(Steps)))
-    drawn = samples(made.learner.update(made.actor().unroll(), 1.0))
-    assert set(drawn) == set(HISTOGRAMS)
+    drawn = made.learner.update(made.actor().unroll(), 1.0).samples
+    assert set(drawn) == set(Impala.samples)
     assert all(values.shape == (6, 3) for values in drawn.values())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tensorboard.util import tensor_util
 
+from algorithms.impala_settings import ImpalaSettings
 from tests.trainer.reports import ABOUT, events, figures, of_levels, samples, scalars, settings_of
 from trainer.reporting import wording
 from trainer.reporting.reporter import Reporter, read_metrics
@@ -130,7 +131,7 @@ def test_the_log_says_which_flags_make_the_run_again(reporter, tmp_path):
 
 
 def test_a_plain_line_tells_the_figures_in_words():
-    line = wording.line(figures(1_234_567), 20_000_000)
+    line = wording.line(figures(1_234_567), 20_000_000, ImpalaSettings.figures)
     for words in (
         "frames  1,234,567",
         "6.1%",
@@ -148,13 +149,19 @@ def test_a_plain_line_tells_the_figures_in_words():
 
 
 def test_plain_lines_are_aligned_from_report_to_report():
-    few = wording.line(figures(4, mean_episode_return=None, time_left=None), 20_000_000)
-    many = wording.line(figures(19_999_999, mean_episode_return=-20.9, policy_lag=12.0), 20_000_000)
+    few = wording.line(
+        figures(4, mean_episode_return=None, time_left=None), 20_000_000, ImpalaSettings.figures
+    )
+    many = wording.line(
+        figures(19_999_999, mean_episode_return=-20.9, policy_lag=12.0),
+        20_000_000,
+        ImpalaSettings.figures,
+    )
     assert few.index("limited by") == many.index("limited by")
 
 
 def test_a_plain_line_names_levels_and_skipped_updates_where_there_are_any():
-    line = wording.line(of_levels(skipped_updates=3), 20_000_000)
+    line = wording.line(of_levels(skipped_updates=3), 20_000_000, ImpalaSettings.figures)
     assert "PongNoFrameskip-v4 10.0  BreakoutNoFrameskip-v4 11.0  CartPole-v1 –" in line
     assert "skipped updates 3" in line
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.impala import Impala
 from tests import browser
 from tests.trainer.launching import run
-from trainer.learning.learner import HISTOGRAMS
 
 pytestmark = [
     pytest.mark.skipif(
@@ -70,7 +70,7 @@ def answers(port: int) -> bool:
 def test_every_chart_is_there_by_its_name(address):
     with browser.Browser() as window:
         window.open(f"{address}/#timeseries")
-        for name in [*CHARTS, *HISTOGRAMS]:
+        for name in [*CHARTS, *Impala.samples]:
             lines = "document.body.innerText.split('\\n')"
             window.wait_for(f"{lines}.includes({name!r})", STARTS_WITHIN_S)
 

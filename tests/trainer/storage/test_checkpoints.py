@@ -1,11 +1,13 @@
 """Checkpoints come back as they were written; whatever befalls a file, a whole one is found."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +22,15 @@ from user_error import UserError
 def checkpoint(frames: int) -> Checkpoint:
     random = np.random.default_rng(frames)
     return Checkpoint(
-        weights=[random.normal(size=shape).astype(np.float32) for shape in ((64, 3), (1,), (5,))],
-        optimizer=[random.normal(size=[64, 3]).astype(np.float32), np.array(frames, np.float32)],
+        weights={
+            f"layer_{len(shape)}/{shape[0]}": random.normal(size=shape).astype(np.float32)
+            for shape in ((64, 3), (1,), (5,))
+        },
+        optimizer={
+            "second/layer": random.normal(size=[64, 3]).astype(np.float32),
+            "first": np.array(frames, np.float32),
+        },
+        algorithm={"popart_mean": random.normal(size=[2]).astype(np.float32)},
         counters={"environment_frames": frames, "updates": frames // 10, "best_return": None},
         settings={"agent_name": "VectorAgent", "popart": True},
     )
@@ -29,8 +38,10 @@ def checkpoint(frames: int) -> Checkpoint:
 
 def assert_same(one: Checkpoint, other: Checkpoint) -> None:
     assert (one.counters, one.settings) == (other.counters, other.settings)
-    for mine, theirs in ((one.weights, other.weights), (one.optimizer, other.optimizer)):
-        for a, b in zip(mine, theirs, strict=True):
+    for group in checkpoints.GROUPS:
+        mine, theirs = getattr(one, group), getattr(other, group)
+        assert list(mine) == list(theirs)
+        for a, b in zip(mine.values(), theirs.values(), strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_array_equal(a, b)
 
@@ -62,7 +73,7 @@ def test_a_checkpoint_comes_back_as_it_was(store):
 
 def test_more_than_ten_arrays_keep_their_order(store):
     many = checkpoint(1)
-    many.weights = [np.array([i]) for i in range(1200)]
+    many.weights = {f"layer_{i}": np.array([i]) for i in range(1200)}
     assert_same(checkpoints.read(store.save(many)), many)
 
 
@@ -251,3 +262,23 @@ def test_an_old_one_that_cannot_be_removed_is_no_reason_to_call_the_new_one_unwr
     for frames in (10, 20, 30, 40):
         store.save(checkpoint(frames))
     assert frames_kept(store) == [40, 30, 20, 5]
+
+
+def test_a_checkpoint_whose_arrays_have_numbers_and_no_names_is_still_read(tmp_path):
+    arrays = [np.full([2], number, np.float32) for number in range(7)]
+    numbered: dict[str, Any] = {f"weights_{i:04d}": arrays[i] for i in range(2)}
+    numbered |= {f"optimizer_{i:04d}": arrays[2 + i] for i in range(5)}
+    about = {"counters": {"environment_frames": 8}, "settings": {"popart": True}}
+    np.savez(
+        tmp_path / "frames-000000000000008.npz",
+        about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+        **numbered,
+    )
+    found = checkpoints.read(tmp_path / "frames-000000000000008.npz")
+    assert [value[0] for value in found.weights.values()] == [0, 1]
+    assert [value[0] for value in found.optimizer.values()] == [2, 3]
+    assert {name: value[0] for name, value in found.algorithm.items()} == {
+        "popart_mean": 4,
+        "popart_mean_square": 5,
+        "popart_seen": 6,
+    }

@@ -7,12 +7,8 @@ from trainer.team.equality import COMPARE_EVERY_UPDATES, Equality, digest
 from trainer.team.team import ALONE
 
 
-class Learner:
-    """What is compared of a learner."""
-
-    def __init__(self) -> None:
-        self.updates = 0
-        self.variables = [tf.Variable([1.0, 2.0]), tf.Variable(3.0)]
+def variables() -> list[tf.Variable]:
+    return [tf.Variable([1.0, 2.0]), tf.Variable(3.0)]
 
 
 class Pair:
@@ -35,20 +31,18 @@ class Pair:
 def compared(team, updates: int) -> list[str]:
     """What is said in a run of so many updates."""
     said: list[str] = []
-    learner = Learner()
-    equality = Equality(team, learner, said.append)  # type: ignore[arg-type]
-    for _ in range(updates):
-        learner.updates += 1
-        equality.after_update()
-    equality.finish()
+    equality = Equality(team, variables(), said.append)
+    for update in range(1, updates + 1):
+        equality.after_update(update)
+    equality.finish(updates)
     return said
 
 
 def test_a_digest_differs_where_one_bit_does():
-    one, other = Learner(), Learner()
-    assert digest(one.variables) == digest(other.variables)
-    other.variables[1].assign(np.nextafter(np.float32(3), np.float32(4)))
-    assert digest(one.variables) != digest(other.variables)
+    one, other = variables(), variables()
+    assert digest(one) == digest(other)
+    other[1].assign(np.nextafter(np.float32(3), np.float32(4)))
+    assert digest(one) != digest(other)
 
 
 def test_equal_learners_are_compared_in_silence_until_the_end():

@@ -12,6 +12,8 @@ from ale_py import roms
 
 import environments
 import experiment
+from algorithms.impala import Impala
+from algorithms.impala_settings import ImpalaSettings
 from environments.levels import environment_seeds
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import Uneven, make_run
@@ -95,7 +97,9 @@ def test_long_and_short_games_count_alike():
     """Of 30 games, the first 30 to end would nearly all be the short ones."""
     environment = environments.make(UNEVEN, 16, seed=3)
     agent = build.acting_agent(Settings(), environment.spec)
-    episodes = play(environment, Player(agent, greedy=False), 30, seed=1)
+    episodes = play(
+        environment, Player(agent, Impala(ImpalaSettings(), levels=1), greedy=False), 30, seed=1
+    )
     expected = []
     for index, seed in enumerate(environment_seeds(3, 16)):
         env = Uneven()
@@ -233,7 +237,7 @@ def test_weights_that_do_not_fit_are_refused_with_the_flag_that_differs(cartpole
 def test_popart_gives_values_in_each_level_s_own_units(tmp_path):
     make_run(tmp_path, "CartPole-v1,CartPole-v0", popart=True)
     found = trained.find(test_settings(tmp_path, level_name="CartPole-v0"))
-    found.checkpoint.optimizer[-3][:] = [2.0, 3.0]
+    found.checkpoint.algorithm["popart_mean"][:] = [2.0, 3.0]
     # Mean squares are 13, so spreads are 3 and 2.
     assert found.value("CartPole-v1")(np.array([1.0, 10.0])) == pytest.approx(2 + 3 * 1)
     assert found.value("CartPole-v0")(np.array([1.0, 10.0])) == pytest.approx(3 + 2 * 10)

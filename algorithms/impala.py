@@ -1,0 +1,95 @@
+"""IMPALA: an actor-critic that corrects the age of its unrolls with V-trace."""
+
+from typing import Any
+
+import tensorflow as tf
+
+import vtrace
+from algorithms.algorithm import Algorithm, Loss
+from algorithms.popart import PopArt
+from algorithms.trajectory import AgentOutput, Unroll
+
+
+class Impala(Algorithm):
+    """Policy gradient, baseline and entropy, each a mean over real transitions."""
+
+    samples = ("baseline", "advantage", "log_importance_weight")
+
+    def __init__(self, settings: Any, levels: int):
+        super().__init__(settings, levels)
+        self.baselines = levels if settings.popart else 1
+        self._popart: PopArt | None = None
+
+    def start(self, agent: Any) -> None:
+        """Makes PopArt's estimates, if they are wanted."""
+        if self.settings.popart:
+            self._popart = PopArt(agent.baseline_head, self.levels)
+
+    @property
+    def kept(self) -> dict[str, tf.Variable]:
+        """PopArt's estimates."""
+        return self._popart.kept if self._popart else {}
+
+    def loss(self, agent: Any, batch: Unroll, prepared: Any) -> Loss:
+        """The weighted sum of the three losses."""
+        settings, step, distribution = self.settings, batch.environment, agent.distribution
+        output, _ = agent(
+            step.observation, step.reward, batch.action, step.first, batch.initial_state
+        )
+        head, values = self._baseline(output, batch.level)
+        policy, baseline = output.policy[:-1], values[:-1]
+        log_prob = distribution.log_prob(policy, batch.action[1:])
+        log_rhos = log_prob - batch.action_log_prob[1:]
+        is_reset = step.first[1:]
+        discounts = settings.discounting * (1.0 - tf.cast(step.terminated[1:], tf.float32))
+        rewards = vtrace.clip_rewards(step.reward[1:], settings.reward_clipping)
+        rewards, discounts = vtrace.mask_resets(rewards, discounts, baseline, is_reset)
+        corrected = log_rhos if settings.correction == "vtrace" else tf.zeros_like(log_rhos)
+        returns = vtrace.from_importance_weights(
+            corrected, discounts, rewards, baseline, values[-1], lambda_=settings.vtrace_lambda
+        )
+        targets, advantages = returns
+        if self._popart:
+            targets = self._popart.normalise(targets, batch.level)
+            advantages /= self._popart.spread(batch.level)
+        weights = 1.0 - tf.cast(is_reset, tf.float32)
+        policy_loss = vtrace.policy_gradient_loss(log_prob, advantages, weights)
+        baseline_loss = vtrace.baseline_loss(head[:-1], targets, weights)
+        entropy = -vtrace.entropy_loss(distribution.entropy(policy), weights)
+        return Loss(
+            total=policy_loss
+            + settings.baseline_cost * baseline_loss
+            - settings.entropy_cost * entropy,
+            weights=weights,
+            figures={
+                "policy_gradient_loss": policy_loss,
+                "baseline_loss": baseline_loss,
+                "entropy": entropy,
+                "baseline_spread": tf.math.reduce_std(baseline),
+                "importance_weight": tf.reduce_mean(tf.exp(tf.minimum(log_rhos, 10.0))),
+            },
+            samples={
+                "baseline": baseline,
+                "advantage": advantages,
+                "log_importance_weight": log_rhos,
+            },
+            sums=self._popart.sums(returns.vs, batch.level, weights)
+            if self._popart
+            else self.no_sums(),
+        )
+
+    def no_sums(self) -> tf.Tensor:
+        """As PopArt sums them, see ``PopArt.sums``."""
+        return tf.zeros([3, self.levels])
+
+    def after_update(self, sums: tf.Tensor) -> None:
+        """Moves PopArt's estimates."""
+        if self._popart:
+            self._popart.update(sums)
+
+    def _baseline(self, output: AgentOutput, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """[T + 1, B]: what the baseline head gives for each unroll's level, and as values."""
+        head = output.baseline
+        if head.shape.rank == 3:
+            head = tf.reduce_sum(head * tf.one_hot(level, head.shape[-1]), axis=-1)
+        return head, self._popart.values(head, level) if self._popart else head

@@ -1,0 +1,35 @@
+"""The root's modules, which import-linter cannot name: what each of them may import."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# Everything may import these, so they import nothing of the project but each other.
+LOWEST = {"user_error": set(), "credentials": {"user_error"}, "flags": {"user_error"}}
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("name", LOWEST)
+def test_the_lowest_modules_need_no_other_package(name):
+    ours = {path.stem for path in ROOT.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert imported(ROOT / f"{name}.py") & ours <= LOWEST[name]
+
+
+def test_no_folder_has_more_than_fifteen_modules():
+    folders = {}
+    for path in ROOT.glob("*/**/*.py"):
+        inside = path.relative_to(ROOT).parts
+        if not inside[0].startswith(".") and path.name != "__init__.py":
+            folders.setdefault(path.parent, []).append(path.name)
+    assert {f.name: len(m) for f, m in folders.items() if len(m) > 15} == {}

@@ -1,0 +1,34 @@
+"""From a row of environments to actions: one function for actors, evaluation and export."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from algorithms.algorithm import Algorithm
+from algorithms.trajectory import AgentOutput
+
+
+class Decision(NamedTuple):
+    """What an agent makes of one row."""
+
+    action: tf.Tensor  # [B, ...]
+    log_prob: tf.Tensor  # [B], of these actions
+    output: AgentOutput  # [B, ...], what the network gave
+
+
+def decide(
+    agent: Any,
+    algorithm: Algorithm,
+    observation: tf.Tensor,
+    reward: tf.Tensor,
+    last_action: tf.Tensor,
+    first: tf.Tensor,
+    state: Any,
+    seed: tf.Tensor,
+    greedy: bool = False,
+) -> tuple[Decision, Any]:
+    """The decision on a row [B, ...], and the agent's new state; part of a graph."""
+    row = (tf.expand_dims(array, 0) for array in (observation, reward, last_action, first))
+    output, state = agent(*row, state)
+    output = tf.nest.map_structure(lambda rows: rows[0], output)
+    return Decision(*algorithm.act(agent, output, seed, greedy), output), state
