@@ -1,8 +1,8 @@
-"""What the learners and actors of a run know each other by, in files that only their owner reads.
+"""Credentials by which a run's learners and actors recognise each other, in private files.
 
 A learner's file holds a private key, its certificate and a token. An actor's file holds the
-certificate, by which the actor knows its learners, and the token, by which they know it. Both
-are PEM, the token in a block of its own.
+certificate, by which the actor recognises its learners, and the token, by which they recognise
+it. Both files are PEM, with the token in a block of its own.
 """
 
 import base64
@@ -21,20 +21,20 @@ from user_error import UserError
 
 FOLDER = "credentials"  # in the run's folder
 LEARNER, ACTOR = "learner.pem", "actor.pem"
-# Whatever address a learner listens at, this is who it proves to be.
+# The name that a learner proves to have, whatever address it listens at.
 NAME = "impala-learner"
 
 KEY, CERTIFICATE, TOKEN = "PRIVATE KEY", "CERTIFICATE", "IMPALA TOKEN"
 BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----\s(.*?)-----END \1-----", re.DOTALL)
 TOKEN_BYTES = 32
 LARGEST_FILE = 1 << 16
-# Clocks of hosts differ; runs do not last so long.
+# Hosts' clocks differ; no run lasts ten years.
 VALID_BEFORE, VALID_FOR = datetime.timedelta(days=2), datetime.timedelta(days=3650)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Credentials:
-    """The contents of a file; nothing shows them by accident."""
+    """The contents of a file; ``repr`` does not reveal them."""
 
     path: str
     certificate: bytes  # PEM
@@ -43,12 +43,12 @@ class Credentials:
 
     @property
     def fingerprint(self) -> str:
-        """Names them, and tells nothing that others must not know."""
+        """Identifies them without revealing anything secret."""
         return hashlib.sha256(self.certificate + hashlib.sha256(self.token).digest()).hexdigest()
 
 
 def make(folder: Path) -> None:
-    """Makes both files where there are none; of several that try at once, all get the same."""
+    """Creates the files that are missing; processes that try at once get the same ones."""
     learner, actor = folder / LEARNER, folder / ACTOR
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,20 +63,20 @@ def make(folder: Path) -> None:
     except OSError as error:
         raise UserError(
             f"--transport=secure: credentials cannot be written to {folder} ({error.strerror}). "
-            "Name another --logdir."
+            "Choose another --logdir."
         ) from None
 
 
 def read(path: str, of_learner: bool) -> Credentials:
-    """A file's contents; ``UserError`` says what is wrong with it."""
+    """Reads a file; ``UserError`` says what is wrong with it."""
     blocks = {found[1]: found for found in BLOCK.finditer(_read_private(path))}
-    wanted = [KEY, CERTIFICATE, TOKEN] if of_learner else [CERTIFICATE, TOKEN]
-    missing = [name for name in wanted if name not in blocks]
+    expected = [KEY, CERTIFICATE, TOKEN] if of_learner else [CERTIFICATE, TOKEN]
+    missing = [name for name in expected if name not in blocks]
     if missing:
         hint = " An actor's file is not enough for a learner." if missing == [KEY] else ""
-        raise _wrong(path, f"there is no {missing[0]} in it.{hint}")
+        raise _wrong(path, f"it contains no {missing[0]}.{hint}")
     if not of_learner and KEY in blocks:
-        raise _wrong(path, f"it holds the learners' private key. Actors get the {ACTOR} beside it.")
+        raise _wrong(path, f"it holds the learners' private key. Actors use the {ACTOR} beside it.")
     found = Credentials(
         path,
         certificate=blocks[CERTIFICATE][0].encode() + b"\n",
@@ -92,18 +92,18 @@ def _read_private(path: str) -> str:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise _wrong(path, "it is no file.")
+                raise _wrong(path, "it is not a regular file.")
             if status.st_mode & 0o077:
                 raise _wrong(
                     path,
                     f"others may read or change it (mode {status.st_mode & 0o777:04o}). If nobody "
-                    f"has, chmod 600 {path}; else remove it, and a learner makes another.",
+                    f"has, run chmod 600 {path}; otherwise remove it; a learner makes a new one.",
                 )
             return file.read(LARGEST_FILE).decode("ascii", "replace")
     except FileNotFoundError:
         raise _wrong(
             path,
-            "there is no such file. A learner makes it as it starts, in LOGDIR/credentials; for "
+            "there is no such file. A learner makes it in LOGDIR/credentials when it starts; for "
             f"an actor elsewhere, copy {ACTOR} from there.",
         ) from None
     except OSError as error:
@@ -116,13 +116,13 @@ def _decoded(path: str, text: str) -> bytes:
     except ValueError:
         token = b""
     if len(token) != TOKEN_BYTES:
-        raise _wrong(path, f"its {TOKEN} is damaged. Copy it again from where it was made.")
+        raise _wrong(path, f"its {TOKEN} is damaged. Copy the file again from where it was made.")
     return token
 
 
 def _check(found: Credentials) -> None:
-    """Whether certificate and key are whole and belong together."""
-    import ssl  # late, as settings know this module, and --help is to answer at once
+    """Refuses a certificate or key that is damaged, or a pair that does not match."""
+    import ssl  # late: settings import this module, and --help must be fast
 
     try:
         trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -132,7 +132,7 @@ def _check(found: Credentials) -> None:
     except (ssl.SSLError, ValueError):
         raise _wrong(
             found.path,
-            "its certificate or key is damaged. Copy it again from where it was made.",
+            "its certificate or key is damaged. Copy the file again from where it was made.",
         ) from None
 
 
@@ -141,7 +141,7 @@ def _wrong(path: str, what: str) -> UserError:
 
 
 def _write(path: Path, text: str, replace: bool) -> None:
-    """Writes a whole file at once, for its owner only; or keeps one that somebody just wrote."""
+    """Writes a private file atomically; without ``replace``, keeps one that already exists."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(descriptor, "w") as file:
@@ -160,7 +160,7 @@ def _write(path: Path, text: str, replace: bool) -> None:
 
 def _new() -> str:
     """A new learner's file."""
-    # Imported late, as who only reads them does without.
+    # Imported late: reading does not need it.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

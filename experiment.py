@@ -1,4 +1,4 @@
-"""One process: trains an agent, alone or as one of many; plays with a trained one; exports it."""
+"""One process: trains an agent, alone or with others, plays with a trained one, or exports it."""
 
 import sys
 
@@ -9,7 +9,7 @@ from user_error import UserError
 
 
 def main(arguments: list[str]) -> int:
-    """Does what the flags ask for; returns the exit code."""
+    """Runs what the flags ask for; returns the exit code."""
     try:
         settings = config.parse(arguments)
         with ended_by_signals():
@@ -21,13 +21,13 @@ def main(arguments: list[str]) -> int:
     except UserError as error:
         print(f"experiment.py: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:  # while it plays or exports
+    except KeyboardInterrupt:  # while playing or exporting
         return 130
     return 0
 
 
 def _run(settings: config.Settings, given: frozenset[str]) -> None:
-    """Does what ``--mode`` says; imports only what that needs. ``given`` are the flags' names."""
+    """Runs ``--mode``, importing only what it needs; ``given`` are the names of the flags given."""
     if settings.program.mode == "test":
         from trainer.trained.evaluation import evaluate
 
@@ -42,14 +42,14 @@ def _run(settings: config.Settings, given: frozenset[str]) -> None:
 
 
 def _end_output() -> None:
-    """What standard output no longer takes changes nothing about how the process ends."""
+    """Keeps output that cannot be written from changing the exit code."""
     from trainer.machine.terminal import end_output
 
     end_output()
 
 
 def _train(settings: config.Settings) -> None:
-    """Does this process's part of a training."""
+    """Runs this process's part of a training."""
     if settings.program.job_name == "learner":
         from trainer.programs.learner_process import learn
 

@@ -1,6 +1,6 @@
-"""Flags made from the fields of a dataclass: their help, their ranges and how they are read.
+"""Command-line flags made from the fields of a dataclass: help, ranges and parsing.
 
-A field that ``setting`` makes says all that there is to say of a flag.
+A field made by ``setting`` defines everything about its flag.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str
 
 
 def check_ranges(settings: Any) -> None:
-    """Refuses values outside of what their own definition says."""
+    """Refuses values outside the range in their definition."""
     for field in dataclasses.fields(settings):
         _check_range(field, getattr(settings, field.name))
 
@@ -113,7 +113,7 @@ def _kind(field: dataclasses.Field) -> type:
 
 
 def _number(text: str) -> int:
-    """Whole numbers as people write them: 200000000, 200_000_000, 2e8."""
+    """A whole number as people write it: 200000000, 200_000_000, 2e8."""
     try:
         return int(text)
     except ValueError:
@@ -142,7 +142,7 @@ def _check_range(field: dataclasses.Field, value: Any) -> None:
         return
     limits = field.metadata
     if not math.isfinite(value):
-        raise UserError(f"--{field.name}={value}: a finite number is wanted.")
+        raise UserError(f"--{field.name}={value}: expected a finite number.")
     if limits["least"] is not None and value < limits["least"]:
         raise UserError(f"--{field.name}={value}: must be {text_of(limits['least'])} or more.")
     if limits["most"] is not None and value > limits["most"]:
@@ -162,7 +162,7 @@ def _unknown_flag(given: str, names: Iterable[str]) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A value as it stands behind a flag."""
+    """A value as it is written after a flag."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -1,21 +1,21 @@
-"""Mistakes that a user can mend, and how they are told: one line, exit code 2, no traceback."""
+"""Mistakes that a user can fix, reported in one line with exit code 2 and no traceback."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """What was given, what was wanted and what to do, in one line.
+    """What was given, what was expected and what to do, in one line.
 
     Entry points print it and exit with 2 before anything is started.
     """
 
 
 def closest(given: str, known: Iterable[str], most: int = 3) -> str:
-    """The known names nearest to what was given, as a sentence for an error's end."""
+    """The known names closest to the given one, as a sentence for the end of an error message."""
     names = {name.lower(): name for name in known}
     found = difflib.get_close_matches(given.lower(), names, n=most, cutoff=0.5)
     if found:
         return "Did you mean " + " or ".join(names[name] for name in found) + "?"
     some = sorted(names.values())
-    return "Known are " + ", ".join(some[:20]) + (" …" if len(some) > 20 else "") + "."
+    return "Known names: " + ", ".join(some[:20]) + (" …" if len(some) > 20 else "") + "."

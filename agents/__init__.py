@@ -1,6 +1,6 @@
-"""Who decides: networks from observations to a policy and a baseline, found by name."""
+"""Agents: networks from observations to a policy and a baseline, found by name."""
 
-from agents.agent import Agent, AgentOutput, AgentState, Torso
+from agents.agent import Agent, AgentOutput, AgentState, Heads, Torso
 from agents.distributions import Distribution, distribution_for
 from agents.registry import default_name, known_agents, make
 
@@ -9,6 +9,7 @@ __all__ = [
     "AgentOutput",
     "AgentState",
     "Distribution",
+    "Heads",
     "Torso",
     "default_name",
     "distribution_for",

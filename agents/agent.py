@@ -1,4 +1,4 @@
-"""What all agents have in common: the way from an observation to a policy and a baseline."""
+"""The base class of all agents: from an observation to a policy and a baseline."""
 
 import abc
 from typing import Any, NamedTuple, TypeGuard
@@ -13,17 +13,28 @@ from agents.distributions import distribution_for
 from agents.frame_stack import stack_frames
 from agents.layers import Build, Linear
 from agents.lstm import LSTM, LSTMState
+from user_error import UserError
+
+
+class Heads(NamedTuple):
+    """The outputs that an algorithm needs for each row."""
+
+    action_values: bool = False  # a value for each action instead of a distribution's parameters
+    values: int = 1  # number of values of the row itself, such as one for each level; 0 for none
+
+
+POLICY_AND_VALUE = Heads()
 
 
 class AgentOutput(NamedTuple):
-    """What an agent makes of each row."""
+    """An agent's output for each row."""
 
-    policy: tf.Tensor  # [T, B, P] float32, parameters of the distribution of actions
-    baseline: tf.Tensor  # float32, the value that it expects: [T, B]; [T, B, L] of L baselines
+    policy: tf.Tensor  # [T, B, P] float32, the distribution's parameters or each action's value
+    baseline: Any  # float32, the row's value: [T, B]; [T, B, L] with L values; () without any
 
 
 class AgentState(NamedTuple):
-    """What an agent carries from one row to the next; empty tuples where it carries nothing."""
+    """What an agent carries from one row to the next; empty tuples for what it does not have."""
 
     frames: tf.Tensor | tuple[()]  # [B, frame_stack - 1, ...], as the torso prepares them
     lstm: LSTMState | tuple[()]
@@ -34,25 +45,25 @@ class Torso(snt.Module, abc.ABC):
 
     frame: tf.TensorSpec  # one prepared observation, without [T, B]
     output_size: int
-    backdrop: Backdrop | None = None  # of frames, where they are pictures
+    backdrop: Backdrop | None = None  # None unless frames are pictures
 
     @abc.abstractmethod
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
-        """[T, B, ...] → [T, B, *frame.shape]: what is done once a frame, before stacking."""
+        """[T, B, ...] → [T, B, *frame.shape]: what is done once per frame, before stacking."""
 
     @abc.abstractmethod
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
-        """[N, ...], seen and stacked along the last axis → features [N, output_size]."""
+        """[N, ...], frames from `see` joined along the last axis → features [N, output_size]."""
 
     def see(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
-        """[N, *frame.shape] prepared → the same, as it is stacked and given to the network.
+        """Prepared frames [N, *frame.shape] → the same, as the network gets them, before stacking.
 
-        ``blank`` is what ``blank()`` gives, which is not to be made twice.
+        ``blank`` is the result of ``blank()``, passed in so that it is computed once.
         """
         return self.backdrop.taken_off(frames, blank) if self.backdrop else frames
 
     def blank(self) -> tf.Tensor:
-        """[*frame.shape] prepared: a frame on which there is nothing to see."""
+        """A prepared frame [*frame.shape] with nothing on it."""
         if self.backdrop:
             return self.backdrop.blank()
         return tf.zeros(self.frame.shape, self.frame.dtype)
@@ -61,10 +72,10 @@ class Torso(snt.Module, abc.ABC):
 class Agent(snt.Module, abc.ABC):
     """observation → torso → + last reward, last action → [LSTM] → policy, baseline.
 
-    A kind of agent says which observations it `needs`, makes its torso, and may have an LSTM.
+    A subclass says which observations it `needs`, makes its torso, and may have an LSTM.
     """
 
-    needs: str  # which observations, in words for people
+    needs: str  # which observations, as error messages say it
     lstm_size = 0
 
     def __init__(
@@ -75,7 +86,7 @@ class Agent(snt.Module, abc.ABC):
         compute_dtype: tf.DType = tf.float32,
         weights_dtype: tf.DType = tf.float32,
         seed: int | None = None,
-        baselines: int = 1,
+        heads: Heads = POLICY_AND_VALUE,
         name: str | None = None,
     ):
         """Makes the agent and all its variables.
@@ -85,9 +96,9 @@ class Agent(snt.Module, abc.ABC):
             action_space: of one environment.
             frame_stack: how many frames the agent sees at once.
             compute_dtype: what large layers compute in. Heads and LSTM use float32.
-            weights_dtype: what the weights of those large layers are kept in.
+            weights_dtype: what the weights of those layers are stored in.
             seed: of the initial weights, which are the same for every dtype.
-            baselines: how many it gives, where each level has one of its own.
+            heads: its outputs for each row.
             name: of the module.
         """
         super().__init__(name=name)
@@ -100,15 +111,25 @@ class Agent(snt.Module, abc.ABC):
         features = self._torso.output_size + 1 + self.distribution.encoding_size
         self._lstm = LSTM(features, self.lstm_size, build) if self.lstm_size else None
         features = self.lstm_size or features
-        # A policy that starts out even, whatever it sees, tries everything.
-        heads = build.in_float32()
-        self._policy = Linear(features, self.distribution.parameter_count, heads, 0.01, "policy")
-        self.baseline_head = Linear(features, baselines, heads, 1.0, "baseline")
+        in_float32 = build.in_float32()
+        if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
+            raise UserError(
+                f"the algorithm learns a value for each action, so it needs actions that can be "
+                f"counted (Discrete); the level's are {action_space}. Choose another --algorithm."
+            )
+        # A policy that starts out nearly uniform tries every action.
+        scale = 1.0 if heads.action_values else 0.01
+        self._policy = Linear(
+            features, self.distribution.parameter_count, in_float32, scale, "policy"
+        )
+        self.baseline_head = (
+            Linear(features, heads.values, in_float32, 1.0, "baseline") if heads.values else None
+        )
 
     @classmethod
     @abc.abstractmethod
     def fits(cls, observation_space: gym.Space) -> bool:
-        """Whether it can see such observations."""
+        """Whether it accepts such observations."""
 
     @abc.abstractmethod
     def make_torso(self, observation_space: Any, frame_stack: int, build: Build) -> Torso:
@@ -116,11 +137,11 @@ class Agent(snt.Module, abc.ABC):
 
     @property
     def backdrop(self) -> Backdrop | None:
-        """The mean picture before which frames are seen; a learner keeps it up to date."""
+        """The mean picture that is subtracted from frames; a learner keeps it up to date."""
         return self._torso.backdrop
 
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
-        """Observations [T, B, ...] as the torso and the backdrop know them."""
+        """Observations [T, B, ...] in the form that torso and backdrop take."""
         return self._torso.prepare(observation)
 
     def initial_state(self, batch_size: int | tf.Tensor) -> AgentState:
@@ -146,7 +167,7 @@ class Agent(snt.Module, abc.ABC):
             reward: [T, B] float32, raw, of the transition that led to the observation.
             action: [T, B, ...], the action that led to the observation.
             first: [T, B] bool, the observation starts an episode. Then reward, action and
-                state, which are of the episode before, are not seen.
+                state are of the previous episode and ignored.
             state: [B, ...], before row 0.
 
         Returns:
@@ -171,9 +192,11 @@ class Agent(snt.Module, abc.ABC):
             )
             features = snt.merge_leading_dims(unrolled, 2)
         policy = snt.split_leading_dim(self._policy(features), reward, 2)
-        baseline = snt.split_leading_dim(self.baseline_head(features), reward, 2)
-        if baseline.shape[-1] == 1:
-            baseline = tf.squeeze(baseline, -1)
+        baseline: Any = ()
+        if self.baseline_head:
+            baseline = snt.split_leading_dim(self.baseline_head(features), reward, 2)
+            if baseline.shape[-1] == 1:
+                baseline = tf.squeeze(baseline, -1)
         return AgentOutput(policy, baseline), AgentState(earlier, lstm_state)
 
     def _last_transition(self, reward: tf.Tensor, action: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
@@ -181,7 +204,7 @@ class Agent(snt.Module, abc.ABC):
         clipped = tf.clip_by_value(reward, -1.0, 1.0)[..., tf.newaxis]
         encoded = self.distribution.encode(action)
         last = tf.concat([clipped, encoded], axis=-1)
-        # Not a product: what is not a number would stay so through all later episodes.
+        # Not a product with 0: NaN would persist through all later episodes.
         return snt.merge_leading_dims(tf.where(first[..., tf.newaxis], 0.0, last), 2)
 
 

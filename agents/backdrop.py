@@ -1,15 +1,15 @@
-"""A level's backdrop: its mean picture. What differs from it is what an agent should see.
+"""A level's backdrop: its mean picture, which is subtracted from the frames that agents see.
 
-Most of a game's picture is always the same, and walls and scores are brighter than a ball of
-two pixels. A network that is shown each pixel's distance from its mean, in units of how far
-pixels stray from theirs, learns from several times fewer frames.
+Most of a game's picture never changes, and walls and scores are brighter than a ball of two
+pixels. A network that gets each pixel's difference from its mean, in units of the pixels' usual
+deviation, learns from several times fewer frames.
 """
 
 import sonnet as snt
 import tensorflow as tf
 
 BRIGHTEST = 255.0
-# Each update moves the estimates by at least this share of the way to the batch's own figures.
+# Each update moves the estimates at least this fraction of the way to the batch's statistics.
 STEP = 1e-4
 SMALLEST_SPREAD = 1.0  # a grey level
 
@@ -17,9 +17,8 @@ SMALLEST_SPREAD = 1.0  # a grey level
 class Backdrop(snt.Module):
     """The mean of a level's frames and the spread around it, as the learner estimates them.
 
-    Nothing here is trained by gradients, but it belongs to the agent's weights: whoever acts has to
-    see as the learner sees. Until the first ``update``, pixels are shown as shares of the
-    brightest.
+    Gradients do not train it, but it is part of the agent's weights, because actors have to see
+    what the learner sees. Until the first ``update``, pixels are fractions of the brightest.
     """
 
     def __init__(self, frame: tf.TensorSpec, compute_dtype: tf.DType = tf.float32):
@@ -31,21 +30,21 @@ class Backdrop(snt.Module):
         self._seen = tf.Variable(0.0, trainable=False, name="seen")
 
     def scale(self) -> tf.Tensor:
-        """What differences from the mean are to be multiplied by."""
+        """The factor for differences from the mean."""
         variance = self._mean_square - tf.reduce_mean(tf.square(self.mean))
         return tf.math.rsqrt(tf.maximum(variance, SMALLEST_SPREAD**2))
 
     def blank(self) -> tf.Tensor:
-        """[..., C]: a frame on which there is nothing to see."""
+        """[..., C]: a frame with nothing on it."""
         return tf.saturate_cast(tf.round(self.mean), self._dtype)
 
     def taken_off(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
-        """[N, ..., C]: how far pixels are from the blank frame's, in whole grey levels."""
-        # Whole, so that blank frames become zeros, and that eight bits of bfloat16 hold them.
+        """[N, ..., C]: frames minus the blank frame, in whole grey levels."""
+        # Whole levels, so that blank frames become zeros and bfloat16 holds them exactly.
         return tf.cast(frames, self._compute_dtype) - tf.cast(blank, self._compute_dtype)
 
     def sums(self, frames: tf.Tensor) -> tf.Tensor:
-        """What ``update`` needs of frames [..., H, W, C]; those of batches add up."""
+        """The sums that ``update`` needs of frames [..., H, W, C]; batches' sums add up."""
         frames = tf.reshape(tf.cast(frames, tf.float32), [-1, *self.mean.shape])
         count = tf.cast(tf.shape(frames)[0], tf.float32)
         square = tf.reduce_mean(tf.square(frames)) * count
@@ -56,11 +55,11 @@ class Backdrop(snt.Module):
         return tf.zeros([2 + self.mean.shape.num_elements()])
 
     def update(self, sums: tf.Tensor) -> None:
-        """Moves the estimates towards the means of what was summed."""
+        """Moves the estimates towards the means of the summed frames."""
         count, square, pixels = sums[0], sums[1], tf.reshape(sums[2:], self.mean.shape)
         present = tf.cast(count > 0, tf.float32)
         self._seen.assign_add(present)
-        # The first updates count alike, so that nothing is left of the start values.
+        # The first updates are averaged, so that nothing remains of the initial values.
         step = present * tf.maximum(STEP, 1.0 / tf.maximum(self._seen, 1.0))
         for estimate, total in (self.mean, pixels), (self._mean_square, square):
             estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))

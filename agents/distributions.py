@@ -1,7 +1,7 @@
 """Distributions of actions, by kind of action space.
 
 Each reads its parameters from the last axis of the policy head's output, [..., P], and
-returns one number an action, [...]. Samples are drawn from a seed tensor [2], so the same
+returns one number per action, [...]. Samples are drawn from a seed tensor [2], so the same
 seed gives the same actions.
 """
 
@@ -18,7 +18,7 @@ LOG_STD_RANGE = (-5.0, 1.0)
 
 
 class Distribution(Protocol):
-    """What agents, acting and learning need to know of a distribution of actions."""
+    """The interface of a distribution of actions."""
 
     parameter_count: int  # P: how many outputs the policy head has
     encoding_size: int  # E: how many numbers `encode` makes of an action
@@ -36,7 +36,7 @@ class Distribution(Protocol):
         """[..., P] → [...], in nats."""
 
     def encode(self, actions: tf.Tensor) -> tf.Tensor:
-        """Actions → [..., E] float32, as an agent's network reads its last action."""
+        """Actions → [..., E] float32, the form in which an agent's network gets its last action."""
 
 
 class Categorical:
@@ -175,13 +175,13 @@ def distribution_for(action_space: gym.Space) -> Distribution:
     if isinstance(action_space, gym.spaces.Box) and action_space.dtype.kind == "f":
         return DiagonalGaussian(action_space)
     raise UserError(
-        f"The level wants actions of {action_space}; agents can choose Discrete, "
-        "MultiDiscrete (one row) and Box (of floats) actions."
+        f"the level's actions are {action_space}; agents support Discrete, MultiDiscrete "
+        "(one row) and Box (of floats)."
     )
 
 
 def _gumbel(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Noise whose sum with logits is largest at index i as often as softmax(logits)[i]."""
-    tiny = np.finfo(np.float32).tiny  # so that no logarithm meets 0
+    """Noise whose sum with logits is largest at index i with probability softmax(logits)[i]."""
+    tiny = np.finfo(np.float32).tiny  # so that no logarithm gets 0
     uniform = tf.random.stateless_uniform(shape, seed, minval=tiny, maxval=1.0)
     return -tf.math.log(-tf.math.log(uniform))

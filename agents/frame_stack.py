@@ -17,19 +17,19 @@ def stack_frames(
     blank: tf.Tensor,
     see: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each row's frame behind the frames before it, joined along the last axis, oldest first.
+    """Each row's frame and those before it, joined along the last axis, oldest first.
 
-    What lies before an episode's first frame is blank. Repeating the first frame instead
-    would need to know which frame that was, at every row; this only needs to know to which
-    episode a frame belongs.
+    Frames before an episode's first are blank. Repeating the first frame instead would require
+    knowing at every row which one that was; this requires only knowing which episode a frame
+    belongs to.
 
     Args:
         frames: [T, B, ..., C], each row's newest frame.
         first: [T, B] bool, the frame starts an episode: frames before it are of another one.
         earlier: [B, K, ..., C], the K frames before row 0, oldest first.
-        blank: [..., C], a frame on which there is nothing to see.
-        see: [N, ..., C] → [N, ..., C] of another dtype, what is stacked of frames; each is looked
-            at once, before there are K + 1 of it.
+        blank: [..., C], a frame with nothing on it.
+        see: [N, ..., C] → [N, ..., C] of any dtype, what is stacked instead of the frames. It is
+            applied once to each frame, before there are K + 1 copies of it.
 
     Returns:
         The stacks [T * B, ..., (K + 1) * C], and `earlier` for the row after the last.
@@ -44,22 +44,22 @@ def stack_frames(
         ],
         axis=0,
     )
-    which = _which(first, depth)  # [T, B, depth]
-    seen = tf.gather(see(each), tf.reshape(which, [-1, depth]))
-    # To join single frames along the last axis would take several times as long.
+    indices = _frame_indices(first, depth)  # [T, B, depth]
+    seen = tf.gather(see(each), tf.reshape(indices, [-1, depth]))
+    # Joining single frames along the last axis would take several times as long.
     pixels, channels = math.prod(shape[:-1]), shape[-1]
     joined = tf.transpose(tf.reshape(seen, [-1, depth, pixels, channels]), [0, 2, 1, 3])
     stacks = tf.reshape(joined, [-1, *shape[:-1], depth * channels])
-    return stacks, tf.gather(each, which[-1, :, 1:])
+    return stacks, tf.gather(each, indices[-1, :, 1:])
 
 
-def _which(first: tf.Tensor, depth: int) -> tf.Tensor:
-    """[T, B, depth]: which frames each row sees.
+def _frame_indices(first: tf.Tensor, depth: int) -> tf.Tensor:
+    """[T, B, depth]: the indices of the frames that each row sees.
 
-    Frames are counted row by row from the oldest of `earlier` on; the last is the blank.
+    Frames are numbered row by row, starting with the oldest of `earlier`; the last is blank.
     """
     rows, batch, ages = tf.shape(first)[0], tf.shape(first)[1], depth - 1
-    # `earlier` was blanked when it was handed on, so above row 0 everything is visible.
+    # `earlier` was blanked when it was returned, so its frames belong to one episode.
     episode = tf.cumsum(tf.cast(first, tf.int32))
     episode = tf.concat([tf.zeros([ages, batch], tf.int32), episode], axis=0)
     number = tf.reshape(tf.range((ages + rows) * batch), [ages + rows, batch])

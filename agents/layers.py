@@ -1,8 +1,8 @@
-"""Convolution and Linear whose arithmetic and whose variables each have a dtype of their own.
+"""Convolution and Linear with separate dtypes for arithmetic and variables.
 
-Sonnet's own layers tie both to the dtype of their input. Here an input in float32 may meet
-weights in float32 and be multiplied in bfloat16, as training does it, or meet weights that
-were cast to bfloat16 once an update, as acting does it.
+Sonnet's own layers tie both to the dtype of their input. Here training can keep weights in
+float32 and multiply in bfloat16, and acting can use weights that were cast to bfloat16 once per
+update.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ RELU_GAIN = math.sqrt(2)
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """What the layers of one agent are made with: initial values drawn in order, and dtypes."""
+    """What an agent's layers are built with: a generator of initial weights, and dtypes."""
 
     random: np.random.Generator
     compute_dtype: tf.DType = tf.float32
     weights_dtype: tf.DType = tf.float32
 
     def in_float32(self) -> "Build":
-        """The same draws for layers that are too small, or too delicate, for fewer bits."""
+        """The same generator, for layers that are too small or too delicate for fewer bits."""
         return dataclasses.replace(self, compute_dtype=tf.float32, weights_dtype=tf.float32)
 
     def orthogonal(self, shape: Sequence[int], gain: float) -> np.ndarray:
@@ -33,7 +33,7 @@ class Build:
         inputs, outputs = math.prod(shape[:-1]), shape[-1]
         draws = self.random.standard_normal((max(inputs, outputs), min(inputs, outputs)))
         basis, triangle = np.linalg.qr(draws)
-        basis *= np.sign(np.diag(triangle))  # else the signs depend on the library's QR
+        basis *= np.sign(np.diag(triangle))  # otherwise signs depend on the library's QR
         return gain * (basis if inputs >= outputs else basis.T).reshape(shape)
 
     def normal(self, shape: Sequence[int]) -> np.ndarray:
@@ -41,7 +41,7 @@ class Build:
         return self.random.standard_normal(shape) / math.sqrt(shape[0])
 
     def variable(self, value: np.ndarray, name: str) -> tf.Variable:
-        """A variable in the dtype of weights; values are drawn the same for every dtype."""
+        """A variable in the dtype of weights; every dtype gets the same values."""
         return tf.Variable(tf.cast(value.astype(np.float32), self.weights_dtype), name=name)
 
 
@@ -53,12 +53,12 @@ class Linear(snt.Module):
     ):
         super().__init__(name=name)
         self._dtype = build.compute_dtype
-        # Output by output: so oneDNN multiplies a few rows by many weights in half of the time.
+        # Stored output by output: oneDNN then multiplies few rows by many weights in half the time.
         self.weights = build.variable(build.orthogonal([inputs, outputs], gain).T, "weights")
         self.bias = build.variable(np.zeros(outputs), "bias")
 
     def __call__(self, x: tf.Tensor) -> tf.Tensor:
-        """x: [N, inputs] of any float dtype; returns [N, outputs] in the dtype of computing."""
+        """x: [N, inputs] of any float dtype; returns [N, outputs] in the compute dtype."""
         weights = tf.cast(self.weights, self._dtype)
         product = tf.matmul(tf.cast(x, self._dtype), weights, transpose_b=True)
         return tf.nn.bias_add(product, tf.cast(self.bias, self._dtype))
@@ -87,7 +87,7 @@ class Convolution(snt.Module):
         self.bias = build.variable(np.zeros(outputs), "bias")
 
     def kernel(self, scale: tf.Tensor | None = None) -> tf.Tensor:
-        """[size, size, inputs, outputs] in the dtype of computing, times the input's scale.
+        """[size, size, inputs, outputs] in the compute dtype, times the input's scale.
 
         A few thousand weights are scaled here instead of millions of pixels.
         """
@@ -96,15 +96,15 @@ class Convolution(snt.Module):
         return tf.cast(tf.cast(self.weights, tf.float32) * scale, self._dtype)
 
     def __call__(self, x: tf.Tensor, scale: tf.Tensor | None = None) -> tf.Tensor:
-        """x * scale, convolved in the dtype of computing.
+        """x * scale, convolved in the compute dtype.
 
         Args:
             x: [N, H, W, inputs] of any dtype.
-            scale: of the input, a scalar; 1 where there is none.
+            scale: of the input, a scalar; None for 1.
         """
         return self.convolve(x, self.kernel(scale), self._stride)
 
     def convolve(self, x: tf.Tensor, kernel: tf.Tensor, stride: int) -> tf.Tensor:
-        """The same with another arrangement of `kernel()`, for inputs arranged alike."""
+        """The same with a rearranged `kernel()`, for inputs rearranged in the same way."""
         product = tf.nn.conv2d(tf.cast(x, self._dtype), kernel, stride, self._padding)
         return tf.nn.bias_add(product, tf.cast(self.bias, self._dtype))

@@ -29,22 +29,22 @@ class LSTM(snt.Module):
         self.bias = build.variable(np.repeat([0.0, 1.0, 0.0, 0.0], size), "bias")
 
     def initial_state(self, batch_size: int | tf.Tensor) -> LSTMState:
-        """Zeros [B, size]: what `first` resets to as well."""
+        """Zeros [B, size], to which `first` also resets."""
         return LSTMState(tf.zeros([batch_size, self.size]), tf.zeros([batch_size, self.size]))
 
     def __call__(
         self, inputs: tf.Tensor, first: tf.Tensor, state: LSTMState
     ) -> tuple[tf.Tensor, LSTMState]:
         """inputs: [T, B, D], first: [T, B] bool; returns [T, B, size] and the state after them."""
-        # One large product for all rows; only what depends on the row before is left to the loop.
+        # One large product for all rows; only what depends on the previous row is in the loop.
         projected = tf.tensordot(inputs, self.from_input, 1) + self.bias
-        # tf.scan rather than a loop in Python: XLA took 230 s to compile 101 rows of that.
+        # tf.scan rather than a loop in Python: XLA took 230 s to compile that for 101 rows.
         states = tf.scan(self._step, (projected, first[..., tf.newaxis]), state)
         return states.hidden, tf.nest.map_structure(lambda rows: rows[-1], states)
 
     def _step(self, state: LSTMState, row: tuple[tf.Tensor, tf.Tensor]) -> LSTMState:
         projected, first = row
-        # Not a product: a state that is not a number would stay so through all later episodes.
+        # Not a product with 0: NaN would persist through all later episodes.
         hidden, cell = (tf.where(first, 0.0, carried) for carried in state)
         gates = projected + tf.matmul(hidden, self.from_hidden)
         enter, remember, candidate, leave = tf.split(gates, 4, axis=-1)

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import tensorflow as tf
 
-from agents.agent import Agent
+from agents.agent import POLICY_AND_VALUE, Agent, Heads
 from agents.resnet import ResNetAgent
 from agents.resnet_lstm import ResNetLSTMAgent
 from agents.simple_conv_net import SimpleConvNetAgent
@@ -14,7 +14,7 @@ from agents.vector import VectorAgent
 from agents.vector_lstm import VectorLSTMAgent
 from user_error import UserError, closest
 
-# The first that fits a level is its default.
+# A level's default is the first that fits it.
 AGENTS = (SimpleConvNetAgent, ResNetAgent, ResNetLSTMAgent, VectorAgent, VectorLSTMAgent)
 
 
@@ -24,12 +24,12 @@ def known_agents() -> tuple[str, ...]:
 
 
 def default_name(observation_space: gym.Space) -> str:
-    """The agent for a level for which none was named."""
+    """The name of the agent for such levels where none is given."""
     fitting = _fitting(observation_space)
     if not fitting:
         raise UserError(
-            f"The level offers observations of {observation_space}, which no known agent can "
-            "see; name one of your own with --agent_name=package.module:Class."
+            f"no built-in agent accepts the level's observations, {observation_space}. Name one of "
+            "your own with --agent_name=package.module:Class."
         )
     return fitting[0]
 
@@ -42,15 +42,15 @@ def make(
     compute_dtype: tf.DType = tf.float32,
     weights_dtype: tf.DType = tf.float32,
     seed: int | None = None,
-    baselines: int = 1,
+    heads: Heads = POLICY_AND_VALUE,
 ) -> Agent:
     """The agent of that name, with all its variables.
 
     Args:
-        agent_name: a known one, in any case; `package.module:Class` for one's own;
+        agent_name: a built-in one, in any case; `package.module:Class` for your own;
             empty for the level's default.
         observation_space, action_space, frame_stack, compute_dtype, weights_dtype, seed,
-            baselines: as for `Agent`.
+            heads: as for `Agent`.
     """
     kind = _find(agent_name or default_name(observation_space))
     if issubclass(kind, Agent) and not kind.fits(observation_space):
@@ -62,8 +62,8 @@ def make(
         compute_dtype=compute_dtype,
         weights_dtype=weights_dtype,
         seed=seed,
-        # One's own agent need not know of several baselines until a run wants them.
-        **({"baselines": baselines} if baselines > 1 else {}),
+        # A user's agent needs the argument only if an algorithm needs unusual heads.
+        **({"heads": heads} if heads != POLICY_AND_VALUE else {}),
     )
 
 
@@ -75,7 +75,7 @@ def _find(agent_name: str) -> type[Any]:
             return agent
     raise UserError(
         f"--agent_name={agent_name} is not known. {closest(agent_name, known_agents())} "
-        "One of your own is named package.module:Class."
+        "Name one of your own as package.module:Class."
     )
 
 
@@ -91,10 +91,10 @@ def _import(path: str) -> type[Any]:
             f"--agent_name={path}: {module_name} has no {class_name!r}. "
             f"{closest(class_name, [name for name in vars(module) if name[0] != '_'])}"
         )
-    wanting = [name for name in ("initial_state", "__call__") if not hasattr(kind, name)]
-    if not isinstance(kind, type) or wanting:
+    missing = [name for name in ("initial_state", "__call__") if not hasattr(kind, name)]
+    if not isinstance(kind, type) or missing:
         raise UserError(
-            f"--agent_name={path} is not an agent: it has to be a subclass of agents.Agent, or a "
+            f"--agent_name={path} is not an agent: it must be a subclass of agents.Agent, or a "
             "class with the same constructor, initial_state, __call__ and distribution."
         )
     return kind
@@ -107,5 +107,5 @@ def _fitting(observation_space: gym.Space) -> list[str]:
 def _misfit(kind: type[Agent], observation_space: gym.Space) -> str:
     fitting = _fitting(observation_space)
     return f"{kind.__name__} needs {kind.needs}; the level offers {observation_space}. " + (
-        f"Agents that fit: {', '.join(fitting)}." if fitting else "No known agent fits."
+        f"Agents that fit: {', '.join(fitting)}." if fitting else "No built-in agent fits."
     )

@@ -1,4 +1,4 @@
-"""The deep residual network of the IMPALA paper: slower, and stronger where much is seen."""
+"""The deep residual network of the IMPALA paper: slower, and stronger on complex pictures."""
 
 import math
 
@@ -19,8 +19,8 @@ class ResidualBlock(snt.Module):
 
     def __init__(self, channels: int, build: Build):
         super().__init__()
-        # There is no normalization: were every block to add as much as it was given, features
-        # would start out many times too large.
+        # There is no normalization: if every block added as much as its input, initial features
+        # would be many times too large.
         added = RELU_GAIN / math.sqrt(BLOCKS * len(SECTIONS))
         self._first = Convolution(channels, channels, 3, build, RELU_GAIN, padding="SAME")
         self._second = Convolution(channels, channels, 3, build, added, padding="SAME")
@@ -28,8 +28,8 @@ class ResidualBlock(snt.Module):
     def __call__(self, x: tf.Tensor) -> tf.Tensor:
         """x: [N, H, W, C]."""
         added = self._second(tf.nn.relu(self._first(tf.nn.relu(x))))
-        # TensorFlow's remapper would fuse a plain sum into the convolution, stumble over the sum
-        # before it, and give up all its fusions. A sum of different ranks it leaves alone.
+        # TensorFlow's remapper would try to fuse a plain sum into the convolution, fail at the sum
+        # before it, and give up all fusions. It ignores sums of different ranks.
         return tf.squeeze(tf.expand_dims(x, 0) + added, 0)
 
 
@@ -68,7 +68,7 @@ class ResNetTorso(Torso):
         self._linear = Linear(SECTIONS[-1] * pixels, self.output_size, build, RELU_GAIN)
 
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
-        """[T, B, H, W, C] uint8, as it is."""
+        """[T, B, H, W, C] uint8, unchanged."""
         return observation
 
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:

@@ -8,7 +8,7 @@ from agents.backdrop import Backdrop
 from agents.layers import RELU_GAIN, Build, Convolution, Linear
 from agents.space_to_depth import BLOCK, kernel_over_blocks, to_blocks
 
-SMALLEST = 36  # pixels a side; the convolutions leave nothing of less
+SMALLEST = 36  # pixels per side; fewer leave no output of the convolutions
 
 
 class SimpleConvNetTorso(Torso):
@@ -61,7 +61,7 @@ class SimpleConvNetAgent(Agent):
 
 
 def _pixels_left(size: int) -> int:
-    """Of `size` pixels a side, how many the three convolutions leave."""
+    """The pixels per side that the three convolutions leave of `size`."""
     for kernel, stride in (8, 4), (4, 2), (3, 1):
         size = (size - kernel) // stride + 1
     return size

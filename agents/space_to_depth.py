@@ -1,8 +1,8 @@
 """An 8×8 convolution of stride 4 over images, as a 2×2 convolution of stride 1 over blocks.
 
-A block is 4×4 pixels laid one behind the other as channels. Frames are turned into blocks
-once, when they are new; stacking frames then joins runs of 16 bytes instead of single ones,
-and the convolution finds its inputs in order. The arithmetic is the same.
+A block is 4×4 pixels, flattened to channels. Each frame is turned into blocks once; stacking
+frames then joins runs of 16 bytes instead of single ones, and the convolution reads its inputs in
+order. The arithmetic is the same.
 """
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ def to_blocks(images: tf.Tensor) -> tf.Tensor:
     down, across = height // BLOCK, width // BLOCK
     leading = tf.shape(images)[:-3]
     images = images[..., : down * BLOCK, : across * BLOCK, :]
-    # Four pixels side by side move as one int32.
+    # Four adjacent pixels are moved as one int32.
     words = tf.bitcast(tf.reshape(images, [-1, BLOCK, across, channels, BLOCK]), tf.int32)
     blocks = tf.bitcast(tf.transpose(words, [0, 2, 1, 3]), tf.uint8)
     blocks = tf.reshape(blocks, tf.concat([leading, [down, across, BLOCK**2 * channels]], axis=0))

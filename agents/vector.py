@@ -7,14 +7,14 @@ import tensorflow as tf
 from agents.agent import Agent, Torso
 from agents.layers import RELU_GAIN, Build, Linear
 
-WIDEST_BOUNDS = 1e4  # bounds beyond this say "no bounds", not how large values get
+WIDEST_BOUNDS = 1e4  # larger bounds mean "no bounds"
 
 
 class VectorTorso(Torso):
-    """Numbers brought to about -1…1 → linear 64, tanh → linear 64, tanh.
+    """Numbers scaled to about -1…1 → linear 64, tanh → linear 64, tanh.
 
-    In float32 always: the layers are too small to gain from fewer bits, and numbers, unlike
-    pixels, may need theirs.
+    Always in float32: the layers are too small to gain from fewer bits, and numbers, unlike
+    pixels, may need all of them.
     """
 
     output_size = 64

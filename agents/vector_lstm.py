@@ -1,4 +1,4 @@
-"""Two small layers and an LSTM, for vectors that do not tell all."""
+"""Two small layers and an LSTM, for vectors that do not show the whole state."""
 
 from agents.vector import VectorAgent
 

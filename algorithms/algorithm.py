@@ -1,10 +1,13 @@
 """What an algorithm says of itself, so that nobody else has to know how it learns."""
 
 import abc
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
+from agents import Heads
 from algorithms.trajectory import AgentOutput, Unroll
 
 
@@ -21,12 +24,13 @@ class Loss(NamedTuple):
 class Algorithm(abc.ABC):
     """One way to learn. A process that only acts never calls ``start``.
 
-    Its settings are a frozen dataclass that imports no TensorFlow. They also say what learns with
-    them (``implementation``) and which ``figures`` it reports.
+    What else an algorithm says is in its settings, see ``AlgorithmSettings``: which figures it
+    reports, and how batches are fed.
     """
 
     samples: tuple[str, ...] = ()  # of which TensorBoard shows histograms
-    baselines = 1  # how many values an agent gives for a row
+    heads = Heads()  # what an agent gives for each row
+    records: tuple[str, ...] = ("log_prob",)  # what ``act`` notes of each action
 
     def __init__(self, settings: Any, levels: int):
         """``settings`` are the algorithm's own; the run plays so many levels."""
@@ -35,12 +39,12 @@ class Algorithm(abc.ABC):
 
     def act(
         self, agent: Any, output: AgentOutput, seed: tf.Tensor, greedy: bool = False
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Actions [B, ...] for one row of an agent's output, and their log-probabilities [B]."""
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Actions [B, ...] for a row of an agent's output, and what is noted of them, [B] each."""
         distribution = agent.distribution
         policy = output.policy
         action = distribution.mode(policy) if greedy else distribution.sample(policy, seed)
-        return action, distribution.log_prob(policy, action)
+        return action, {"log_prob": distribution.log_prob(policy, action)}
 
     def start(self, agent: Any) -> None:  # noqa: B027 (not every algorithm keeps something)
         """Makes what a learner keeps besides the agent's weights."""
@@ -53,6 +57,13 @@ class Algorithm(abc.ABC):
     def prepare(self, agent: Any, batch: Unroll) -> Any:
         """What is computed once a batch and carries no gradient: a nest of [T, B, ...]."""
         return ()
+
+    def scale_of_values(self, kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Factor and offset, [L] or [1], from an agent's values of rows to returns.
+
+        ``kept`` is what a checkpoint has of what the algorithm keeps.
+        """
+        return np.ones(1, np.float32), np.zeros(1, np.float32)
 
     @abc.abstractmethod
     def loss(self, agent: Any, batch: Unroll, prepared: Any) -> Loss:

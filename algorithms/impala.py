@@ -1,10 +1,13 @@
 """IMPALA: an actor-critic that corrects the age of its unrolls with V-trace."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import vtrace
+from agents import Heads
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.popart import PopArt
 from algorithms.trajectory import AgentOutput, Unroll
@@ -17,7 +20,7 @@ class Impala(Algorithm):
 
     def __init__(self, settings: Any, levels: int):
         super().__init__(settings, levels)
-        self.baselines = levels if settings.popart else 1
+        self.heads = Heads(values=levels if settings.popart else 1)
         self._popart: PopArt | None = None
 
     def start(self, agent: Any) -> None:
@@ -30,6 +33,10 @@ class Impala(Algorithm):
         """PopArt's estimates."""
         return self._popart.kept if self._popart else {}
 
+    def scale_of_values(self, kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """PopArt's, where it learned."""
+        return PopArt.scale(kept) if self.settings.popart else super().scale_of_values(kept)
+
     def loss(self, agent: Any, batch: Unroll, prepared: Any) -> Loss:
         """The weighted sum of the three losses."""
         settings, step, distribution = self.settings, batch.environment, agent.distribution
@@ -39,7 +46,7 @@ class Impala(Algorithm):
         head, values = self._baseline(output, batch.level)
         policy, baseline = output.policy[:-1], values[:-1]
         log_prob = distribution.log_prob(policy, batch.action[1:])
-        log_rhos = log_prob - batch.action_log_prob[1:]
+        log_rhos = log_prob - batch.recorded["log_prob"][1:]
         is_reset = step.first[1:]
         discounts = settings.discounting * (1.0 - tf.cast(step.terminated[1:], tf.float32))
         rewards = vtrace.clip_rewards(step.reward[1:], settings.reward_clipping)

@@ -3,7 +3,9 @@
 import dataclasses
 from typing import ClassVar
 
+from algorithms.feeding import FirstInFirstOut
 from algorithms.figures import Figure
+from algorithms.settings import AlgorithmSettings
 from flags import setting
 
 REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
@@ -11,7 +13,7 @@ CORRECTIONS = ("vtrace", "none")
 
 
 @dataclasses.dataclass(frozen=True)
-class ImpalaSettings:
+class ImpalaSettings(AlgorithmSettings):
     """What V-trace learns with."""
 
     implementation: ClassVar[str] = "algorithms.impala:Impala"
@@ -22,6 +24,7 @@ class ImpalaSettings:
         Figure("baseline_spread", "baseline spread", "learning"),
         Figure("importance_weight", "importance weight", "", in_line=False),
     )
+    fixed: ClassVar[tuple[str, ...]] = ("popart",)
 
     discounting: float = setting(0.99, "Learning", "discount of later reward", least=0, most=1)
     reward_clipping: str = setting(
@@ -58,3 +61,8 @@ class ImpalaSettings:
         "learn the baseline in units of its targets' spread, for each level by itself, so that "
         "costs mean the same whatever the size of rewards",
     )
+
+    @property
+    def feeding(self) -> FirstInFirstOut:
+        """How batches are fed."""
+        return FirstInFirstOut(self.replay_share, self.replay_capacity)

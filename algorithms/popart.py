@@ -1,9 +1,9 @@
-"""PopArt: the baseline is learned in units of its targets' spread, for each level by itself.
+"""PopArt: learns the baseline in units of its targets' spread, separately for each level.
 
 Rewards of one game may be a thousand times those of another. The agent's baseline head gives
 normalised values n; the value is v = spread · n + mean. When the estimates of mean and spread
-move, the head's weights are moved against them, so that no value changes by it. Advantages are
-measured in units of the same spread, so that the entropy's cost means the same in every game.
+change, the head's weights are adjusted so that all values stay the same. Advantages are measured
+in units of the same spread, so that the entropy's cost means the same in every game.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from agents.layers import Linear
 
-# Each update moves the estimates by at least this share of the way to the batch's own figures.
+# Each update moves the estimates at least this fraction of the way to the batch's statistics.
 STEP = 3e-3
 SMALLEST_SPREAD = 1e-2
 
@@ -34,7 +34,7 @@ class PopArt:
 
     @staticmethod
     def scale(kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Spread and mean [L] from what a checkpoint kept."""
+        """Spread and mean [L] from a checkpoint's arrays."""
         mean, mean_square = kept["popart_mean"], kept["popart_mean_square"]
         return np.sqrt(np.maximum(mean_square - mean**2, SMALLEST_SPREAD**2)), mean
 
@@ -43,7 +43,7 @@ class PopArt:
         return normalised * self.spread(level) + tf.gather(self._mean, level)
 
     def normalise(self, values: tf.Tensor, level: tf.Tensor) -> tf.Tensor:
-        """[T, B] values → [T, B] as the head should give them."""
+        """[T, B] values → [T, B] of the head's outputs that stand for them."""
         return (values - tf.gather(self._mean, level)) / self.spread(level)
 
     def spread(self, level: tf.Tensor) -> tf.Tensor:
@@ -51,18 +51,18 @@ class PopArt:
         return tf.gather(self._spreads(), level)
 
     def sums(self, targets: tf.Tensor, level: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """[3, L]: what ``update`` needs of a batch's targets [T, B]; those of batches add up."""
+        """[3, L]: what ``update`` needs of a batch's targets [T, B]; batches' sums add up."""
         of_level = tf.one_hot(level, self._mean.shape[0])  # [B, L]
         powers = (tf.ones_like(targets), targets, tf.square(targets))
         return tf.stack([tf.einsum("tb,bl->l", weights * one, of_level) for one in powers])
 
     def update(self, sums: tf.Tensor) -> None:
-        """Moves the estimates towards the means of what was summed, and the head against them."""
+        """Moves the estimates towards the batch's means, and adjusts the head to compensate."""
         mean, spread = self._mean.read_value(), self._spreads()
         count = sums[0]
         present = tf.cast(count > 0, tf.float32)
         self._seen.assign_add(present)
-        # The first updates count in full, so that the start values are soon forgotten.
+        # The first updates are averaged, so that nothing remains of the initial values.
         step = present * tf.maximum(STEP, 1.0 / tf.maximum(self._seen, 1.0))
         estimates = (self._mean, self._mean_square)
         for estimate, total in zip(estimates, tf.unstack(sums[1:]), strict=True):

@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+from algorithms.settings import AlgorithmSettings
 from user_error import UserError, closest
 
 DEFAULT = "impala"
@@ -10,7 +11,7 @@ DEFAULT = "impala"
 KNOWN = {"impala": "algorithms.impala_settings:ImpalaSettings"}
 
 
-def settings_of(name: str) -> type[Any]:
+def settings_of(name: str) -> type[AlgorithmSettings]:
     """The class of an algorithm's settings."""
     path = KNOWN.get(name.lower(), name)
     if ":" not in path:
@@ -18,7 +19,13 @@ def settings_of(name: str) -> type[Any]:
             f"--algorithm={name} is not known. {closest(name, KNOWN)} "
             "One of your own is named package.module:Settings."
         )
-    return _import(name, path)
+    found = _import(name, path)
+    if not (isinstance(found, type) and issubclass(found, AlgorithmSettings)):
+        raise UserError(
+            f"--algorithm={name}: {path} is not a class of settings; expected a subclass of "
+            "algorithms.settings.AlgorithmSettings."
+        )
+    return found
 
 
 def make(name: str, settings: Any, levels: int) -> Any:

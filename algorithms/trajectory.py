@@ -25,7 +25,7 @@ class Unroll(NamedTuple):
 
     environment: EnvironmentStep  # [T + 1, B, ...]
     action: Any  # [T + 1, B, ...]: the action that led to each row
-    action_log_prob: Any  # float32 [T + 1, B]: under the policy that chose it
+    recorded: dict[str, Any]  # float32 [T + 1, B] each: what the algorithm noted of each action
     initial_state: Any  # nest of [B, ...]: the agent's state before row 0
     episodes: Episodes  # [T + 1, B]; row 0 was reported with the unroll before
     level: Any  # int32 [B]: index into --level_name

@@ -1,4 +1,4 @@
-"""Credentials of a run: made once, for their owner only, and refused where they are not whole."""
+"""Credentials of a run: made once, private, and refused if they are damaged."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def refusal(path: Path, of_learner: bool) -> str:
 
 
 def secrets_of(folder: Path) -> list[str]:
-    """What must be shown nowhere: the lines of the private key, and the token."""
+    """What must appear nowhere: the lines of the private key, and the token."""
     blocks = credentials.BLOCK.findall(text(folder, LEARNER))
     return [line for name, body in blocks if name != "CERTIFICATE" for line in body.split()]
 
@@ -45,7 +45,7 @@ def test_learners_and_actors_get_files_that_belong_together_and_only_learners_th
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
 
 
-def test_only_their_owner_can_read_them_whatever_the_mask(tmp_path):
+def test_only_their_owner_can_read_them_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:
         credentials.make(tmp_path / "credentials")
@@ -55,7 +55,7 @@ def test_only_their_owner_can_read_them_whatever_the_mask(tmp_path):
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_there_stays_and_an_actors_file_that_is_missing_is_made_again(tmp_path):
+def test_existing_files_are_kept_and_a_missing_actor_s_file_is_made_again(tmp_path):
     credentials.make(tmp_path)
     before = text(tmp_path, LEARNER), text(tmp_path, ACTOR)
     credentials.make(tmp_path)
@@ -98,11 +98,11 @@ def test_every_run_has_its_own(tmp_path):
 def test_a_file_that_others_may_read_or_change_is_refused(tmp_path, mode):
     credentials.make(tmp_path)
     (tmp_path / ACTOR).chmod(mode)
-    told = refusal(tmp_path / ACTOR, of_learner=False)
-    assert f"(mode {mode:04o})" in told and f"chmod 600 {tmp_path / ACTOR}" in told
+    error = refusal(tmp_path / ACTOR, of_learner=False)
+    assert f"(mode {mode:04o})" in error and f"chmod 600 {tmp_path / ACTOR}" in error
 
 
-def test_a_missing_file_is_told_with_where_it_comes_from(tmp_path):
+def test_the_error_for_a_missing_file_says_where_to_get_it(tmp_path):
     assert "there is no such file. A learner makes it" in refusal(tmp_path / "x", False)
     tmp_path.joinpath("folder").mkdir(mode=0o700)
     assert "cannot be read (Is a directory)" in refusal(tmp_path / "folder", False)
@@ -110,8 +110,8 @@ def test_a_missing_file_is_told_with_where_it_comes_from(tmp_path):
 
 def test_each_job_gets_its_own_file_and_no_other(tmp_path):
     credentials.make(tmp_path)
-    told = refusal(tmp_path / ACTOR, of_learner=True)
-    assert "no PRIVATE KEY in it. An actor's file is not enough for a learner" in told
+    error = refusal(tmp_path / ACTOR, of_learner=True)
+    assert "it contains no PRIVATE KEY. An actor's file is not enough for a learner" in error
     assert "holds the learners' private key" in refusal(tmp_path / LEARNER, of_learner=False)
 
 
@@ -124,24 +124,24 @@ def damaged(whole: str, how: str) -> str:
         return whole[: len(whole) // 2]
     if how == "token":
         return re.sub(r"(TOKEN-----\n).{8}", r"\1", whole)
-    # A letter within the certificate.
+    # One letter of the certificate.
     middle = whole.index("CERTIFICATE-----\n") + 100
     return whole[:middle] + ("!" if whole[middle] != "!" else "A") + whole[middle + 1 :]
 
 
 @pytest.mark.parametrize("how", ["empty", "random", "cut", "token", "certificate"])
 @pytest.mark.parametrize("of_learner", [True, False])
-def test_a_damaged_file_is_told_in_a_line_that_shows_nothing_of_it(tmp_path, how, of_learner):
+def test_a_damaged_file_is_reported_in_a_line_that_reveals_nothing(tmp_path, how, of_learner):
     credentials.make(tmp_path)
     path = tmp_path / (LEARNER if of_learner else ACTOR)
     hidden = secrets_of(tmp_path)
     path.write_bytes(damaged(path.read_text(), how).encode("latin-1"))
-    told = refusal(path, of_learner)
-    assert not any(line in told for line in hidden)
+    error = refusal(path, of_learner)
+    assert not any(line in error for line in hidden)
 
 
 @pytest.mark.parametrize("how", ["empty", "random", "cut", "token", "certificate"])
-def test_of_a_damaged_learners_file_no_actors_file_is_made(tmp_path, how):
+def test_no_actor_s_file_is_made_from_a_damaged_learner_s_file(tmp_path, how):
     credentials.make(tmp_path)
     (tmp_path / ACTOR).unlink()
     path = tmp_path / LEARNER
@@ -161,7 +161,7 @@ def test_a_key_and_a_certificate_of_two_runs_are_refused(tmp_path):
     assert "damaged" in refusal(mixed, of_learner=True)
 
 
-def test_nothing_shows_what_is_in_them_by_accident(tmp_path):
+def test_nothing_reveals_their_content_by_accident(tmp_path):
     credentials.make(tmp_path)
     for name in (LEARNER, ACTOR):
         found = credentials.read(str(tmp_path / name), of_learner=name == LEARNER)
@@ -170,7 +170,7 @@ def test_nothing_shows_what_is_in_them_by_accident(tmp_path):
         assert not any(line in shown for line in secrets_of(tmp_path))
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="credentials cannot be written to .*Name another --logdir"):
+    with pytest.raises(UserError, match="credentials cannot be written to .*Choose another"):
         credentials.make(tmp_path / "file" / "credentials")

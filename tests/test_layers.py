@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# Everything may import these, so they import nothing of the project but each other.
+# Every module may import these; they import no module of the project but each other.
 LOWEST = {"user_error": set(), "credentials": {"user_error"}, "flags": {"user_error"}}
 
 
@@ -27,7 +27,7 @@ def test_the_lowest_modules_need_no_other_package(name):
 
 
 def test_no_folder_has_more_than_fifteen_modules():
-    folders = {}
+    folders: dict[Path, list[str]] = {}
     for path in ROOT.glob("*/**/*.py"):
         inside = path.relative_to(ROOT).parts
         if not inside[0].startswith(".") and path.name != "__init__.py":

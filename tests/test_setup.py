@@ -1,7 +1,7 @@
 """bin/setup, bin/train and bin/test: real runs in a copy of the project, with tiny packages.
 
-The copies' lock files name small wheels that lie in a folder, so that a whole setup takes
-seconds and no network.
+The copies' lock files name small wheels in a folder, so that a whole setup takes seconds and
+needs no network.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ class Copy:
 
     def __init__(self, folder: Path, wheels: Path):
         self.folder = folder
-        self.wheels = wheels  # not in the folder: pip takes no blank in such a path
+        self.wheels = wheels  # not in the folder: pip does not accept blanks in such a path
         self.requirements = folder / "requirements"
 
     @classmethod
@@ -107,7 +107,7 @@ def set_up_once(tmp_path_factory):
 
 @pytest.fixture
 def set_up(set_up_once, tmp_path):
-    """A copy with what an actor needs."""
+    """A copy in which an actor is set up."""
     folder, wheels = tmp_path / "a copy", tmp_path / "wheels"
     shutil.copytree(set_up_once.folder, folder, symlinks=True)
     shutil.copytree(set_up_once.wheels, wheels)
@@ -116,7 +116,7 @@ def set_up(set_up_once, tmp_path):
 
 @pytest.fixture
 def bare_path(tmp_path):
-    """A PATH with the commands of a minimal Debian on which no further package is installed."""
+    """A PATH with the commands of a minimal Debian without further packages."""
     folder = tmp_path / "bare"
     folder.mkdir()
     for command in BASIC_COMMANDS:
@@ -134,7 +134,7 @@ def test_help_names_every_option():
         assert option in result.stdout
 
 
-def test_an_unknown_option_is_told_in_one_line():
+def test_an_unknown_option_is_reported_in_one_line():
     result = run(PROJECT / "bin/setup", "--actr")
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
@@ -150,7 +150,7 @@ def test_an_actor_gets_no_compiler_no_mpi_and_no_horovod(copy, bare_path):
     assert [tool for tool in build_tools if tool in learner] == list(build_tools)
 
 
-def test_with_a_gpu_tensorflow_for_it_is_installed_and_stays(set_up, bare_path):
+def test_tensorflow_for_gpus_is_installed_with_a_gpu_and_kept(set_up, bare_path):
     smi = bare_path / "nvidia-smi"
     smi.write_text("#!/bin/bash\nexit 0\n")
     smi.chmod(0o755)
@@ -179,7 +179,7 @@ def test_a_changed_lock_is_installed(set_up):
     assert "tiny_actor-2.0" in set_up.installed()
 
 
-def test_a_failed_step_names_itself_and_its_log_and_a_second_run_goes_on_from_there(set_up):
+def test_a_failed_step_names_its_log_and_a_second_run_continues_from_there(set_up):
     set_up.lock("actor", version="2.0")
     set_up.lock("tensorflow-cpu", version="2.0")
     wheel = set_up.wheels / "tiny_tensorflow_cpu-2.0-py3-none-any.whl"
@@ -192,20 +192,20 @@ def test_a_failed_step_names_itself_and_its_log_and_a_second_run_goes_on_from_th
     assert log.read_text().splitlines()[-1] in failed.stderr
 
     hidden.rename(wheel)
-    mended = set_up.run("bin/setup", "--actor")
-    assert mended.returncode == 0
-    assert "tensorflow-cpu.txt" in mended.stderr
-    assert "actor.txt" not in mended.stderr
+    repaired = set_up.run("bin/setup", "--actor")
+    assert repaired.returncode == 0
+    assert "tensorflow-cpu.txt" in repaired.stderr
+    assert "actor.txt" not in repaired.stderr
     assert set_up.installed() == {"tiny_actor-2.0", "tiny_tensorflow_cpu-2.0"}
 
 
-def test_an_environment_that_was_cut_short_is_made_anew(set_up):
+def test_an_incomplete_environment_is_made_again(set_up):
     (set_up.folder / ".venv/bin/activate").unlink()
     assert "environment" in set_up.run("bin/setup", "--actor").stderr
     assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
 
 
-def test_a_package_that_was_cut_short_is_installed_again(set_up):
+def test_an_incomplete_package_is_installed_again(set_up):
     (record,) = set_up.folder.glob(".venv/lib/*/site-packages/tiny_actor-1.0.dist-info/RECORD")
     record.unlink()
     (set_up.folder / ".venv/setup/actor.txt").unlink()
@@ -230,10 +230,10 @@ def test_two_setups_at_once_share_the_work(copy):
         subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    told = "".join(process.communicate(timeout=60)[1] for process in both)
+    printed = "".join(process.communicate(timeout=60)[1] for process in both)
     assert [process.returncode for process in both] == [0, 0]
-    assert told.count("Python environment") == 1
-    assert told.count("actor.txt") == 1
+    assert printed.count("Python environment") == 1
+    assert printed.count("actor.txt") == 1
 
 
 def test_without_root_and_sudo_the_packages_to_install_are_named(set_up, bare_path, tmp_path):
@@ -254,7 +254,7 @@ def test_without_root_and_sudo_the_packages_to_install_are_named(set_up, bare_pa
 )
 @pytest.mark.parametrize("there_before", [False, True])
 def test_no_package_starts_a_server(copy, bare_path, tmp_path, there_before):
-    # In a namespace of its own, /usr/sbin is a folder of the test's.
+    # In its own mount namespace, /usr/sbin is a folder of this test.
     for command in ("chmod", "env"):
         (bare_path / command).symlink_to(shutil.which(command))
     (bare_path / "dpkg").write_text("#!/bin/bash\n/usr/sbin/policy-rc.d ssh start\necho says $?\n")
@@ -268,8 +268,8 @@ def test_no_package_starts_a_server(copy, bare_path, tmp_path, there_before):
     setup = copy.folder / "bin/setup"
     done = run("unshare", "-m", "sh", "-c", inside, sbin, bare_path, setup, "--test")
     assert done.returncode == 1
-    said = (copy.folder / ".venv/setup-logs/debian-test.log").read_text()
-    assert f"says {42 if there_before else 101}" in said
+    log = (copy.folder / ".venv/setup-logs/debian-test.log").read_text()
+    assert f"says {42 if there_before else 101}" in log
     assert sorted(sbin.iterdir()) == before
 
 
@@ -313,11 +313,11 @@ def test_every_locked_package_has_a_hash_and_no_address(lock):
 
 def test_the_locks_follow_pyproject():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    required = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
     locked: dict[str, str] = {}
     for lock in (PROJECT / "requirements").glob("*.txt"):
         locked |= pins(lock)
-    for requirement in map(Requirement, wanted):
+    for requirement in map(Requirement, required):
         assert requirement.name in locked
         assert locked[requirement.name] in requirement.specifier
 

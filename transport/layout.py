@@ -1,9 +1,10 @@
 """Nests of arrays as contiguous bytes, so that a whole block is sent as one message."""
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,8 @@ import tensorflow as tf
 ALIGNMENT = 64
 
 
-class ArraySpec(NamedTuple):
+@dataclasses.dataclass(frozen=True)  # a leaf of a nest, unlike a named tuple
+class ArraySpec:
     """An array's type and shape; None stands for the number of unrolls."""
 
     dtype: np.dtype
@@ -33,7 +35,7 @@ class Layout:
     def __init__(self, nest: Any):
         """``nest`` holds an ``ArraySpec`` in place of each array."""
         self._nest = nest
-        self._specs: list[ArraySpec] = _flatten(nest)
+        self._specs: list[ArraySpec] = tf.nest.flatten(nest)
 
     def size(self, count: int = 1) -> int:
         """The number of bytes that ``count`` unrolls take."""
@@ -56,7 +58,7 @@ class Layout:
         """The nest, its arrays being views of the bytes."""
         if count < 1 or packed.nbytes != self.size(count):
             raise Misfit(f"{count} unrolls in {packed.nbytes} bytes, expected {self.size(count)}")
-        return _pack_as(self._nest, self._views(packed, count))
+        return tf.nest.pack_sequence_as(self._nest, self._views(packed, count))
 
     def describe(self) -> list[tuple[str, list[int | None]]]:
         """Types and shapes in a form that JSON can hold."""
@@ -89,18 +91,3 @@ def arrays_layout(described: Sequence[tuple[str, Sequence[int | None]]]) -> Layo
             for name, shape in described
         ]
     )
-
-
-def _flatten(nest: Any) -> list[ArraySpec]:
-    """Like ``tf.nest.flatten``, but an ``ArraySpec`` is a leaf although it is a tuple."""
-    if isinstance(nest, ArraySpec):
-        return [nest]
-    return [spec for part in nest for spec in _flatten(part)]
-
-
-def _pack_as(nest: Any, arrays: list[np.ndarray]) -> Any:
-    """The nest with arrays, taken from the list's front, in place of specs."""
-    if isinstance(nest, ArraySpec):
-        return arrays.pop(0)
-    parts = [_pack_as(part, arrays) for part in nest]
-    return type(nest)(*parts) if hasattr(nest, "_fields") else type(nest)(parts)

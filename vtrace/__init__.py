@@ -1,4 +1,4 @@
-"""What is learned: V-trace targets and losses, pure functions of time-major `[T, B]` tensors."""
+"""V-trace targets and losses: pure functions of time-major `[T, B]` tensors."""
 
 from vtrace.losses import baseline_loss, entropy_loss, policy_gradient_loss
 from vtrace.resets import mask_resets

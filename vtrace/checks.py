@@ -1,7 +1,7 @@
-"""What every function here does at its door: cast to float32, and refuse a wrong shape by name.
+"""Checks of arguments: casts to float32, and errors that name an argument with a wrong shape.
 
-Only what is known statically is compared, so the same checks serve eager tensors and
-tensors of a graph with dimensions left open.
+Only static shapes are compared, so the same checks serve eager tensors and tensors of a graph
+with unknown dimensions.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ def as_float32(value) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(value), tf.float32)
 
 
-def check_shape(name: str, tensor: tf.Tensor, wanted: Sequence[int | None], meaning: str) -> None:
-    """Refuses `tensor` unless it may have the `wanted` shape, None standing for any length."""
-    if not tensor.shape.is_compatible_with(wanted):
+def check_shape(name: str, tensor: tf.Tensor, expected: Sequence[int | None], meaning: str) -> None:
+    """Refuses `tensor` unless it can have the `expected` shape, in which None is any length."""
+    if not tensor.shape.is_compatible_with(expected):
         raise ValueError(
-            f"{name} must have rank {len(wanted)} and shape {_text(wanted)} ({meaning}), "
+            f"{name} must have rank {len(expected)} and shape {_text(expected)} ({meaning}), "
             f"got shape {_text(tensor.shape)}."
         )
 
 
 def check_at_least_time_and_batch(name: str, tensor: tf.Tensor) -> None:
-    """Refuses `tensor` unless it may have the shape `[T, B, ...]`."""
+    """Refuses `tensor` unless it can have the shape `[T, B, ...]`."""
     rank = tensor.shape.rank
     if rank is not None and rank < 2:
         raise ValueError(
@@ -33,26 +33,26 @@ def check_at_least_time_and_batch(name: str, tensor: tf.Tensor) -> None:
 
 
 def check_shape_of(name: str, tensor: tf.Tensor, like_name: str, like: tf.Tensor) -> None:
-    """Refuses `tensor` unless it may have the same shape as `like`: no silent broadcasting."""
+    """Refuses `tensor` unless it can have the same shape as `like`: no silent broadcasting."""
     if like.shape.rank is not None:
         check_shape(name, tensor, like.shape.as_list(), f"that of {like_name}")
 
 
 def check_steps_of(name: str, tensor: tf.Tensor, like_name: str, like: tf.Tensor) -> None:
-    """As `check_shape_of`, but past `[T, B]` a dimension of 1 stands for any length."""
+    """As `check_shape_of`, but dimensions after `[T, B]` may also be 1."""
     if like.shape.rank is None or tensor.shape.rank is None:
         return
-    wanted = like.shape.as_list()
+    expected = like.shape.as_list()
     given = tensor.shape.as_list()
-    if len(given) == len(wanted):
-        wanted[2:] = [
-            1 if got == 1 else want for got, want in zip(given[2:], wanted[2:], strict=True)
+    if len(given) == len(expected):
+        expected[2:] = [
+            1 if got == 1 else length for got, length in zip(given[2:], expected[2:], strict=True)
         ]
-    check_shape(name, tensor, wanted, f"that of {like_name}, or 1 past time and batch")
+    check_shape(name, tensor, expected, f"that of {like_name}, or 1 past time and batch")
 
 
 def check_scalar(name: str, number: tf.Tensor) -> None:
-    """Refuses `number` unless it may be a single number."""
+    """Refuses `number` unless it can be a single number."""
     check_shape(name, number, [], "one number")
 
 

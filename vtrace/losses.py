@@ -1,8 +1,8 @@
-"""The three parts of the actor-critic loss, each a mean over the steps that count.
+"""The three parts of the actor-critic loss, each a weighted mean over steps.
 
-All take `[T, B]` tensors and an optional `weights` of the same shape: how much each step
-counts, or as a bool mask whether it does. Where no step counts the loss is 0. Each is a scalar
-to be minimised; costs and their sum are the caller's.
+All take `[T, B]` tensors and optional `weights` of the same shape, numbers or a bool mask. If the
+weights sum to 0, the loss is 0. Each is a scalar to be minimised; the caller applies the costs and
+adds them up.
 """
 
 import tensorflow as tf
@@ -14,9 +14,9 @@ def policy_gradient_loss(action_log_probs, advantages, weights=None) -> tf.Tenso
     """Minus the mean of log-probability times advantage; the advantage carries no gradient.
 
     Args:
-      action_log_probs: `[T, B]`, of the actions taken, under the policy that learns.
+      action_log_probs: `[T, B]`, of the actions taken, under the policy that is learned.
       advantages: `[T, B]`.
-      weights: `[T, B]` or None, how much each step counts.
+      weights: `[T, B]` or None, the weight of each step.
     """
     action_log_probs, advantages = as_float32(action_log_probs), as_float32(advantages)
     check_shape_of("advantages", advantages, "action_log_probs", action_log_probs)
@@ -27,9 +27,9 @@ def baseline_loss(values, targets, weights=None) -> tf.Tensor:
     """Half the mean squared error of the values; the target carries no gradient.
 
     Args:
-      values: `[T, B]`, what the baseline says.
-      targets: `[T, B]`, what it should say.
-      weights: `[T, B]` or None, how much each step counts.
+      values: `[T, B]`, the baseline's predictions.
+      targets: `[T, B]`, what they should be.
+      weights: `[T, B]` or None, the weight of each step.
     """
     values, targets = as_float32(values), as_float32(targets)
     check_shape_of("targets", targets, "values", values)
@@ -37,11 +37,11 @@ def baseline_loss(values, targets, weights=None) -> tf.Tensor:
 
 
 def entropy_loss(entropies, weights=None) -> tf.Tensor:
-    """Minus the mean entropy: less of it means a policy that explores more.
+    """Minus the mean entropy: minimising it makes the policy explore more.
 
     Args:
-      entropies: `[T, B]`, of the policy that learns, at each step.
-      weights: `[T, B]` or None, how much each step counts.
+      entropies: `[T, B]`, of the policy that is learned, at each step.
+      weights: `[T, B]` or None, the weight of each step.
     """
     return -_mean(as_float32(entropies), weights)
 

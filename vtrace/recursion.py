@@ -6,11 +6,11 @@ import tensorflow as tf
 def decayed_sums(terms: tf.Tensor, decays: tf.Tensor) -> tf.Tensor:
     """`sums[t] = terms[t] + decays[t] * sums[t + 1]`, with zero past the end.
 
-    Doubling: when every row holds the sum over the `reach` rows from it on, and its decay is
-    the product over the same rows, then adding the decayed sum of the row `reach` later makes
-    it hold twice as many. Eight rounds do for 200 rows. The loop over rounds compiles at once
-    and needs no static T. A loop over 200 rows takes five times as long without XLA, and the
-    same unrolled takes XLA twelve seconds to compile.
+    Doubling: if each row holds the sum over the `reach` rows that start with it, and the product
+    of their decays, then adding the decayed sum of the row `reach` later makes it hold the sum
+    over twice as many. Eight rounds are enough for 200 rows. The loop over rounds compiles
+    quickly and needs no static T. A loop over 200 rows takes five times as long without XLA;
+    unrolled, it takes XLA twelve seconds to compile.
 
     Args:
       terms: `[T, B, ...]`.
@@ -39,5 +39,5 @@ def decayed_sums(terms: tf.Tensor, decays: tf.Tensor) -> tf.Tensor:
 
 
 def _with_zero_row(tensor: tf.Tensor) -> tf.Tensor:
-    """`[T + 1, ...]`: the row past the end, which every reach beyond the end lands on."""
+    """`[T + 1, ...]`: with a row past the end, which stands for all rows beyond it."""
     return tf.concat([tensor, tf.zeros_like(tensor[:1])], axis=0)

@@ -1,4 +1,4 @@
-"""Rows of an unroll that are no experience: where an episode ends and the next one starts."""
+"""Rows of an unroll that are not experience: resets, where one episode ends and the next starts."""
 
 import tensorflow as tf
 
@@ -6,11 +6,11 @@ from vtrace.checks import as_float32, check_shape_of
 
 
 def mask_resets(rewards, discounts, values, is_reset) -> tuple[tf.Tensor, tf.Tensor]:
-    """Rewards and discounts with which a reset teaches nothing and lets nothing through.
+    """Rewards and discounts with which resets have no effect on learning.
 
     A reset from row t to row t + 1 gets the value of row t as its reward and a discount of 0.
     Then its error is 0 whatever the weights: the target of row t is its value, the advantage is
-    0, and no trace runs from the new episode into the old one, whose last transition therefore
+    0, and no trace passes from the new episode into the old one, whose last transition therefore
     bootstraps from the value of its final observation.
 
     Args:

@@ -1,4 +1,4 @@
-"""How raw rewards are brought to a scale that one set of costs suits."""
+"""Clipping of raw rewards to a scale that suits one set of costs."""
 
 import tensorflow as tf
 
@@ -11,8 +11,8 @@ def _abs_one(rewards: tf.Tensor) -> tf.Tensor:
 
 
 def _soft_asymmetric(rewards: tf.Tensor) -> tf.Tensor:
-    squeezed = 5.0 * tf.tanh(rewards / 5.0)
-    return tf.where(rewards < 0.0, 0.3 * squeezed, squeezed)
+    squashed = 5.0 * tf.tanh(rewards / 5.0)
+    return tf.where(rewards < 0.0, 0.3 * squashed, squashed)
 
 
 REWARD_CLIPPINGS = {
@@ -25,8 +25,8 @@ REWARD_CLIPPINGS = {
 def clip_rewards(rewards, how: str) -> tf.Tensor:
     """Rewards of any shape, as float32, clipped in one of these ways.
 
-    `abs_one`: held between -1 and 1. `soft_asymmetric`: squeezed smoothly towards ±5, and what
-    is negative weakened to 0.3 of that. `none`: as they are.
+    `abs_one`: clipped to [-1, 1]. `soft_asymmetric`: squashed smoothly to ±5, and negative ones
+    then multiplied by 0.3. `none`: unchanged.
     """
     if how not in REWARD_CLIPPINGS:
         known = ", ".join(sorted(REWARD_CLIPPINGS))

@@ -23,8 +23,8 @@ from vtrace.checks import (
 )
 from vtrace.recursion import decayed_sums
 
-# Beyond e^30 a weight is noise: held there, even an unclipped one cannot overflow float32
-# in the product of two weights, and an infinity turn into NaN where the error is zero.
+# A weight beyond e^30 is noise. With this limit, the product of two unclipped weights cannot
+# overflow float32, and no infinity turns into NaN where the error is zero.
 _LARGEST_LOG_RHO = 30.0
 
 
@@ -36,7 +36,7 @@ class VTraceReturns(NamedTuple):
 
 
 class VTraceFromLogitsReturns(NamedTuple):
-    """As `VTraceReturns`, and the log-probabilities on the way there, which carry gradients."""
+    """As `VTraceReturns`, plus the log-probabilities behind them, which carry gradients."""
 
     vs: tf.Tensor
     pg_advantages: tf.Tensor
@@ -76,12 +76,12 @@ def from_logits(
     name="vtrace_from_logits",
     lambda_=1.0,
 ) -> VTraceFromLogitsReturns:
-    """V-trace for one discrete action a step, from the logits of both policies.
+    """V-trace for one discrete action per step, from the logits of both policies.
 
     Args:
       behaviour_policy_logits: `[T, B, N]`, of the policy that acted.
-      target_policy_logits: `[T, B, N]`, of the policy that learns.
-      actions: `[T, B]`, integers from 0 to N - 1: what was done.
+      target_policy_logits: `[T, B, N]`, of the policy that is learned.
+      actions: `[T, B]`, integers from 0 to N - 1, the actions taken.
       discounts, rewards, values, bootstrap_value, clip_rho_threshold, clip_pg_rho_threshold,
         lambda_: as in `from_importance_weights`, with no trailing dimensions.
       name: of the scope of the operations.
@@ -136,24 +136,24 @@ def from_importance_weights(
 ) -> VTraceReturns:
     """V-trace from the logarithm of the importance weights, for any kind of action.
 
-    `rho[t]` is the probability of action t under the policy that learns, over that under the
-    policy that acted. Computed in float32, whatever comes in. The weights themselves are never
-    above e^30, not even where a threshold is None.
+    `rho[t]` is the probability of action t under the policy that is learned, divided by that
+    under the policy that acted. Computed in float32, whatever the inputs are. The weights are
+    limited to e^30, even if a threshold is None.
 
     Args:
       log_rhos: `[T, B, ...]`, target minus behaviour log-probability of the action taken.
-      discounts: `[T, B, ...]`, 0 where the transition ended the task.
+      discounts: `[T, B, ...]`, 0 if the transition ended the task.
       rewards: `[T, B, ...]`.
-      values: `[T, B, ...]`, of the policy that learns.
+      values: `[T, B, ...]`, of the policy that is learned.
       bootstrap_value: `[B, ...]`, the value after the last transition.
-      clip_rho_threshold: the most that a weight may count in the targets; None for no limit.
+      clip_rho_threshold: upper limit of the weights in the targets; None for no limit.
       clip_pg_rho_threshold: the same in the advantages.
       name: of the scope of the operations.
       lambda_: from 1, all of the trace, to 0, only the one-step error; it acts on the targets'
         trace, and on the advantages only through the targets in them.
 
     `values` and `bootstrap_value` set the trailing dimensions; a trailing dimension of the
-    others may also be 1, to count for all.
+    others may also be 1, and is then broadcast.
 
     Returns:
       `vs` and `pg_advantages`, both `[T, B, ...]`. No gradient flows through them.
@@ -178,8 +178,8 @@ def from_importance_weights(
         traces = lambda_ * tf.minimum(1.0, rhos)
         vs = values + decayed_sums(errors, discounts * traces)
 
-        # The advantage sets reward plus discounted target of where the action led against the
-        # value of where it was taken.
+        # The advantage is the reward plus the discounted target of the next observation, minus
+        # the value of the observation on which the action was taken.
         next_vs = tf.concat([vs, bootstrap_row], axis=0)[1:]
         clipped_pg_rhos = _clip("clip_pg_rho_threshold", rhos, clip_pg_rho_threshold)
         pg_advantages = clipped_pg_rhos * (rewards + discounts * next_vs - values)
@@ -188,7 +188,7 @@ def from_importance_weights(
 
 
 def _clip(name, rhos, threshold):
-    """`rhos` at most `threshold`, or as they are where that is None."""
+    """`rhos`, at most `threshold` unless that is None."""
     if threshold is None:
         return rhos
     threshold = as_float32(threshold)
@@ -199,8 +199,8 @@ def _clip(name, rhos, threshold):
 def _check_steps(log_rhos, discounts, rewards, values, bootstrap_value):
     check_at_least_time_and_batch("values", values)
     if values.shape.rank is not None:
-        wanted = values.shape.as_list()[1:]
-        check_shape("bootstrap_value", bootstrap_value, wanted, "that of values without time")
+        expected = values.shape.as_list()[1:]
+        check_shape("bootstrap_value", bootstrap_value, expected, "that of values without time")
     check_steps_of("log_rhos", log_rhos, "values", values)
     check_steps_of("discounts", discounts, "values", values)
     check_steps_of("rewards", rewards, "values", values)

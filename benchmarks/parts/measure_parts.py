@@ -27,7 +27,7 @@ from benchmarks.parts.part_calls import Call  # noqa: E402
 from benchmarks.tools import common  # noqa: E402
 from benchmarks.tools.common import Options  # noqa: E402
 from flags import setting  # noqa: E402
-from trainer.acting import build  # noqa: E402
+from trainer import build  # noqa: E402
 from trainer.machine import precision  # noqa: E402
 from trainer.settings.config import Settings  # noqa: E402
 from user_error import UserError  # noqa: E402

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.acting import build
+from trainer import build
 from trainer.machine import precision
 from trainer.settings.config import Settings
 

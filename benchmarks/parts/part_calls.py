@@ -8,11 +8,9 @@ import numpy as np
 from algorithms.trajectory import Unroll
 from benchmarks.tools.machine import cores
 from environments import EnvironmentStep, VectorEnvironment
-from trainer.acting import build
+from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import Actor
-from trainer.learning import batches
-from trainer.learning.learner import Learner
 from trainer.remote import wire
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -82,12 +80,11 @@ def learning(settings: Settings, callers: int) -> list[Call]:
     """The learner's update with a batch that was really played; the weights stay as they are."""
     spec = build.level_spec(settings)
     actor = _actor(settings, _acting(settings), 0, cores())
-    unrolls = batches.make(settings).next(actor.unroll)
-    assert unrolls is not None
-    batch = batches.describe(unrolls, sizes.fresh_unrolls(settings))
+    batch = build.batches(settings).next(actor.unroll)
+    assert batch is not None
 
     def caller() -> Call:
-        learner = Learner(build.learning_agent(settings, spec), settings)
+        learner = build.learner(settings, spec)
 
         def update() -> int:
             statistics = learner.update(batch.unrolls, share_left=0.0)
@@ -102,7 +99,7 @@ def learning(settings: Settings, callers: int) -> list[Call]:
 def transport(settings: Settings) -> list[Call]:
     """Blocks through the queue of one process, and joined to a batch."""
     block = _actor(settings, _acting(settings), 0, cores()).unroll()
-    queue, joined = UnrollQueue(sizes.capacity(settings)), batches.make(settings)
+    queue, joined = UnrollQueue(sizes.capacity(settings)), build.batches(settings)
     envs = sizes.envs_per_actor(settings)
 
     def take() -> Unroll | None:
@@ -120,7 +117,8 @@ def transport(settings: Settings) -> list[Call]:
 def block_bytes(settings: Settings) -> int:
     """How many bytes an unroll takes between processes."""
     spec = build.level_spec(settings)
-    return wire.block_layout(settings, spec, build.acting_agent(settings, spec)).size()
+    blank = build.unroll(settings, spec, build.acting_agent(settings, spec))
+    return wire.block_layout(blank).size()
 
 
 def weights_bytes(settings: Settings) -> int:

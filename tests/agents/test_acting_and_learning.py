@@ -1,4 +1,4 @@
-"""What an actor computes step by step is what the learner computes for the whole unroll."""
+"""An actor computes step by step what the learner computes for the whole unroll."""
 
 import gymnasium as gym
 import numpy as np
@@ -57,7 +57,7 @@ def assert_close(one, other, tolerance=1e-5):
 
 
 @pytest.mark.parametrize("actions", ACTIONS)
-def test_every_kind_of_action_is_acted_and_learned_alike(actions):
+def test_acting_and_learning_compute_the_same_for_every_kind_of_action(actions):
     agent, space = make("VectorLSTMAgent", actions)
     rows = experience(space, ACTIONS[actions])
     acted, states = act(agent, rows)
@@ -67,7 +67,7 @@ def test_every_kind_of_action_is_acted_and_learned_alike(actions):
 
 
 @pytest.mark.parametrize("name", agents.known_agents())
-def test_unrolls_that_begin_in_the_middle_of_an_episode_are_learned_as_acted(name):
+def test_acting_and_learning_compute_the_same_within_an_episode(name):
     agent, space = make(name)
     rows = experience(space, ACTIONS["discrete"])
     acted, states = act(agent, rows)
@@ -81,7 +81,7 @@ def test_unrolls_that_begin_in_the_middle_of_an_episode_are_learned_as_acted(nam
 
 
 @pytest.mark.parametrize("name", agents.known_agents())
-def test_nothing_of_the_episode_before_is_seen(name):
+def test_nothing_of_the_previous_episode_is_seen(name):
     agent, space = make(name)
     observation, reward, action, first = experience(space, ACTIONS["discrete"], rows=9)
     _, states = act(agent, (observation, reward, action, first))

@@ -1,4 +1,4 @@
-"""Agents of pictures see what differs from the mean picture, in units of its spread."""
+"""Agents of pictures see differences from the mean picture, in units of their spread."""
 
 import gymnasium as gym
 import numpy as np
@@ -26,7 +26,7 @@ def backdrop_of(agent: agents.Agent) -> Backdrop:
     return agent.backdrop
 
 
-def test_before_the_first_update_pixels_are_shares_of_255():
+def test_before_the_first_update_pixels_are_fractions_of_255():
     mean, spread = estimates(Backdrop(FRAME))
     assert spread == pytest.approx(255) and not mean.any()
 
@@ -51,7 +51,7 @@ def test_sums_of_several_learners_add_up_and_one_without_a_batch_adds_nothing():
     assert estimates(together)[1] == pytest.approx(estimates(apart)[1], rel=1e-5)
 
 
-def test_where_nobody_has_a_batch_nothing_moves():
+def test_nothing_changes_if_no_learner_has_a_batch():
     backdrop = Backdrop(FRAME)
     backdrop.update(backdrop.sums(frames(4)))
     before = [variable.numpy() for variable in backdrop.variables]
@@ -65,7 +65,7 @@ def test_estimates_follow_a_level_that_changes():
     dark, bright = np.zeros([1, *FRAME.shape], np.uint8), np.full([1, *FRAME.shape], 200, np.uint8)
     for _ in range(3):
         backdrop.update(backdrop.sums(dark))
-    assert estimates(backdrop)[1] == pytest.approx(SMALLEST_SPREAD)  # not a division by nothing
+    assert estimates(backdrop)[1] == pytest.approx(SMALLEST_SPREAD)  # no division by zero
     update = tf.function(lambda: backdrop.update(backdrop.sums(bright)))
     for _ in range(int(4 / STEP)):
         update()
@@ -73,7 +73,7 @@ def test_estimates_follow_a_level_that_changes():
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_agents_see_the_same_in_another_light(name):
+def test_agents_do_not_see_brightness_and_contrast(name):
     agent = agents.make(name, PICTURES, gym.spaces.Discrete(3), frame_stack=2, seed=1)
     random = np.random.default_rng(0)
     backdrop = backdrop_of(agent)
@@ -97,13 +97,13 @@ def test_agents_see_the_same_in_another_light(name):
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_what_is_always_there_is_not_seen(name):
+def test_constant_scenery_is_not_seen(name):
     agent = agents.make(name, PICTURES, gym.spaces.Discrete(3), frame_stack=3, seed=1)
     scenery = np.random.default_rng(0).integers(0, 256, PICTURES.shape).astype(np.uint8)
     backdrop = backdrop_of(agent)
     backdrop.update(backdrop.sums(agent.prepare(scenery[None, None])))
     rest = np.zeros([1, 1], np.float32)
-    # Nor is what lies before an episode.
+    # Nor are the blank frames before an episode.
     output, _ = agent(
         scenery[None, None], rest, rest.astype(np.int32), rest < 1, agent.initial_state(1)
     )

@@ -24,7 +24,7 @@ def same(parameters, times=MANY):
 
 
 def assert_frequencies(samples, probabilities):
-    """A chi-squared test that a right sampler fails once in more than 10,000 seeds."""
+    """A chi-squared test that a correct sampler fails for fewer than one seed in 10,000."""
     expected = probabilities * len(samples)
     seen = np.bincount(samples, minlength=len(probabilities))
     assert np.sum((seen - expected) ** 2 / expected) < 30
@@ -44,7 +44,7 @@ def test_categorical_formulas():
     np.testing.assert_array_equal(distribution.encode(tf.constant([1])), [[0, 1, 0, 0]])
 
 
-def test_categorical_samples_are_as_frequent_as_they_should_be():
+def test_categorical_samples_have_the_right_frequencies():
     samples = distribution_for(gym.spaces.Discrete(4)).sample(same(LOGITS), SEED)
     assert samples.dtype == tf.int32
     assert_frequencies(samples.numpy(), softmax(LOGITS))
@@ -144,6 +144,6 @@ def test_gradients_of_log_prob_and_entropy_are_finite():
 @pytest.mark.parametrize(
     "space", [gym.spaces.Text(3), gym.spaces.Box(0, 9, (2,), np.int32)], ids=str
 )
-def test_a_space_that_cannot_be_served_is_named(space):
-    with pytest.raises(UserError, match="agents can choose Discrete"):
+def test_an_error_names_an_unsupported_space(space):
+    with pytest.raises(UserError, match="agents support Discrete"):
         distribution_for(space)

@@ -48,7 +48,7 @@ def stacked_in_unrolls(frames, first, depth, rows):
 
 @pytest.mark.parametrize("depth", [2, 4])
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 40])
-def test_unrolls_of_any_length_show_what_a_deque_shows(depth, rows):
+def test_unrolls_of_any_length_give_the_stacks_of_a_deque(depth, rows):
     frames, first = stream(40, 5, (3, 2, 1))
     expected = np.stack(
         [stacked_one_by_one(frames[:, b], first[:, b], depth) for b in range(5)], axis=1
@@ -57,7 +57,7 @@ def test_unrolls_of_any_length_show_what_a_deque_shows(depth, rows):
 
 
 @pytest.mark.parametrize("blank", [0, 5])
-def test_nothing_of_an_earlier_episode_is_seen_or_handed_on(blank):
+def test_nothing_of_an_earlier_episode_is_seen_or_returned(blank):
     frames = tf.fill([3, 1, 2, 2, 1], tf.constant(9, tf.uint8))
     earlier = tf.fill([1, 3, 2, 2, 1], tf.constant(7, tf.uint8))
     first = tf.constant([[False], [True], [False]])
@@ -67,7 +67,7 @@ def test_nothing_of_an_earlier_episode_is_seen_or_handed_on(blank):
     np.testing.assert_array_equal(state[0, :, 0, 0, 0], [blank, 9, 9])
 
 
-def test_frames_are_stacked_as_they_are_seen_and_handed_on_as_they_are():
+def test_frames_are_stacked_as_seen_and_returned_unchanged():
     frames, first = stream(6, 2, (3, 2, 1))
     earlier, blank = tf.zeros([2, 3, 3, 2, 1], tf.uint8), tf.zeros([3, 2, 1], tf.uint8)
     plain, after = stack_frames(tf.constant(frames), tf.constant(first), earlier, blank)
@@ -88,7 +88,7 @@ def test_frames_of_several_channels_stay_together():
     np.testing.assert_array_equal(stacked_in_unrolls(frames, first, 4, 5)[:, 1], expected)
 
 
-def test_vectors_are_stacked_as_well():
+def test_vectors_are_stacked():
     frames, first = stream(10, 2, (3,), np.float32)
     expected = stacked_one_by_one(frames[:, 0], first[:, 0], 2)
     np.testing.assert_array_equal(stacked_in_unrolls(frames, first, 2, 5)[:, 0], expected)
@@ -99,7 +99,7 @@ def test_a_stack_of_one_is_the_frame():
     np.testing.assert_array_equal(stacked_in_unrolls(frames, first, 1, 2), frames)
 
 
-def test_the_number_of_rows_may_be_known_only_when_run():
+def test_the_number_of_rows_may_be_known_only_at_run_time():
     frames, first = stream(9, 2, (2, 2, 1))
     unknown = tf.function(
         stack_frames,

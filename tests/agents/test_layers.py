@@ -21,7 +21,7 @@ def test_initial_weights_are_orthogonal(shape):
     np.testing.assert_allclose(weights.T @ weights, 4 * np.eye(weights.shape[1]), atol=1e-6)
 
 
-def test_weights_and_arithmetic_have_dtypes_of_their_own():
+def test_weights_and_arithmetic_have_separate_dtypes():
     layer = Linear(6, 3, build(compute_dtype=tf.bfloat16), gain=1.0)
     assert layer.weights.dtype == tf.float32
     assert layer(tf.ones([2, 6])).dtype == tf.bfloat16
@@ -38,14 +38,14 @@ def test_an_input_can_be_scaled():
     np.testing.assert_allclose(layer(pixels, tf.constant(1 / 255)), layer(pixels / 255), atol=1e-5)
 
 
-def test_a_matrix_that_doubles_doubles():
+def test_a_linear_layer_multiplies_and_adds_its_bias():
     layer = Linear(2, 2, build(), gain=1.0)
     layer.weights.assign(2 * np.eye(2, dtype=np.float32))
     layer.bias.assign([0.0, 1.0])
     np.testing.assert_allclose(layer(tf.constant([[1.0, 2.0]])), [[2.0, 5.0]])
 
 
-def test_relu_layers_keep_the_size_of_what_they_are_given():
+def test_relu_layers_keep_the_scale_of_their_inputs():
     layer = Linear(256, 256, build(), gain=math.sqrt(2))
     given = np.random.default_rng(1).standard_normal((100, 256)).astype(np.float32)
     result = tf.nn.relu(layer(given)).numpy()

@@ -1,4 +1,4 @@
-"""The LSTM is Sonnet's, cleared where an episode starts."""
+"""The LSTM computes the same as Sonnet's, with a reset where an episode starts."""
 
 import numpy as np
 import sonnet as snt
@@ -25,7 +25,7 @@ def inputs():
     return x, random.random((ROWS, BATCH)) < 0.3
 
 
-def test_it_computes_what_sonnet_computes():
+def test_it_computes_the_same_as_sonnet():
     ours, theirs = both()
     x, first = inputs()
     result, end = ours(tf.constant(x), tf.constant(first), ours.initial_state(BATCH))
@@ -40,7 +40,7 @@ def test_it_computes_what_sonnet_computes():
     np.testing.assert_allclose(end.cell, state.cell, atol=1e-6)
 
 
-def test_it_forgets_the_episode_before():
+def test_it_forgets_the_previous_episode():
     ours, _ = both()
     x, first = inputs()
     first[:] = False

@@ -1,4 +1,4 @@
-"""The networks have the layers that they are documented to have, and all of them learn."""
+"""The networks have the documented layers, and all of them get gradients."""
 
 import gymnasium as gym
 import numpy as np
@@ -20,8 +20,7 @@ CONVOLUTIONS = {
     ],
 }
 CONVOLUTIONS["ResNetLSTMAgent"] = CONVOLUTIONS["ResNetAgent"]
-# From how many numbers to how many. The last reward and the one-hot of the last of six actions
-# join the features.
+# Inputs and outputs. The last reward and the one-hot of the last of six actions join the features.
 LINEAR = {
     "SimpleConvNetAgent": [(7 * 7 * 64, 512), (512 + 1 + 6, 6), (512 + 1 + 6, 1)],
     "ResNetAgent": [(11 * 11 * 32, 256), (256 + 1 + 6, 6), (256 + 1 + 6, 1)],
@@ -76,7 +75,7 @@ def test_outputs_have_their_shapes(name):
 
 
 @pytest.mark.parametrize("name", agents.known_agents())
-def test_an_agent_that_sees_one_frame_hands_no_frames_on(name):
+def test_an_agent_that_sees_one_frame_carries_no_frames(name):
     space = VECTOR if name.startswith("Vector") else ATARI
     state = agents.make(name, space, SIX).initial_state(2)
     assert len(tf.nest.flatten(state)) == (2 if "LSTM" in name else 0)
@@ -95,7 +94,7 @@ def test_gradients_reach_every_variable(name):
 
 
 @pytest.mark.parametrize("name", agents.known_agents())
-def test_half_the_bits_give_nearly_the_same(name):
+def test_half_the_bits_give_nearly_the_same_output(name):
     exact = make(name, seed=3)
     rows = rows_for(name)
     expected, _ = exact(*rows, exact.initial_state(2))
@@ -133,7 +132,7 @@ def test_the_same_seed_gives_the_same_weights(name):
 
 
 @pytest.mark.parametrize("name", agents.known_agents())
-def test_policies_start_out_even(name):
+def test_policies_start_out_uniform(name):
     agent = make(name, seed=0)
     output, _ = agent(*rows_for(name), agent.initial_state(2))
     np.testing.assert_allclose(tf.nn.softmax(output.policy), 1 / 6, atol=0.02)
@@ -149,7 +148,7 @@ def test_images_of_other_sizes_are_seen(name, shape):
     assert output.policy.shape == [1, 1, 6]
 
 
-def test_vectors_of_any_size_are_brought_near_one():
+def test_numbers_of_any_size_are_scaled_to_about_one():
     high = np.array([4.8, np.inf, 3e38, 255], np.float32)
     space = gym.spaces.Box(np.array([-4.8, -np.inf, -3e38, 0], np.float32), high)
     agent = agents.make("VectorAgent", space, SIX)

@@ -1,4 +1,4 @@
-"""Agents by name, and what is said where a name or a level does not fit."""
+"""Agents by name, and errors where a name or a level does not fit."""
 
 import gymnasium as gym
 import numpy as np
@@ -15,11 +15,11 @@ TWO = gym.spaces.Discrete(2)
 
 
 class MyAgent(VectorAgent):
-    """An agent of a user's own."""
+    """A user's own agent."""
 
 
 def not_an_agent():
-    """What a user may name by mistake."""
+    """Something that a user may name by mistake."""
 
 
 @pytest.mark.parametrize("name", ["simpleconvnetagent", "SIMPLECONVNETAGENT", ""])
@@ -32,7 +32,7 @@ def test_a_level_without_a_named_agent_gets_one_that_fits():
     assert agents.default_name(SMALL) == "ResNetAgent"
     assert agents.default_name(VECTOR) == "VectorAgent"
     assert type(agents.make("", VECTOR, TWO)) is VectorAgent
-    with pytest.raises(UserError, match="no known agent can see"):
+    with pytest.raises(UserError, match="no built-in agent accepts"):
         agents.default_name(gym.spaces.Text(3))
 
 
@@ -40,27 +40,27 @@ def test_the_agents_of_the_specification_are_known():
     assert {"SimpleConvNetAgent", "ResNetLSTMAgent"} <= set(agents.known_agents())
 
 
-def test_ones_own_agent_is_found_by_its_path():
+def test_a_user_s_agent_is_found_by_its_path():
     assert type(agents.make(f"{__name__}:MyAgent", VECTOR, TWO)).__name__ == "MyAgent"
 
 
 @pytest.mark.parametrize(
-    "name, space, told",
+    "name, space, message",
     [
         ("SimpelConvNet", ATARI, "--agent_name=SimpelConvNet .*SimpleConvNetAgent"),
         ("no.such.module:Agent", ATARI, "cannot import 'no.such.module': No module named 'no'"),
         (":Agent", ATARI, "cannot import ''"),
         (f"{__name__}:MyAgnt", VECTOR, "has no 'MyAgnt'. Did you mean MyAgent"),
-        (f"{__name__}:not_an_agent", VECTOR, "is not an agent: it has to be a subclass"),
-        (f"{__name__}:UserError", VECTOR, "is not an agent: it has to be a subclass"),
+        (f"{__name__}:not_an_agent", VECTOR, "is not an agent: it must be a subclass"),
+        (f"{__name__}:UserError", VECTOR, "is not an agent: it must be a subclass"),
         ("SimpleConvNetAgent", VECTOR, "needs images .*VectorAgent, VectorLSTMAgent"),
         ("SimpleConvNetAgent", SMALL, r"at least 36×36; .*\(20, 20, 3\).*ResNetAgent"),
         ("VectorAgent", ATARI, r"needs vectors .*\(84, 84, 1\).*SimpleConvNetAgent"),
         (f"{__name__}:MyAgent", ATARI, "MyAgent needs vectors"),
-        ("VectorAgent", gym.spaces.Text(3), "No known agent fits"),
+        ("VectorAgent", gym.spaces.Text(3), "No built-in agent fits"),
     ],
 )
-def test_what_does_not_fit_is_told_in_one_line(name, space, told):
-    with pytest.raises(UserError, match=told) as error:
+def test_mistakes_are_reported_in_one_line(name, space, message):
+    with pytest.raises(UserError, match=message) as error:
         agents.make(name, space, TWO)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""A convolution over blocks is the convolution over the images that they were made of."""
+"""A convolution over blocks equals the convolution over the images they were made of."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def images(*shape):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_blocks_are_those_of_tensorflow(channels):
+def test_blocks_are_the_same_as_tensorflow_s(channels):
     frames = images(2, 3, 8, 12, channels)
     expected = tf.nn.space_to_depth(frames.reshape(6, 8, 12, channels), 4)
     np.testing.assert_array_equal(
@@ -25,7 +25,7 @@ def test_blocks_are_those_of_tensorflow(channels):
     "height, width, channels, frames",
     [(84, 84, 1, 4), (84, 84, 1, 1), (96, 96, 3, 2), (37, 42, 1, 4), (63, 40, 3, 1)],
 )
-def test_convolution_over_blocks_is_the_plain_one(height, width, channels, frames):
+def test_convolution_over_blocks_equals_the_plain_one(height, width, channels, frames):
     newest = images(1, 2, height, width, channels)
     earlier = images(2, frames - 1, height, width, channels)
     first = tf.zeros([1, 2], tf.bool)

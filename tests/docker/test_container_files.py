@@ -70,7 +70,7 @@ def test_the_services_of_compose_belong_together():
     actor = config.parse(shlex.split(services["actor"]["command"]))
     assert (learner.program.job_name, actor.program.job_name) == ("learner", "actor")
     assert learner.remote.learner_host == actor.remote.learner_host
-    assert addresses.address(learner)[0] in services
+    assert addresses.address(learner.remote.learner_host)[0] in services
     assert learner.level.level_name == actor.level.level_name
     mounted = services["learner"]["volumes"][0].split(":")[1]
     assert mounted == "/home/impala/impala/logs" and learner.storage.logdir.startswith("logs/")

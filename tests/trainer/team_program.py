@@ -12,6 +12,7 @@ import tensorflow as tf
 from algorithms.trajectory import Unroll
 from tests.trainer.levels import Glimpses, Pictures, Steps, Tens, level
 from tests.trainer.training import parts, small
+from trainer import build
 from trainer.learning.batches import cut, join
 from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
@@ -49,7 +50,7 @@ def batches(of: Settings, learners: int) -> list[Unroll]:
 
 def learner(of: Settings, team: Team = ALONE) -> Learner:
     """All learners begin with the same weights."""
-    return Learner(parts(of).learner.agent, of, team)
+    return build.learner_of(parts(of).learner.agent, of, team)
 
 
 def assert_alike(one: Learner, other: Learner, what: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec
-from trainer.acting import build
+from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import Actor
 from trainer.learning.learner import Learner
@@ -48,7 +48,7 @@ class Parts(NamedTuple):
 def parts(settings: Settings) -> Parts:
     """The learner and the acting agent; weights are stirred, as a fresh policy is even."""
     spec = build.level_spec(settings)
-    learner = Learner(build.learning_agent(settings, spec), settings)
+    learner = build.learner(settings, spec)
     random = np.random.default_rng(3)
     for weight in learner.agent.trainable_variables:
         weight.assign_add(0.05 * random.normal(size=weight.shape).astype(np.float32))

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from trainer.acting import build
+from trainer import build
 from trainer.learning.learner import named
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store

@@ -1,11 +1,11 @@
-"""The benchmark of this folder compares what computes the same, and prints its table."""
+"""The benchmark of V-trace compares equivalent functions, and prints its table."""
 
 import numpy as np
 
 from benchmarks.parts import vtrace as benchmark
 
 
-def test_both_recursions_that_it_measures_agree():
+def test_the_recursions_that_it_measures_agree():
     (_, doubling, arguments), (_, scan, _), _ = benchmark.contenders(length=9)
     np.testing.assert_allclose(doubling(*arguments), scan(*arguments), rtol=1e-5, atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""Each loss is a mean over the steps that count, and pulls the way it should."""
+"""Each loss is a mean over the steps that count, and has the right gradient."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_the_policy_gradient_makes_good_actions_likelier_and_bad_ones_rarer():
     assert by_advantage is None
 
 
-def test_the_baseline_is_pulled_to_its_target_and_not_the_other_way():
+def test_the_baseline_moves_to_its_target_and_not_the_other_way():
     values, targets = tf.constant([[1.0, 1.0]]), tf.constant([[3.0, 0.0]])
     with tf.GradientTape() as tape:
         tape.watch([values, targets])
@@ -72,7 +72,7 @@ def test_the_baseline_is_pulled_to_its_target_and_not_the_other_way():
     assert by_target is None
 
 
-def test_steps_of_no_weight_get_no_gradient_even_when_all_are_such():
+def test_steps_without_weight_get_no_gradient_even_if_all_are_such():
     for mask in (MASK, np.zeros_like(MASK)):
         entropies = tf.constant(random(0))
         with tf.GradientTape() as tape:

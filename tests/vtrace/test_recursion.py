@@ -1,4 +1,4 @@
-"""The doubling recursion gives what a loop over the rows gives, with few operations."""
+"""The doubling recursion gives the same as a loop over the rows, with few operations."""
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +18,7 @@ def row_by_row(terms, decays):
 
 @settings(max_examples=60, deadline=None)
 @given(length=st.integers(1, 70), seed=st.integers(0, 2**16))
-def test_it_is_the_loop_over_rows_at_every_length(length, seed):
+def test_it_equals_the_loop_over_rows_at_every_length(length, seed):
     rng = np.random.default_rng(seed)
     terms = rng.normal(size=(length, 3)).astype(np.float32)
     decays = (rng.random((length, 3)) * (rng.random((length, 3)) > 0.1)).astype(np.float32)
@@ -30,7 +30,7 @@ def test_without_decay_it_is_the_sum_of_all_later_rows():
     np.testing.assert_array_equal(sums[:, 0], np.arange(200, 0, -1))
 
 
-def test_a_decay_of_zero_lets_nothing_through():
+def test_a_decay_of_zero_cuts_off_later_rows():
     terms, decays = np.ones((9, 1), np.float32), np.ones((9, 1), np.float32)
     decays[3] = 0.0
     terms[4:] = 1e30
@@ -41,7 +41,7 @@ def test_an_unroll_of_no_rows_has_no_sums():
     assert decayed_sums(tf.zeros([0, 2]), tf.zeros([0, 2])).shape == (0, 2)
 
 
-def test_a_long_unroll_takes_no_more_operations_than_a_short_one():
+def test_a_long_unroll_needs_no_more_operations_than_a_short_one():
     def operations(length):
         rows = tf.TensorSpec([length, 32])
         graph = tf.function(decayed_sums).get_concrete_function(rows, rows).graph

@@ -1,4 +1,4 @@
-"""Two episodes in one unroll learn what each of them would learn alone."""
+"""Two episodes in one unroll get the targets that each would get alone."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import vtrace
 
 
 def episode(transitions, rng):
-    """What is known of an episode: its transitions, and the value of its final observation."""
+    """An episode's inputs: its transitions, and the value of its final observation."""
     return {
         "log_rhos": rng.normal(size=(transitions, 1)),
         "discounts": np.full((transitions, 1), 0.99),
@@ -21,7 +21,7 @@ def episode(transitions, rng):
 
 
 def joined(before, after, reset):
-    """Both in one unroll: the row of the final observation leads, by a reset, to the next."""
+    """Both in one unroll, with a reset from the row of the final observation to the next."""
     fields = ("log_rhos", "discounts", "rewards", "values")
     reset_row = reset | {"values": before["bootstrap_value"][None]}
     unroll = {name: np.concatenate([before[name], reset_row[name], after[name]]) for name in fields}
@@ -40,9 +40,7 @@ def joined(before, after, reset):
     terminated=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-def test_on_both_sides_of_a_reset_targets_are_those_of_the_episodes_alone(
-    before, after, terminated, seed
-):
+def test_targets_around_a_reset_are_those_of_the_separate_episodes(before, after, terminated, seed):
     rng = np.random.default_rng(seed)
     episodes = episode(before, rng), episode(after, rng)
     if terminated:
@@ -65,7 +63,7 @@ def _with_reset(alone, final_value):
 
 
 @pytest.mark.parametrize("threshold", [1.0, None])
-def test_a_reset_has_its_value_as_target_and_no_advantage_at_all(threshold):
+def test_a_reset_has_its_value_as_target_and_no_advantage(threshold):
     values = np.array([[1.7], [-2.3], [0.1]], np.float32)
     is_reset = np.array([[False], [True], [False]])
     rewards, discounts = vtrace.mask_resets(np.ones((3, 1)), np.ones((3, 1)), values, is_reset)
@@ -76,13 +74,13 @@ def test_a_reset_has_its_value_as_target_and_no_advantage_at_all(threshold):
     assert returns.pg_advantages[1, 0] == 0.0
 
 
-def test_other_rows_stay_as_they_are():
+def test_other_rows_are_unchanged():
     rewards, discounts, values = np.random.default_rng(0).normal(size=(3, 4, 2)).astype(np.float32)
     masked = vtrace.mask_resets(rewards, discounts, values, np.zeros((4, 2), bool))
     np.testing.assert_array_equal(masked, [rewards, discounts])
 
 
-def test_a_mask_of_another_shape_is_refused_by_name():
+def test_an_error_names_a_mask_of_another_shape():
     rows = tf.zeros([5, 2])
     with pytest.raises(ValueError, match=r"is_reset must .* \[5, 2\] .* got shape \[6, 2\]"):
         vtrace.mask_resets(rows, rows, rows, tf.zeros([6, 2], tf.bool))

@@ -1,4 +1,4 @@
-"""V-trace is what the paper's sums say, refuses what does not fit, and stays finite."""
+"""V-trace equals the paper's sums, refuses wrong shapes, and stays finite."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import vtrace
 
-# Against float64: 1e-5 of the size of the largest number involved.
+# Against float64: 1e-5 of the largest number involved.
 TOLERANCE = 1e-5
 
 
@@ -52,9 +52,9 @@ def as_in_the_paper(
     return vs[:-1], pg_rhos * (rewards + discounts * vs[1:] - all_values[:-1])
 
 
-def assert_close(got, wanted):
-    scale = max(1.0, np.abs(wanted).max())
-    np.testing.assert_allclose(np.asarray(got) / scale, wanted / scale, rtol=0, atol=TOLERANCE)
+def assert_close(got, expected):
+    scale = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(np.asarray(got) / scale, expected / scale, rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("xla", [False, True], ids=["graph", "xla"])
@@ -76,7 +76,7 @@ def test_targets_and_advantages_are_the_sums_of_the_paper(length, xla):
     lambda_=st.floats(0, 1),
     seed=st.integers(0, 2**16),
 )
-def test_so_they_are_for_any_thresholds_lambda_and_trailing_dimensions(
+def test_they_are_right_for_any_thresholds_lambda_and_trailing_dimensions(
     length, trailing, spread, clips, lambda_, seed
 ):
     data = steps(length, 2, trailing, seed, spread)
@@ -100,10 +100,10 @@ def test_on_policy_the_target_is_the_n_step_return(length, seed):
     for reward, discount in zip(data["rewards"][::-1], data["discounts"][::-1], strict=True):
         to_go = reward + discount * to_go
         returns_to_go.append(to_go)
-    wanted = np.stack(returns_to_go[::-1])
+    expected = np.stack(returns_to_go[::-1])
     returns = vtrace.from_importance_weights(**data)
-    assert_close(returns.vs, wanted)
-    assert_close(returns.pg_advantages, wanted - data["values"])
+    assert_close(returns.vs, expected)
+    assert_close(returns.pg_advantages, expected - data["values"])
 
 
 def test_with_lambda_zero_the_target_is_the_one_step_return():
@@ -125,7 +125,7 @@ def test_extreme_log_rhos_stay_finite(extreme, threshold):
     assert np.isfinite(returns.vs).all() and np.isfinite(returns.pg_advantages).all()
 
 
-def test_an_action_that_the_target_policy_never_takes_leaves_the_value_as_it_was():
+def test_an_action_that_the_target_policy_never_takes_leaves_the_value_unchanged():
     data = steps(5, 2)
     data["log_rhos"][2] = -np.inf
     returns = vtrace.from_importance_weights(**data)
@@ -143,7 +143,7 @@ def test_no_gradient_flows_through_targets_and_advantages():
     assert tape.gradient(total, [*data.values(), *thresholds.values()]) == [None] * 7
 
 
-def test_open_dimensions_are_filled_when_the_graph_runs():
+def test_unknown_dimensions_are_filled_when_the_graph_runs():
     @tf.function(
         input_signature=[tf.TensorSpec([None, None, 1])] * 2
         + [tf.TensorSpec([None, None, 42])] * 2
@@ -162,7 +162,7 @@ def test_open_dimensions_are_filled_when_the_graph_runs():
         assert_close(returns.pg_advantages, advantages)
 
 
-def test_whatever_precision_comes_in_float32_comes_out():
+def test_results_are_float32_whatever_the_inputs_are():
     data = steps(6, 2)
     for dtype in (np.float64, tf.bfloat16, np.float16):
         cast = {name: tf.cast(value, dtype) for name, value in data.items()}
@@ -185,7 +185,7 @@ def test_whatever_precision_comes_in_float32_comes_out():
         ("lambda_", (7,), r"lambda_ must .*one number"),
     ],
 )
-def test_a_wrong_shape_is_refused_by_name(name, shape, message, compiled):
+def test_an_error_names_an_argument_with_a_wrong_shape(name, shape, message, compiled):
     data = steps(7, 2) | {name: np.zeros(shape, np.float32)}
     function = vtrace.from_importance_weights
     with pytest.raises(ValueError, match=message):

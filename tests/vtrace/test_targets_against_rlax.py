@@ -1,4 +1,4 @@
-"""An implementation written by others, on another framework, comes to the same targets."""
+"""An independent implementation, on another framework, computes the same targets."""
 
 import importlib.util
 import json
@@ -11,7 +11,7 @@ import pytest
 
 import vtrace
 
-# rlax does not import beside TensorFlow (it then wants tf_keras), so it runs in a process alone.
+# rlax does not import beside TensorFlow (it then needs tf_keras), so it runs in its own process.
 PROGRAM = """
 import json, sys
 import jax, numpy as np, rlax

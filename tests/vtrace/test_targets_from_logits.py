@@ -1,4 +1,4 @@
-"""From logits, V-trace is V-trace from the weights that a softmax over them gives."""
+"""V-trace from logits equals V-trace from the weights of their softmax."""
 
 import numpy as np
 import pytest
@@ -29,8 +29,8 @@ def test_log_probs_are_those_of_the_softmax_at_the_actions(xla):
     data = unroll()
     logits, actions = data["target_policy_logits"] + 10, data["actions"]
     got = tf.function(vtrace.log_probs_from_logits_and_actions, jit_compile=xla)(logits, actions)
-    wanted = np.take_along_axis(log_softmax(logits), actions[..., None], -1)[..., 0]
-    np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    expected = np.take_along_axis(log_softmax(logits), actions[..., None], -1)[..., 0]
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("xla", [False, True], ids=["graph", "xla"])
@@ -59,15 +59,15 @@ def test_targets_are_those_from_the_importance_weights():
         np.take_along_axis(log_softmax(data.pop(f"{policy}_policy_logits")), actions, -1)[..., 0]
         for policy in ("behaviour", "target")
     )
-    wanted = vtrace.from_importance_weights(target - behaviour, **data, **options)
-    np.testing.assert_allclose(got.vs, wanted.vs, atol=1e-5)
-    np.testing.assert_allclose(got.pg_advantages, wanted.pg_advantages, atol=1e-5)
+    expected = vtrace.from_importance_weights(target - behaviour, **data, **options)
+    np.testing.assert_allclose(got.vs, expected.vs, atol=1e-5)
+    np.testing.assert_allclose(got.pg_advantages, expected.pg_advantages, atol=1e-5)
     np.testing.assert_allclose(got.log_rhos, target - behaviour, atol=1e-5)
     np.testing.assert_allclose(got.behaviour_action_log_probs, behaviour, atol=1e-5)
     np.testing.assert_allclose(got.target_action_log_probs, target, atol=1e-5)
 
 
-def test_results_come_in_the_order_that_the_literature_gives_them():
+def test_results_have_the_usual_order():
     assert vtrace.VTraceReturns._fields == ("vs", "pg_advantages")
     assert vtrace.VTraceFromLogitsReturns._fields == (
         *vtrace.VTraceReturns._fields,
@@ -77,7 +77,7 @@ def test_results_come_in_the_order_that_the_literature_gives_them():
     )
 
 
-def test_bfloat16_logits_are_cast_up_before_anything_is_computed():
+def test_bfloat16_logits_are_cast_to_float32_first():
     data = unroll()
     for name in ("behaviour_policy_logits", "target_policy_logits"):
         data[name] = tf.cast(data[name], tf.bfloat16)
@@ -98,7 +98,7 @@ def test_log_probs_carry_a_gradient_and_targets_do_not():
     assert tape.gradient(got.pg_advantages, logits) is None
 
 
-def test_the_parts_of_an_action_add_up():
+def test_log_probs_of_an_action_s_parts_add_up():
     """Two independent parts of 2 and 3 choices are one action of 6."""
     rng = np.random.default_rng(1)
     first, second = rng.normal(size=(5, 2, 2)), rng.normal(size=(5, 2, 3))
@@ -126,7 +126,7 @@ def test_the_parts_of_an_action_add_up():
         ("bootstrap_value", (1,), r"bootstrap_value must .* \[2\] .* got shape \[1\]"),
     ],
 )
-def test_a_wrong_shape_is_refused_by_name(name, shape, message, compiled):
+def test_an_error_names_an_argument_with_a_wrong_shape(name, shape, message, compiled):
     data = unroll()
     data[name] = np.zeros(shape, data[name].dtype)
     function = vtrace.from_logits
@@ -134,7 +134,7 @@ def test_a_wrong_shape_is_refused_by_name(name, shape, message, compiled):
         (tf.function(function) if compiled else function)(**data)
 
 
-def test_actions_that_are_no_integers_are_refused():
+def test_actions_that_are_not_integers_are_refused():
     data = unroll()
     with pytest.raises(ValueError, match="actions must be integers, got float32"):
         vtrace.log_probs_from_logits_and_actions(

@@ -16,13 +16,14 @@ class ActingAgent:
     """An agent whose large weights are kept in the precision that it computes in.
 
     They are cast once an update (``load``) and not once a step. Actors may act while weights
-    are loaded: a step that mixes two versions is still described rightly by the
-    log-probabilities that were recorded with it.
+    are loaded: a step that mixes two versions is still described correctly by what was recorded
+    with it.
     """
 
     def __init__(self, agent: Any, algorithm: Algorithm):
         self._agent = agent
         self._algorithm = algorithm
+        self.records: Sequence[str] = algorithm.records
         self._graphs: dict[int, _Graph] = {}  # by the number of environments
         self._tracing = threading.Lock()
         self.version = 0
@@ -38,12 +39,17 @@ class ActingAgent:
 
     def act(
         self, step: EnvironmentStep, action: Any, state: Any, seed: Any
-    ) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Actions ``[B, ...]``, their log-probabilities ``[B]`` and the new state, for one row."""
+    ) -> tuple[np.ndarray, dict[str, np.ndarray], Any]:
+        """Actions ``[B, ...]``, what is noted of them and the new state, for one row."""
         given = (step.observation, step.reward, step.first, action, state, seed)
         graph = self._graphs.get(len(action)) or self._trace(len(action), given)
-        action, log_prob, *flat = graph(tf.nest.flatten(given))
-        return action.numpy(), log_prob.numpy(), tf.nest.pack_sequence_as(state, flat)
+        action, *flat = graph(tf.nest.flatten(given))
+        recorded, flat = flat[: len(self.records)], flat[len(self.records) :]
+        return (
+            action.numpy(),
+            {name: array.numpy() for name, array in zip(self.records, recorded, strict=True)},
+            tf.nest.pack_sequence_as(state, flat),
+        )
 
     def _trace(self, count: int, given: Any) -> "_Graph":
         """The graph of ``_act`` for so many environments."""
@@ -64,7 +70,7 @@ class ActingAgent:
         decision, state = decide(
             self._agent, self._algorithm, observation, reward, action, first, state, seed
         )
-        return decision.action, decision.log_prob, state
+        return decision.action, [decision.recorded[name] for name in self.records], state
 
     @tf.function(autograph=False)
     def _assign(self, weights: list[tf.Variable]) -> None:

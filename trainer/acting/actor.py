@@ -1,6 +1,6 @@
 """An actor: plays a batch of environments with the newest weights, a block of unrolls at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,14 +14,15 @@ class Policy(Protocol):
     """Who chooses actions; see ``trainer.acting.acting_agent.ActingAgent``."""
 
     version: int
+    records: Sequence[str]  # what it notes of each action
 
     def initial_state(self, batch_size: int) -> Any:
         """The agent's state before an episode's first observation."""
 
     def act(
         self, step: EnvironmentStep, action: Any, state: Any, seed: Any
-    ) -> tuple[Any, Any, Any]:
-        """Actions, their log-probabilities and the new state, for one row."""
+    ) -> tuple[Any, dict[str, Any], Any]:
+        """Actions, what the algorithm notes of them and the new state, for one row."""
 
 
 class Actor:
@@ -44,7 +45,7 @@ class Actor:
         self._level = np.full([environment.num_envs], level, np.int32)
         self._check = check
         self._seed = np.array([seed % 2**31, 0], np.int32)
-        self._rows = _Rows(environment.spec, environment.num_envs, unroll_length)
+        self._rows = _Rows(environment.spec, environment.num_envs, unroll_length, policy.records)
         self._rows.start(environment.reset())
         self._state = policy.initial_state(environment.num_envs)
 
@@ -58,24 +59,28 @@ class Actor:
             step, last_action = rows.row(t)
             self._seed[1] += 1
             versions += self._policy.version
-            action, log_prob, self._state = self._policy.act(
+            action, recorded, self._state = self._policy.act(
                 step, last_action, self._state, self._seed
             )
-            rows.write(t + 1, self._environment.step(action), action, log_prob)
+            rows.write(t + 1, self._environment.step(action), action, recorded)
             rows.write_episodes(t + 1, self._environment.episodes())
         return rows.unroll(initial_state, self._level, versions / self._length)
 
 
-def blank_unroll(spec: EnvironmentSpec, unroll_length: int, initial_state: Any) -> Unroll:
+def blank_unroll(
+    spec: EnvironmentSpec, unroll_length: int, initial_state: Any, records: Sequence[str]
+) -> Unroll:
     """One unroll of which only types and shapes mean something; the state is of one unroll."""
     state = tf.nest.map_structure(np.asarray, initial_state)
-    return _Rows(spec, 1, unroll_length).unroll(state, np.zeros([1], np.int32), 0.0)
+    return _Rows(spec, 1, unroll_length, records).unroll(state, np.zeros([1], np.int32), 0.0)
 
 
 class _Rows:
     """The arrays of one block, written row by row and then handed on without a copy."""
 
-    def __init__(self, spec: EnvironmentSpec, count: int, unroll_length: int):
+    def __init__(
+        self, spec: EnvironmentSpec, count: int, unroll_length: int, records: Sequence[str]
+    ):
         self._spec = spec
         rows, seen, acts = unroll_length + 1, spec.observation_space, spec.action_space
         self.environment = EnvironmentStep(
@@ -85,7 +90,7 @@ class _Rows:
             first=np.ones([rows, count], bool),
         )
         self.action = np.zeros([rows, count, *(acts.shape or ())], spec.action_dtype)
-        self.action_log_prob = np.zeros([rows, count], np.float32)
+        self.recorded = {name: np.zeros([rows, count], np.float32) for name in records}
         self.episodes = Episodes(
             raw_return=np.zeros([rows, count], np.float32),
             length=np.zeros([rows, count], np.int32),
@@ -99,23 +104,25 @@ class _Rows:
 
     def next(self) -> "_Rows":
         """Fresh arrays that begin with this block's last row."""
-        new = _Rows(self._spec, self.action.shape[1], len(self.action) - 1)
+        new = _Rows(self._spec, self.action.shape[1], len(self.action) - 1, list(self.recorded))
         for mine, theirs in zip(self.environment, new.environment, strict=True):
             theirs[0] = mine[-1]
         new.action[0] = self.action[-1]
-        new.action_log_prob[0] = self.action_log_prob[-1]
+        for name, array in self.recorded.items():
+            new.recorded[name][0] = array[-1]
         return new
 
     def row(self, t: int) -> tuple[EnvironmentStep, np.ndarray]:
         """What the agent is given at row ``t``: the step and the action that led to it."""
         return EnvironmentStep(*(array[t] for array in self.environment)), self.action[t]
 
-    def write(self, t: int, step: EnvironmentStep, action: Any, log_prob: Any) -> None:
+    def write(self, t: int, step: EnvironmentStep, action: Any, recorded: dict[str, Any]) -> None:
         """Stores what came of acting."""
         for array, value in zip(self.environment, step, strict=True):
             array[t] = value
         self.action[t] = action
-        self.action_log_prob[t] = log_prob
+        for name, array in self.recorded.items():
+            array[t] = recorded[name]
 
     def write_episodes(self, t: int, ended: list[Episode]) -> None:
         """Stores the episodes that ended at row ``t``; which environment it was does not matter."""
@@ -129,7 +136,7 @@ class _Rows:
         return Unroll(
             environment=self.environment,
             action=self.action,
-            action_log_prob=self.action_log_prob,
+            recorded=self.recorded,
             initial_state=initial_state,
             episodes=self.episodes,
             level=level,

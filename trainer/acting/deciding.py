@@ -12,7 +12,7 @@ class Decision(NamedTuple):
     """What an agent makes of one row."""
 
     action: tf.Tensor  # [B, ...]
-    log_prob: tf.Tensor  # [B], of these actions
+    recorded: dict[str, tf.Tensor]  # [B] each, what the algorithm notes of these actions
     output: AgentOutput  # [B, ...], what the network gave
 
 

@@ -16,8 +16,8 @@ class Choice(NamedTuple):
     """What the agent made of a row."""
 
     action: np.ndarray  # [B, ...]
-    policy: np.ndarray  # [B, P], the parameters of the distribution of actions
-    baseline: np.ndarray  # [B], or [B, L] of an agent with a baseline for each level
+    policy: np.ndarray  # [B, P], see ``AgentOutput``
+    baseline: Any  # [B] or [B, L], or ()
 
 
 class Player:
@@ -37,7 +37,7 @@ class Player:
         """The actions to take on a row; ``last_action`` is what led to it."""
         self._seed[1] += 1
         choice, self._state = self._act(step, last_action, self._state, self._seed)
-        return Choice(*(tensor.numpy() for tensor in choice))
+        return tf.nest.map_structure(lambda tensor: tensor.numpy(), choice)
 
     @tf.function(autograph=False)
     def _act(self, step: EnvironmentStep, last_action: Any, state: Any, seed: Any) -> Any:

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from algorithms.feeding import FirstInFirstOut
 from algorithms.trajectory import Unroll
-from trainer.settings import sizes
-from trainer.settings.config import Settings
 
 # How long a wait for unrolls lasts before the one who waits looks whether it is to stop.
 LOOK_EVERY_S = 0.2
@@ -28,13 +27,13 @@ class Batch(NamedTuple):
 class Batches:
     """Joins and cuts blocks along the unroll axis; what is left over begins the next batch."""
 
-    def __init__(self, fresh: int, replayed: int = 0, replay: "Replay | None" = None):
-        self._fresh = fresh
-        self._replayed = replayed
-        self._replay = replay
+    def __init__(self, feeding: FirstInFirstOut, size: int, seed: int = 0):
+        self._fresh = feeding.fresh(size)
+        self._replayed = size - self._fresh
+        self._replay = Replay(feeding.capacity, seed) if feeding.replayed else None
         self._waiting: list[Unroll] = []
 
-    def next(self, take: Callable[[], Unroll | None]) -> Unroll | None:
+    def next(self, take: Callable[[], Unroll | None]) -> Batch | None:
         """A batch; ``take`` gives further blocks until it is full.
 
         None once ``take`` gives None; what came until then is kept for the next call.
@@ -53,11 +52,12 @@ class Batches:
                 block = cut(block, 0, used)
             parts.append(block)
             missing -= used
-        if self._replay is None:
-            return join(parts)
-        for part in parts:
-            self._replay.add(part)
-        return join(parts + self._replay.sample(self._replayed))
+        repeated: list[Unroll] = []
+        if self._replay:
+            for part in parts:
+                self._replay.add(part)
+            repeated = self._replay.sample(self._replayed)
+        return describe(join(parts + repeated), self._fresh)
 
 
 class Replay:
@@ -76,17 +76,6 @@ class Replay:
         """``count`` unrolls, one a block."""
         picks = self._random.integers(len(self._unrolls), size=count)
         return [self._unrolls[pick] for pick in picks]
-
-
-def make(settings: Settings) -> Batches:
-    """The batches of ``--batch_size``, with what ``--replay_share`` repeats."""
-    fresh = sizes.fresh_unrolls(settings)
-    replay = (
-        Replay(settings.algorithm.replay_capacity, settings.program.seed)
-        if settings.algorithm.replay_share
-        else None
-    )
-    return Batches(fresh, settings.learning.batch_size - fresh, replay)
 
 
 def describe(unrolls: Unroll, fresh: int) -> Batch:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from algorithms.algorithm import Algorithm
 from algorithms.trajectory import Unroll
-from trainer.acting import build
 from trainer.learning import optimizers
 from trainer.learning.batches import cut, unrolls_in
-from trainer.settings.config import Settings
+from trainer.learning.settings import LearningSettings
 from trainer.team.team import ALONE, Round, Team
 
 
@@ -44,22 +44,32 @@ class Share(NamedTuple):
 class Learner:
     """An agent's weights and optimizer; ``update`` moves both by one batch."""
 
-    def __init__(self, agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1):
-        """``pieces`` of a batch are computed side by side on a processor; a GPU takes it whole."""
+    def __init__(
+        self,
+        agent: Any,
+        algorithm: Algorithm,
+        settings: LearningSettings,
+        backdrop: Any = None,
+        team: Team = ALONE,
+        pieces: int = 1,
+    ):
+        """``pieces`` of a batch are computed side by side on a processor; a GPU takes it whole.
+
+        ``backdrop`` is the agent's mean picture, where it is to be kept up to date.
+        """
         self.agent = agent
         self.weights = list(agent.variables)
         self._trained = list(agent.trainable_variables)
         self.optimizer = optimizers.make(settings, self._trained)
-        # An agent of other making may do without.
-        self._backdrop = getattr(agent, "backdrop", None) if settings.agent.backdrop else None
-        self.algorithm = build.algorithm(settings)
+        self._backdrop = backdrop
+        self.algorithm = algorithm
         self.algorithm.start(agent)
         self._averaged = (
             "total_loss",
             *(figure.name for figure in self.algorithm.settings.figures),
         )
         self.updates = 0
-        self.learning_rate = settings.learning.learning_rate
+        self.learning_rate = settings.learning_rate
         self._settings = settings
         self._team = team
         self._pieces = pieces
@@ -135,7 +145,7 @@ class Learner:
 
     def move(self, share: Share, samples: list[tf.Tensor], share_left: float) -> Statistics:
         """Moves the weights by the sum of all shares."""
-        self.learning_rate = self._settings.learning.learning_rate * max(0.0, share_left)
+        self.learning_rate = self._settings.learning_rate * max(0.0, share_left)
         figures, norm, skipped = self._move(share, np.float32(self.learning_rate))
         self.updates += 1
         averaged = dict(zip(self._averaged, figures, strict=True))
@@ -202,9 +212,9 @@ class Learner:
         gradients = [tf.math.divide_no_nan(one, share.count) for one in share.gradients]
         figures = tf.math.divide_no_nan(share.figures, share.count)
         norm = tf.linalg.global_norm(gradients)
-        if self._settings.learning.gradients_clipping > 0:
+        if self._settings.gradients_clipping > 0:
             gradients, _ = tf.clip_by_global_norm(
-                gradients, self._settings.learning.gradients_clipping, use_norm=norm
+                gradients, self._settings.gradients_clipping, use_norm=norm
             )
         good = tf.math.is_finite(figures[0]) & tf.math.is_finite(norm)
 

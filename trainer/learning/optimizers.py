@@ -5,7 +5,7 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from trainer.settings.config import Settings
+from trainer.learning.settings import LearningSettings
 
 
 class Optimizer(Protocol):
@@ -20,7 +20,7 @@ class Optimizer(Protocol):
 class RMSProp:
     """mean_square += (1 - decay)(g² - mean_square); w -= lr · g / sqrt(mean_square + epsilon)."""
 
-    def __init__(self, weights: Sequence[tf.Variable], settings: Settings):
+    def __init__(self, weights: Sequence[tf.Variable], settings: LearningSettings):
         self._weights = weights
         self._settings = settings
         self._mean_squares = [_like(w, tf.ones_like, "mean_square") for w in weights]
@@ -37,9 +37,9 @@ class RMSProp:
                 ms=square.handle,
                 mom=momentum.handle,
                 lr=learning_rate,
-                rho=self._settings.learning.decay,
-                momentum=self._settings.learning.momentum,
-                epsilon=self._settings.learning.epsilon,
+                rho=self._settings.decay,
+                momentum=self._settings.momentum,
+                epsilon=self._settings.epsilon,
                 grad=gradient,
             )
 
@@ -49,9 +49,9 @@ class Adam:
 
     FIRST_DECAY, SECOND_DECAY = 0.9, 0.999
 
-    def __init__(self, weights: Sequence[tf.Variable], settings: Settings):
+    def __init__(self, weights: Sequence[tf.Variable], settings: LearningSettings):
         self._weights = weights
-        self._epsilon = settings.learning.epsilon
+        self._epsilon = settings.epsilon
         self._first = [_like(w, tf.zeros_like, "first") for w in weights]
         self._second = [_like(w, tf.zeros_like, "second") for w in weights]
         self._powers = tf.Variable(
@@ -86,10 +86,8 @@ def _like(weight: tf.Variable, start: Callable[[tf.Tensor], tf.Tensor], what: st
     return tf.Variable(start(weight), trainable=False, name=name)
 
 
-def make(settings: Settings, weights: Sequence[tf.Variable]) -> Optimizer:
+def make(settings: LearningSettings, weights: Sequence[tf.Variable]) -> Optimizer:
     """The optimizer of ``--optimizer``."""
     return (
-        RMSProp(weights, settings)
-        if settings.learning.optimizer == "rmsprop"
-        else Adam(weights, settings)
+        RMSProp(weights, settings) if settings.optimizer == "rmsprop" else Adam(weights, settings)
     )

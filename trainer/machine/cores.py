@@ -1,4 +1,4 @@
-"""The cores that this process may use: who takes how many, and how busy they are."""
+"""The cores that this process may use: how they are divided, and how busy they are."""
 
 import os
 from typing import NamedTuple
@@ -15,21 +15,21 @@ class CoresTime(NamedTuple):
 
 
 def cores_time() -> CoresTime | None:
-    """The time until now; None where the system does not tell."""
+    """The time so far; None if the system does not report it."""
     try:
         each = psutil.cpu_times(percpu=True)
     except (OSError, RuntimeError):
         return None
-    mine = [each[core] for core in os.sched_getaffinity(0) if core < len(each)]
-    idle = sum(core.idle + getattr(core, "iowait", 0.0) for core in mine)
-    # The time of guests is counted in that of users, too.
-    guests = sum(getattr(core, "guest", 0.0) + getattr(core, "guest_nice", 0.0) for core in mine)
-    passed = sum(sum(core) for core in mine) - guests
+    own = [each[core] for core in os.sched_getaffinity(0) if core < len(each)]
+    idle = sum(core.idle + getattr(core, "iowait", 0.0) for core in own)
+    # Guests' time is included in the users' time, too.
+    guests = sum(getattr(core, "guest", 0.0) + getattr(core, "guest_nice", 0.0) for core in own)
+    passed = sum(sum(core) for core in own) - guests
     return CoresTime(passed - idle, passed) if passed else None
 
 
-def busy_share(since: CoresTime | None) -> float | None:
-    """The share of the time since then that the cores were busy."""
+def busy_fraction(since: CoresTime | None) -> float | None:
+    """The fraction of the time since then in which the cores were busy."""
     now = cores_time()
     if since is None or now is None or now.passed <= since.passed:
         return None
@@ -37,13 +37,14 @@ def busy_share(since: CoresTime | None) -> float | None:
 
 
 def share(processes: int = 1, side_by_side: int = 1) -> int:
-    """Leaves room for operations of TensorFlow side by side; returns for how many there is.
+    """Limits the threads of a TensorFlow operation; returns how many operations run in parallel.
 
-    Each takes its part of this process's share of the cores, one of so many. That is more than
-    one where a learner's batch is computed in pieces, or where emulators and actors need their
-    cores at the same time: threads that wait for a core hold up the operation that they belong to.
+    This process gets one of ``processes`` equal parts of the cores, and each of ``side_by_side``
+    operations gets an equal part of those. Several operations run in parallel where a learner
+    computes its batch in pieces, or where emulators and actors need cores at the same time. Too
+    many threads would wait for a core and delay the operation that they belong to.
     """
     cores = max(1, len(os.sched_getaffinity(0)) // processes)
-    places = min(side_by_side, cores)
-    tf.config.threading.set_intra_op_parallelism_threads(cores // places)
-    return places
+    parallel_ops = min(side_by_side, cores)
+    tf.config.threading.set_intra_op_parallelism_threads(cores // parallel_ops)
+    return parallel_ops

@@ -1,4 +1,4 @@
-"""How this process was started, and how a user here starts others like it."""
+"""How this process was started, and the commands with which a user here starts others."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-# Where Open MPI, other MPIs and Horovod's own launcher say how many they started.
+# Open MPI, other MPIs and Horovod's launcher set these to the number of processes they started.
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
 
 
@@ -16,20 +16,20 @@ def launched_together() -> bool:
 
 
 def beside_python(name: str) -> str:
-    """A program of the environment that this process runs in, as it can be typed here."""
+    """A program of this process's Python environment, as a user can type it here."""
     return typed(Path(sys.executable).with_name(name))
 
 
 def typed(path: str | Path) -> str:
-    """A path as it is named in the current folder, where it lies below that."""
+    """A path, relative to the current folder if it lies below it."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
 
 def keep_to_this_host() -> None:
-    """Has Open MPI open no ports where all that it started is here and can talk by memory.
+    """Restricts Open MPI to shared memory, without open ports, if all its processes are here.
 
-    What whoever started it has chosen is left as it is.
+    A choice that the user has made is kept.
     """
     if os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == os.environ.get("OMPI_COMM_WORLD_SIZE"):
         os.environ.setdefault("OMPI_MCA_btl", "self,vader")

@@ -1,11 +1,11 @@
-"""Which arithmetic the large layers compute in."""
+"""The arithmetic of the large layers."""
 
 import functools
 from pathlib import Path
 
 import tensorflow as tf
 
-FLAGS_OF_BFLOAT16 = {"amx_bf16", "avx512_bf16"}
+CPU_FLAGS_OF_BFLOAT16 = {"amx_bf16", "avx512_bf16"}
 
 
 def compute_dtype(precision: str) -> tf.DType:
@@ -28,4 +28,4 @@ def _has_fast_bfloat16() -> bool:
     except OSError:
         return False
     flags = next((line for line in lines if line.startswith("flags")), "")
-    return bool(FLAGS_OF_BFLOAT16 & set(flags.split()))
+    return bool(CPU_FLAGS_OF_BFLOAT16 & set(flags.split()))

@@ -1,4 +1,4 @@
-"""Importing TensorFlow: quickly, and without the lines that its libraries print."""
+"""Importing TensorFlow quickly, and without the lines that its libraries print."""
 
 import contextlib
 import gc
@@ -12,39 +12,39 @@ from user_error import UserError
 
 
 def import_tensorflow() -> None:
-    """Imports it; what was printed meanwhile is shown only if the import fails.
+    """Imports it; shows what its libraries print only if the import fails.
 
-    The lines come from C++ before any logging can be set up, so the descriptor is redirected.
+    C++ code prints these lines before logging can be configured, so the descriptor is redirected.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
-    kept = os.dup(2)
-    with _file() as held, _nothing_to_collect():
-        os.dup2(held.fileno(), 2)
+    stderr = os.dup(2)
+    with _capture_file() as captured, _without_garbage_collection():
+        os.dup2(captured.fileno(), 2)
         try:
             import tensorflow  # noqa: F401
         except ModuleNotFoundError as error:
             if error.name != "tensorflow":
                 raise
             raise UserError(
-                f"{sys.executable} has no TensorFlow. bin/train sets up a Python that has, and "
-                "runs experiment.py with it; afterwards it is .venv/bin/python."
+                f"{sys.executable} has no TensorFlow. Run bin/train instead: it sets up .venv and "
+                "runs experiment.py with it. Afterwards .venv/bin/python works, too."
             ) from None
         except BaseException:
-            held.seek(0)
-            os.write(kept, held.read())
+            captured.seek(0)
+            os.write(stderr, captured.read())
             raise
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 @contextlib.contextmanager
-def _nothing_to_collect() -> Iterator[None]:
-    """Leaves garbage alone meanwhile, and what was made is not looked at ever after.
+def _without_garbage_collection() -> Iterator[None]:
+    """Suspends garbage collection, and exempts all objects made so far from later collections.
 
-    Hundreds of thousands of objects come, and all of them stay: a third of the time of importing
-    them goes to looking for garbage among them.
+    The import creates hundreds of thousands of objects, all of which stay. Searching them for
+    garbage would take a third of its time.
     """
     gc.disable()
     try:
@@ -54,8 +54,8 @@ def _nothing_to_collect() -> Iterator[None]:
         gc.enable()
 
 
-def _file() -> IO[bytes]:
-    """Where the lines are kept; on a full disk nowhere."""
+def _capture_file() -> IO[bytes]:
+    """A temporary file; the null device if the disk is full."""
     try:
         return tempfile.TemporaryFile()
     except OSError:

@@ -14,34 +14,34 @@ from trainer.machine.launching import launched_together
 
 
 def say(text: str) -> None:
-    """A line on standard output, whose disk may be full and whose reader may have gone."""
+    """Prints a line on standard output, even if its disk is full or its reader has gone."""
     stream = Unfailing(sys.stdout)
     stream.write(text + "\n")
     stream.flush()
 
 
 def end_output() -> None:
-    """Drops what cannot be written; else Python would try it again and end with code 120."""
+    """Discards what cannot be written; otherwise Python would retry and exit with code 120."""
     Unfailing(sys.stdout).end()
 
 
 class Shown(Protocol):
-    """What stands below the lines of a live terminal and is redrawn with each report."""
+    """What is shown below the lines of a live terminal and redrawn with each report."""
 
     def update(self, figures: dict[str, Any]) -> None:
         """Takes a report."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """How it looks."""
+        """Renders it."""
 
 
 class Terminal:
-    """Says lines; where ``stream`` is a terminal, keeps the panel below them."""
+    """Prints lines; if ``stream`` is a terminal, keeps the panel below them."""
 
     def __init__(self, stream: TextIO, panel: Shown):
         self.panel = panel
         self._stream = Unfailing(stream)
-        # mpirun gives each process a terminal of its own and then mixes what they write.
+        # mpirun gives each process a terminal of its own and mixes their output.
         alone = not launched_together()
         self.is_live = stream.isatty() and os.environ.get("TERM") != "dumb" and alone
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class Terminal:
         self._live: Live | None = None
 
     def say(self, text: str) -> None:
-        """A line of its own, above the panel."""
+        """Prints a line, above the panel."""
         with self._lock:
             if self._console is None:
                 self._stream.write(text + "\n")
@@ -62,19 +62,19 @@ class Terminal:
                 )
 
     def show(self, figures: dict[str, Any], line: str) -> None:
-        """A report: in the panel, or as its line."""
+        """Shows a report: in the panel, or as ``line`` if there is none."""
         if self._console is None:
             self.say(line)
             return
         self.panel.update(figures)
         if self._live is None:
-            # Drawn once a second: so the clock goes on and a resized window heals.
+            # Redrawn once a second, so that the clock advances and a resized window recovers.
             self._live = Live(self.panel, console=self._console, refresh_per_second=1)
             self._live.start()
             atexit.register(self.close)
 
     def close(self) -> None:
-        """Leaves the panel as it is and the terminal as it was."""
+        """Keeps the last panel on the screen and restores the terminal."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -82,9 +82,9 @@ class Terminal:
 
 
 class Unfailing:
-    """A text stream whose reader may go away: then it says nothing more and raises nothing.
+    """A text stream whose reader may go away: from then on it discards its output silently.
 
-    A training must outlive a closed terminal, a pipe to ``head`` and a full disk under
+    A training must survive a closed terminal, a pipe to ``head`` and a full disk under
     ``> file``.
     """
 
@@ -109,7 +109,7 @@ class Unfailing:
             pass
 
     def end(self) -> None:
-        """The last flush."""
+        """Flushes for the last time."""
         try:
             self._stream.flush()
         except OSError:
@@ -118,7 +118,7 @@ class Unfailing:
             pass
 
     def _discard(self) -> None:
-        # What Python still holds would fail again as the process ends, and its exit code.
+        # Otherwise Python would flush its buffer again at exit, fail, and change the exit code.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

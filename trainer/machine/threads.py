@@ -1,25 +1,25 @@
-"""Names of threads as the system shows them, in ``top -H`` and to the benchmarks' profile."""
+"""Names of threads as the system shows them, in ``top -H`` and in the benchmarks' profile."""
 
 import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-LONGEST = 15  # letters that Linux keeps
+LONGEST = 15  # characters that Linux keeps
 
 
 def name_thread(name: str) -> None:
-    """Names the calling thread; those that it starts from now on are born with the same name."""
+    """Names the calling thread; threads that it starts from now on inherit the name."""
     with contextlib.suppress(OSError):  # not Linux
-        _own_name().write_text(name[:LONGEST])
+        _name_file().write_text(name[:LONGEST])
 
 
 @contextlib.contextmanager
 def threads_named(name: str) -> Iterator[None]:
-    """Gives this name to the threads that a library starts meanwhile."""
+    """Gives this name to the threads that a library starts within the block."""
     before = ""
     with contextlib.suppress(OSError):
-        before = _own_name().read_text().rstrip("\n")
+        before = _name_file().read_text().rstrip("\n")
     name_thread(name)
     try:
         yield
@@ -27,5 +27,5 @@ def threads_named(name: str) -> Iterator[None]:
         name_thread(before)
 
 
-def _own_name() -> Path:
+def _name_file() -> Path:
     return Path(f"/proc/self/task/{threading.get_native_id()}/comm")

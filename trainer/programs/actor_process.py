@@ -5,73 +5,64 @@ import socket
 
 import tensorflow as tf
 
-from trainer.acting import build
+from trainer import build
 from trainer.acting.acting_agent import ActingAgent
-from trainer.acting.actor import Actor
 from trainer.learning.batches import LOOK_EVERY_S
 from trainer.machine import cores
 from trainer.machine.terminal import say
 from trainer.programs.stopping import StopSignal
 from trainer.remote import carriers, wire
 from trainer.reporting.pace import Pace
-from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Closed, Link, Refused
 from user_error import UserError
 
 
 class _Leave(Exception):
-    """A signal came."""
+    """A signal asked the actor to leave."""
 
 
 def act(settings: Settings) -> None:
-    """Plays until the learner has done all that it was asked for, or until a signal."""
-    connect = carriers.connector(settings)
+    """Plays until the learner has finished or a signal arrives."""
+    connect = carriers.connector(settings.remote, settings.credentials_file)
     tf.config.set_visible_devices([], "GPU")
-    cores.share(side_by_side=2 if carriers.on_one_machine(settings) else 1)
+    cores.share(side_by_side=2 if carriers.on_one_machine(settings.remote) else 1)
     spec = build.level_spec(settings)
     agent = build.acting_agent(settings, spec)
     acting = ActingAgent(agent, build.algorithm(settings))
-    blocks = wire.block_layout(settings, spec, agent)
+    blocks = wire.block_layout(build.unroll(settings, spec, agent))
     with StopSignal() as stop:
         link = Link(
             connect,
             settings.remote.learner_host,
             f"actor {settings.program.task} ({socket.gethostname()}, process {os.getpid()})",
-            wire.identity(settings, spec, agent, blocks),
+            build.identity(settings, spec, agent),
             blocks,
             timeout_s=settings.remote.peer_timeout_s,
             load=acting.load,
             say=lambda text: say(f"actor {settings.program.task}: {text}"),
         )
         with link:
-            why = _play(settings, acting, link, stop)
-    say(f"actor {settings.program.task}: {why}")
+            reason = _play(settings, acting, link, stop)
+    say(f"actor {settings.program.task}: {reason}")
     if link.hangs:
-        # A thread within TensorFlow would crash the interpreter as it ends.
+        # A thread inside TensorFlow would crash the interpreter at exit.
         os._exit(0)
 
 
 def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> str:
-    """Plays unroll after unroll; the reason for which it ended."""
+    """Plays unrolls; returns the reason why it ended."""
 
     def check() -> None:
         if stop.is_set():
             raise _Leave
 
     environment = build.actor_environment(settings, settings.program.task)
-    envs = sizes.envs_per_actor(settings)
+    envs = environment.num_envs
     frames = settings.actors.unroll_length * envs * environment.spec.frames_per_step
     pace = Pace(f"actor {settings.program.task}", settings.reporting.report_every_s, say)
     try:
-        actor = Actor(
-            environment,
-            acting,
-            settings.actors.unroll_length,
-            level=settings.program.task % len(settings.level.levels),
-            seed=settings.program.seed * 100_003 + settings.program.task,
-            check=check,
-        )
+        actor = build.actor(settings, environment, acting, settings.program.task, check)
         while True:
             check()
             ready = link.announce(LOOK_EVERY_S)

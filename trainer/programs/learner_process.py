@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from credentials import Credentials
 from environments import EnvironmentSpec
-from trainer.acting import build
+from trainer import build
 from trainer.learning.learner import Learner
 from trainer.machine import cores, terminal
 from trainer.machine.launching import keep_to_this_host, launched_together
@@ -36,7 +36,7 @@ def learn(settings: Settings) -> None:
         team, places = _team(settings)
         spec = build.level_spec(settings)
         settings = build.complete(settings, spec)
-        learner = Learner(build.learning_agent(settings, spec), settings, team, places)
+        learner = build.learner(settings, spec, team, places)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack)
             if meter.environment_frames >= settings.learning.total_environment_frames:
@@ -45,12 +45,17 @@ def learn(settings: Settings) -> None:
                 return
             say = run.reporter.say if run else terminal.say
             agent = build.acting_agent(settings, spec)
-            mine = carriers.of_team(settings, team)
+            mine = carriers.of_team(settings.remote, settings.credentials_file, team)
             receiver = stack.enter_context(_receiver(settings, spec, agent, team, mine, say))
             actors = stack.enter_context(
-                SyntheticActors(settings, spec, receiver, agent)
+                SyntheticActors(
+                    receiver,
+                    agent,
+                    build.batches(settings),
+                    build.random_unrolls(settings, spec, agent),
+                )
                 if settings.remote.synthetic_unrolls
-                else RemoteActors(settings, receiver, agent)
+                else RemoteActors(receiver, agent, build.batches(settings))
             )
             Training(settings, learner, meter, actors, stop, run, team, say).go_on()
             if meter.environment_frames >= settings.learning.total_environment_frames:
@@ -130,19 +135,21 @@ def _receiver(
     say: Callable[[str], None],
 ) -> Receiver:
     """Listens for actors, which act with an agent like ``agent``."""
-    blocks = wire.block_layout(settings, spec, agent)
+    blocks = wire.block_layout(build.unroll(settings, spec, agent))
     prefix = f"learner {team.rank}: " if team.size > 1 else ""
 
     def tell(text: str) -> None:
         say(prefix + text)
 
-    server = carriers.server(settings, mine, blocks.size(), tell)
+    server = carriers.server(
+        settings.remote, mine, blocks.size() * sizes.largest_block(settings), tell
+    )
     named = [name for name in settings.remote.actor_hosts.split(",") if name]
     expected = f"{len(named)} actors" if len(named) > 1 else "actors"
     tell(f"waiting for {expected} at {settings.remote.learner_host}.")
     return Receiver(
         server,
-        wire.identity(settings, spec, agent, blocks),
+        build.identity(settings, spec, agent),
         blocks,
         wire.weights_layout(agent),
         capacity=sizes.waiting_unrolls(settings),

@@ -12,10 +12,8 @@ import numpy as np
 
 from algorithms.trajectory import Unroll
 from environments import VectorEnvironment
-from trainer.acting import build
+from trainer import build
 from trainer.acting.acting_agent import ActingAgent
-from trainer.acting.actor import Actor
-from trainer.learning import batches
 from trainer.learning.batches import Batch
 from trainer.learning.learner import Learner
 from trainer.machine import cores
@@ -23,7 +21,6 @@ from trainer.machine.threads import name_thread
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
-from trainer.remote.synthetic import random_batch
 from trainer.reporting.metrics import ended_episodes
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -36,7 +33,7 @@ def train(settings: Settings) -> None:
     places = cores.share(side_by_side=2)
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
-    learner = Learner(build.learning_agent(settings, spec), settings, pieces=places)
+    learner = build.learner(settings, spec, pieces=places)
     with Run(settings, spec, learner) as run:
         meter = run.resume(learner)
         if meter.environment_frames >= settings.learning.total_environment_frames:
@@ -45,7 +42,7 @@ def train(settings: Settings) -> None:
         acting = ActingAgent(build.acting_agent(settings, spec), learner.algorithm)
         with StopSignal() as stop, ActorThreads(settings, acting) as actors:
             training = Training(settings, learner, meter, actors, stop, run)
-            training.go_on(like=random_batch(settings, spec, learner.agent))
+            training.go_on(like=build.random_unrolls(settings, spec, learner.agent))
 
 
 class ActorFailed(Exception):
@@ -58,7 +55,7 @@ class ActorThreads:
     def __init__(self, settings: Settings, acting: ActingAgent):
         self._settings = settings
         self._acting = acting
-        self._batches = batches.make(settings)
+        self._batches = build.batches(settings)
         self._episodes: list[np.ndarray] = []
         self._queue = UnrollQueue(sizes.capacity(settings))
         self._error: Exception | None = None
@@ -88,8 +85,7 @@ class ActorThreads:
     def next(self, wait_s: float) -> Batch | None:
         """The next batch; None when it is not full in time."""
         until = time.monotonic() + wait_s
-        unrolls = self._batches.next(lambda: self._take(until))
-        return unrolls and batches.describe(unrolls, sizes.fresh_unrolls(self._settings))
+        return self._batches.next(lambda: self._take(until))
 
     def episodes(self) -> np.ndarray:
         """The episodes that have ended since the last call, see ``ended_episodes``."""
@@ -146,16 +142,10 @@ class ActorThreads:
 
     def _play(self, environment: VectorEnvironment, index: int) -> None:
         """Fills the queue until it is closed."""
-        settings = self._settings
-        actor = Actor(
-            environment,
-            self._acting,
-            settings.actors.unroll_length,
-            level=index % len(settings.level.levels),
-            seed=settings.program.seed * 100_003 + index,
-            check=self._queue.check_open,
+        actor = build.actor(
+            self._settings, environment, self._acting, index, self._queue.check_open
         )
-        envs = sizes.envs_per_actor(settings)
+        envs = environment.num_envs
         while True:
             self._queue.announce(envs)
             self._queue.put(actor.unroll(), envs)

@@ -1,4 +1,4 @@
-"""A run's folder: what it resumes from, what it writes as it goes, and how it ends."""
+"""A run in its folder: what it resumes from, what it writes, and how it ends."""
 
 import math
 import time
@@ -19,7 +19,7 @@ from trainer.storage.checkpoints import GROUPS, Checkpoint, Store
 from trainer.storage.folder import FolderLock, make_writable
 from user_error import UserError
 
-# A return over fewer episodes says too little to call its checkpoint the best.
+# A mean over fewer episodes is too uncertain to choose the best checkpoint by.
 EPISODES_FOR_BEST = 20
 
 
@@ -27,7 +27,7 @@ class Run:
     """One training in its folder; ``after_update`` reports and saves when it is time."""
 
     def __init__(self, settings: Settings, spec: EnvironmentSpec, learner: Learner):
-        """Takes hold of the folder; nothing in it has changed when what lies there is refused."""
+        """Locks the folder; changes nothing in it if its checkpoint does not fit and is refused."""
         self.folder = Path(settings.run_folder)
         self._settings = settings
         self._spec = spec
@@ -39,7 +39,7 @@ class Run:
         if self._found:
             check_fits(self._found[1], learner, settings, spec, self.folder)
             warnings += other_level(self._found[1], settings)
-        # As its own file says: the newest checkpoint may be one from before it, or not know of it.
+        # From the best checkpoint's own file: the newest may be older, or not have recorded it.
         best = self.store.best_return(warnings.append)
         self._best_return = -math.inf if best is None else best
         self.store.remove_leftovers()
@@ -65,7 +65,7 @@ class Run:
         self._lock.release()
 
     def resume(self, learner: Learner) -> Meter:
-        """Puts what the newest checkpoint holds in place, if there is one."""
+        """Restores the newest checkpoint, if there is one; returns the run's counters."""
         levels, frames_per_step = self._settings.level.levels, self._spec.frames_per_step
         if self._found is None:
             return Meter(levels, frames_per_step, {}, learner.figures)
@@ -73,15 +73,15 @@ class Run:
         self._found = None
         learner.restore(arrays_of(checkpoint), checkpoint.counters["updates"])
         meter = Meter(levels, frames_per_step, checkpoint.counters, learner.figures)
-        self.reporter.say(f"Going on from {path} at {meter.environment_frames:,} frames.")
+        self.reporter.say(f"Resuming from {path} at {meter.environment_frames:,} frames.")
         return meter
 
     def say_trained(self, meter: Meter) -> None:
-        """Tells that there is nothing left to do."""
+        """Reports that the run has already reached its end."""
         self.reporter.say(
-            f"{self.folder} is trained: {meter.environment_frames:,} of "
+            f"{self.folder} is already trained: {meter.environment_frames:,} of "
             f"{self._settings.learning.total_environment_frames:,} frames. Raise "
-            "--total_environment_frames to go on, or play with --mode=test."
+            "--total_environment_frames to continue, or play with --mode=test."
         )
 
     def after_update(
@@ -101,10 +101,10 @@ class Run:
             self.save(learner, meter)
 
     def save(self, learner: Learner, meter: Meter) -> bool:
-        """Writes a checkpoint, and the best one if it is; a failure is told and survived."""
+        """Writes a checkpoint, and the best one if it is; reports a failure and returns False."""
         mean, best = meter.mean_episode_return, self._best_return
         if mean is not None and meter.recent_episodes >= EPISODES_FOR_BEST:
-            best = max(best, mean)  # in this order a mean that is not a number is never the best
+            best = max(best, mean)  # in this order, NaN is never the best
         is_best = best > self._best_return
         checkpoint = self._checkpoint(learner, meter, best)
         try:
@@ -115,7 +115,7 @@ class Run:
         except OSError as error:
             self.reporter.say(
                 f"warning: a checkpoint could not be written to {self.store.folder} "
-                f"({error.strerror or error}); those before it are untouched."
+                f"({error.strerror or error}); earlier checkpoints are untouched."
             )
             return False
         self.reporter.note(
@@ -124,7 +124,7 @@ class Run:
         return True
 
     def fail(self, learner: Learner, meter: Meter, error: Exception) -> None:
-        """Tells what ended the run and keeps what was learned until then."""
+        """Reports the error that ended the run, and saves a checkpoint."""
         self.reporter.close()
         self.reporter.say(f"Ended by an error: {error}")
         self.save(learner, meter)
@@ -137,7 +137,7 @@ class Run:
         reason: str,
         num_actors: float,
     ) -> None:
-        """The last report, checkpoint and picture, and the summary."""
+        """Writes the last report, checkpoint and picture, and prints the summary."""
         figures = self._figures(learner, meter, waits)
         if figures["updates_in_report"]:
             self.reporter.report(figures, {})
@@ -147,7 +147,7 @@ class Run:
         if not saved:
             raise UserError(
                 f"the last checkpoint could not be written to {self.store.folder}. Make room and "
-                "give the same command again: it goes on from the checkpoint before."
+                "run the same command again: it resumes from the previous checkpoint."
             )
 
     def _figures(self, learner: Learner, meter: Meter, waits: dict[str, float]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Run:
         return figures | {
             "updates": learner.updates,
             "learning_rate": learner.learning_rate,
-            # The last update may be of more frames than were left.
+            # The last update may have had more frames than were left.
             "time_left": max(0.0, left / rate) if rate else None,
         }
 
@@ -174,7 +174,7 @@ class Run:
 
 
 def spaces(spec: EnvironmentSpec) -> dict[str, str]:
-    """What of a level decides the shapes of weights, in words that can be compared."""
+    """The properties of a level that determine the shapes of weights, as text to compare."""
     seen = spec.observation_space
     return {
         "observations": f"{list(seen.shape)} {seen.dtype}, {spec.frame_stack} stacked",
@@ -182,14 +182,13 @@ def spaces(spec: EnvironmentSpec) -> dict[str, str]:
     }
 
 
-# Which flags may be to blame where one of these is not as it was.
+# The flags that may be to blame if one of these has changed.
 BLAMED = {
     "agent_name": ["agent_name"],
     "observations": ["level_name", "width", "height"],
     "actions": ["level_name", "full_action_set"],
     "algorithm": ["algorithm"],
     "optimizer": ["optimizer"],
-    "popart": ["popart"],
 }
 
 
@@ -200,15 +199,16 @@ def check_fits(
     spec: EnvironmentSpec,
     where: Path,
 ) -> None:
-    """Refuses to go on from a checkpoint whose weights cannot be used with these settings."""
+    """Refuses to resume from a checkpoint whose weights cannot be used with these settings."""
     if settings.remote.synthetic_unrolls or checkpoint.settings.get("synthetic_unrolls"):
         raise UserError(
-            f"the run in {where} cannot go on with --synthetic_unrolls, nor without it where it "
-            "began with it. Name another --logdir."
+            f"the run in {where} cannot be resumed, because it was started with "
+            "--synthetic_unrolls or this command has it. Choose another --logdir."
         )
     now = settings.flat() | spaces(spec)
-    before = {"algorithm": registry.DEFAULT} | checkpoint.settings  # as of before there were more
-    for name, flags in BLAMED.items():
+    before = {"algorithm": registry.DEFAULT} | checkpoint.settings  # old checkpoints do not name it
+    fixed = {name: [name] for name in settings.algorithm.fixed}
+    for name, flags in (BLAMED | fixed).items():
         if str(now[name]).lower() != str(before[name]).lower():
             what = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
             raise UserError(_misfit(now, before, flags, what, where))
@@ -222,34 +222,34 @@ def check_fits(
 
 
 def arrays_of(checkpoint: Checkpoint) -> dict[str, dict[str, np.ndarray]]:
-    """A checkpoint's arrays as ``Learner.restore`` takes them."""
+    """A checkpoint's arrays in the form that ``Learner.restore`` takes."""
     return {group: getattr(checkpoint, group) for group in GROUPS}
 
 
 def other_level(checkpoint: Checkpoint, settings: Settings) -> list[str]:
-    """A warning where a run goes on with a level that it was not trained on."""
+    """A warning if a run resumes with a level that it was not trained on."""
     before, now = checkpoint.settings["level_name"], settings.level.level_name
     if before == now:
         return []
     return [
-        f"the run was trained with --level_name={before} and goes on with {now}: frames are "
-        "counted on, and the best return is still that of the old level."
+        f"the run was trained with --level_name={before} and continues with {now}: the frame "
+        "count continues, too, and the best return is still that of the old level."
     ]
 
 
 def _misfit(
     now: dict[str, Any], before: dict[str, Any], flags: list[str], what: str, where: Path
 ) -> str:
-    """The refusal, which names those of the flags that have changed, or else the first."""
+    """The error message; it names the flags that have changed, or else the first."""
     changed = [flag for flag in flags if now[flag] != before[flag]] or flags[:1]
     given = " ".join(f"--{flag}={now[flag]}" for flag in changed)
-    wanted = " ".join(f"--{flag}={before[flag]}" for flag in changed)
-    if given == wanted:
+    trained = " ".join(f"--{flag}={before[flag]}" for flag in changed)
+    if given == trained:
         return (
             f"{given}{what} does not fit the run in {where}: the code behind it has changed. "
-            "Name another --logdir."
+            "Choose another --logdir."
         )
     return (
-        f"{given}{what} does not fit the run in {where}, which was trained with {wanted}. "
-        "Give that, or another --logdir."
+        f"{given}{what} does not fit the run in {where}, which was trained with {trained}. "
+        "Use that, or choose another --logdir."
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop, which the learner grants between two updates."""
+"""Ctrl-C and SIGTERM as requests to stop, which the learner obeys between two updates."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from trainer.machine.launching import launched_together
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Meanwhile Ctrl-C and SIGTERM end the process at once, as there is nothing to save yet.
+    """In this block, Ctrl-C and SIGTERM end the process at once: there is nothing to save yet.
 
     Python would raise KeyboardInterrupt, which libraries swallow while they are imported.
     """
@@ -22,7 +22,7 @@ def ended_by_signals() -> Iterator[None]:
         signal.SIGTERM: (signal.SIG_DFL, _leave),
     }
     before = {number: signal.getsignal(number) for number in meanwhile}
-    # Whoever started the process may have chosen something else, as nohup does.
+    # The parent process may have set other handlers, as nohup does.
     changed = {n: new for n, (usual, new) in meanwhile.items() if before[n] is usual}
     for number, handler in changed.items():
         signal.signal(number, handler)
@@ -34,15 +34,15 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    """Ends the process as one that did what it was asked to."""
+    """Ends the process as requested, with exit code 0 unless it is one of several."""
     with contextlib.suppress(OSError):
         os.write(1, f"Ended: {signal.Signals(number).name}. There was nothing to save.\n".encode())
-    # mpirun ends the other learners only where one has failed; else they would wait for this one.
+    # mpirun ends the other learners only if one fails; otherwise they would wait for this one.
     os._exit(128 + number if launched_together() else 0)
 
 
 class StopSignal:
-    """Remembers the first signal; a second one ends the process at once, as it would anywhere."""
+    """Remembers the first signal; a second one ends the process at once, as by default."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -59,7 +59,7 @@ class StopSignal:
             signal.signal(number, handler)
 
     def is_set(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return bool(self.name)
 
     def _note(self, number: int, _: FrameType | None) -> None:

@@ -7,36 +7,33 @@ from pathlib import Path
 
 import credentials
 from credentials import Credentials
-from trainer.settings import addresses, sizes
-from trainer.settings.config import Settings
+from trainer.remote.settings import RemoteSettings
+from trainer.settings import addresses
 from trainer.team.team import Team
 from transport import distributed
 from transport.link import Connection
 from transport.receiver import Server
 from user_error import UserError
 
-# Unrolls in a block that a learner takes whatever its own settings; those of larger blocks, too.
-ORDINARY_UNROLLS = 256
 
-
-def connector(settings: Settings) -> Callable[[], Connection]:
+def connector(settings: RemoteSettings, credentials_file: str) -> Callable[[], Connection]:
     """How an actor connects to its learner."""
-    host, port = addresses.address(settings)
-    if settings.remote.transport == "tensorflow":
-        return lambda: distributed.Connection(host, port, settings.remote.peer_timeout_s)
+    host, port = addresses.address(settings.learner_host)
+    if settings.transport == "tensorflow":
+        return lambda: distributed.Connection(host, port, settings.peer_timeout_s)
     from transport import secure
 
-    mine = credentials.read(settings.credentials_file, of_learner=False)
-    return lambda: secure.Connection(host, port, mine, settings.remote.peer_timeout_s)
+    mine = credentials.read(credentials_file, of_learner=False)
+    return lambda: secure.Connection(host, port, mine, settings.peer_timeout_s)
 
 
-def of_team(settings: Settings, team: Team) -> Credentials | None:
+def of_team(settings: RemoteSettings, credentials_file: str, team: Team) -> Credentials | None:
     """A learner's credentials, which all learners of a team share; None where there are none."""
-    if settings.remote.transport == "tensorflow":
+    if settings.transport == "tensorflow":
         return None
-    if not settings.remote.credentials:
-        credentials.make(Path(settings.credentials_folder))
-    mine = credentials.read(settings.credentials_file, of_learner=True)
+    if not settings.credentials:
+        credentials.make(Path(credentials_file).parent)
+    mine = credentials.read(credentials_file, of_learner=True)
     if team.tell(mine.fingerprint) != mine.fingerprint:
         raise UserError(
             f"--credentials={mine.path} of learner {team.rank} differs from that of learner 0. "
@@ -46,10 +43,13 @@ def of_team(settings: Settings, team: Team) -> Credentials | None:
 
 
 def server(
-    settings: Settings, mine: Credentials | None, unroll_bytes: int, say: Callable[[str], None]
+    settings: RemoteSettings, mine: Credentials | None, block_bytes: int, say: Callable[[str], None]
 ) -> Server:
-    """Listens for a learner's actors, and says what that means where others may come."""
-    host, port = addresses.address(settings)
+    """Listens for a learner's actors, and says what that means where others may come.
+
+    ``block_bytes`` are those of the largest block of unrolls that an actor may send.
+    """
+    host, port = addresses.address(settings.learner_host)
     if mine is None:
         plain = distributed.Server(host, port)
         _check_known(host, say)
@@ -62,13 +62,12 @@ def server(
         return plain
     from transport import secure
 
-    most = max(ORDINARY_UNROLLS, sizes.envs_per_actor(settings), sizes.waiting_unrolls(settings))
     secured = secure.Server(
         host,
         port,
         mine,
-        most_bytes=most * unroll_bytes,
-        timeout_s=settings.remote.peer_timeout_s,
+        most_bytes=block_bytes,
+        timeout_s=settings.peer_timeout_s,
         say=say,
     )
     if not is_loopback(host):
@@ -90,12 +89,13 @@ def _check_known(host: str, say: Callable[[str], None]) -> None:
         )
 
 
-def on_one_machine(settings: Settings) -> bool:
+def on_one_machine(settings: RemoteSettings) -> bool:
     """Whether a learner and its actors share cores: no other machine reaches such an address.
 
     Unrolls that are made up have no actors.
     """
-    return not settings.remote.synthetic_unrolls and is_loopback(addresses.address(settings)[0])
+    host, _ = addresses.address(settings.learner_host)
+    return not settings.synthetic_unrolls and is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:

@@ -7,25 +7,21 @@ import numpy as np
 import tensorflow as tf
 
 from algorithms.trajectory import Unroll
-from trainer.learning import batches
-from trainer.learning.batches import LOOK_EVERY_S, Batch
+from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches
 from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread
 from trainer.reporting.metrics import ended_episodes
-from trainer.settings import sizes
-from trainer.settings.config import Settings
 from transport import Closed, Receiver, UnrollQueue
 
 
 class RemoteActors:
     """Takes unrolls from a receiver; a thread joins the next batch while one is trained on."""
 
-    def __init__(self, settings: Settings, receiver: Receiver, agent: Any):
+    def __init__(self, receiver: Receiver, agent: Any, batches: Batches):
         """``agent`` keeps its weights in the types in which they are to be sent."""
 
         self._receiver = receiver
-        self._fresh = sizes.fresh_unrolls(settings)
-        self._batches = batches.make(settings)
+        self._batches = batches
         self._ready = UnrollQueue(capacity=1)
         self._episodes: list[np.ndarray] = []
         self._lock = threading.Lock()
@@ -89,14 +85,13 @@ class RemoteActors:
             self._ready.close()
 
     def _next(self) -> Batch:
-        unrolls = None
-        while unrolls is None:
+        batch = None
+        while batch is None:
             self._ready.check_open()
-            unrolls = self._batches.next(self._take)
-        return self._on_device(unrolls)
+            batch = self._batches.next(self._take)
+        return self._on_device(batch)
 
-    def _on_device(self, unrolls: Unroll) -> Batch:
-        batch = batches.describe(unrolls, self._fresh)
+    def _on_device(self, batch: Batch) -> Batch:
         with tf.device(self._device):
             on_device: Any = tf.nest.map_structure(tf.convert_to_tensor, batch.unrolls)
         return batch._replace(unrolls=on_device)

@@ -7,25 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from trainer.reporting import wording
-from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics, write_whole
 
 NAME = "learning_curve.png"
-# More lines than this have no names: nobody could tell their colors apart.
+# With more levels, lines have no names: their colors would be too similar to tell apart.
 LEVELS_NAMED = 10
 GREY, BLUE = "#8a8f98", "#1f6feb"
 
 
-def write_curve(folder: Path, settings: Settings) -> Path:
-    """Draws ``metrics.jsonl`` of a run's folder; may raise OSError."""
-    # Drawing takes a second to import, which a run need not pay before its end.
+def write_curve(folder: Path, title: str) -> Path:
+    """Draws the ``metrics.jsonl`` of a run's folder; may raise OSError."""
+    # Matplotlib takes a second to import, so a run imports it only at its end.
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import EngFormatter
 
     rows = [row for row in read_metrics(folder) if row.get("mean_episode_return") is not None]
     figure = Figure(figsize=(10, 4.2), layout=ConstrainedLayoutEngine(wspace=0.06))
-    figure.suptitle(_title(settings), fontsize=12)
+    figure.suptitle(title, fontsize=12)
     left, right = figure.subplots(1, 2, sharey=True)
     frames = [row["environment_frames"] for row in rows]
     scale, unit = time_unit(rows)
@@ -35,13 +34,13 @@ def write_curve(folder: Path, settings: Settings) -> Path:
     left.set_ylabel("mean raw return")
     right.set_xlabel(f"time ({unit})")
     left.xaxis.set_major_formatter(EngFormatter(sep=""))
-    _name_lines(figure, left)
+    _add_legend(figure, left)
     write_whole(folder / NAME, png(figure))
     return folder / NAME
 
 
 def png(figure: Any) -> bytes:
-    """A figure as a picture in a palette of its own, which takes a third of the room."""
+    """A figure as a PNG with a palette of its own, a third of the usual size."""
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -56,23 +55,23 @@ def png(figure: Any) -> bytes:
     return small.getvalue()
 
 
-def _title(settings: Settings) -> str:
-    levels = ", ".join(settings.level.levels)
-    if len(levels) > 70:
-        levels = f"{len(settings.level.levels)} levels"
-    parts = [levels, settings.agent.agent_name, f"seed {settings.program.seed}"]
-    return " · ".join(part for part in parts if part)
+def title(levels: Sequence[str], agent_name: str, seed: int) -> str:
+    """The title of a run's picture, in one line."""
+    named = ", ".join(levels)
+    if len(named) > 70:
+        named = f"{len(levels)} levels"
+    return " · ".join(part for part in (named, agent_name, f"seed {seed}") if part)
 
 
-def _draw(axes: Any, places: Sequence[float], rows: list[dict[str, Any]]) -> None:
+def _draw(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
     levels = list(wording.by_level(rows[-1])) if rows else []
     for index, level in enumerate(levels):
         values = [_value(row, f"mean_episode_return/{level}") for row in rows]
         style = _style(level, index, len(levels), values[-1])
-        axes.plot(places, values, linewidth=1.2, marker=_marker(rows), markersize=3, **style)
+        axes.plot(xs, values, linewidth=1.2, marker=_marker(rows), markersize=3, **style)
     mean = [row["mean_episode_return"] for row in rows]
     axes.plot(
-        places,
+        xs,
         mean,
         color="black" if levels else BLUE,
         linewidth=2,
@@ -81,9 +80,9 @@ def _draw(axes: Any, places: Sequence[float], rows: list[dict[str, Any]]) -> Non
         markersize=4,
     )
     if rows:
-        _write_last(axes, places[-1], mean[-1])
+        _write_last(axes, xs[-1], mean[-1])
     else:
-        _say_empty(axes)
+        _write_empty(axes)
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.02, y=0.08)
@@ -104,14 +103,14 @@ def _value(row: dict[str, Any], name: str) -> float:
 
 
 def _marker(rows: list[dict[str, Any]]) -> str:
-    """A line of few points is hard to see, one of a single point cannot be seen."""
+    """Markers for lines of few points: they are hard to see, and a single point has no line."""
     return "o" if len(rows) <= 10 else ""
 
 
-def _write_last(axes: Any, place: float, value: float) -> None:
+def _write_last(axes: Any, x: float, value: float) -> None:
     axes.annotate(
         wording.number(value),
-        (place, value),
+        (x, value),
         xytext=(6, 0),
         textcoords="offset points",
         va="center",
@@ -120,14 +119,14 @@ def _write_last(axes: Any, place: float, value: float) -> None:
     )
 
 
-def _say_empty(axes: Any) -> None:
+def _write_empty(axes: Any) -> None:
     axes.text(
         0.5, 0.5, "no episode has ended yet", transform=axes.transAxes, ha="center", color=GREY
     )
 
 
 def time_unit(rows: list[dict[str, Any]]) -> tuple[float, str]:
-    """Seconds of the unit that suits the longest time in the reports, and its name."""
+    """The unit that suits the longest time in the reports: its seconds, and its name."""
     longest = max((row["wall_time"] for row in rows), default=0.0)
     if longest >= 3 * 86400:
         return 86400.0, "days"
@@ -136,7 +135,7 @@ def time_unit(rows: list[dict[str, Any]]) -> tuple[float, str]:
     return (60.0, "minutes") if longest >= 180 else (1.0, "seconds")
 
 
-def _name_lines(figure: Any, axes: Any) -> None:
+def _add_legend(figure: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if len(handles) > 1:
         figure.legend(

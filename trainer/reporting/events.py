@@ -17,8 +17,8 @@ from trainer.storage.records import GrowingFile, plain
 class EventsFile(GrowingFile):
     """A TensorBoard file of this process's reports.
 
-    TensorFlow's and TensorBoard's own writers write from a thread of theirs, where a full disk
-    is noticed late or never and leaves half a record, past which nothing is ever read.
+    TensorFlow's and TensorBoard's own writers use a background thread, where a full disk is
+    noticed late or never. It leaves half a record, and readers ignore everything after that.
     """
 
     def __init__(self, folder: Path):
@@ -41,7 +41,7 @@ class EventsFile(GrowingFile):
         self._started = self._started or self.error is None
 
     def _head(self, now: float, step: int) -> list[Event]:
-        """What a file begins with; the second drops what a run before had after this step."""
+        """The file's first events; the second makes readers drop an earlier file's later steps."""
         if self._started:
             return []
         return [

@@ -1,4 +1,4 @@
-"""Figures of a run: gathered update by update, summed up every ``--report_every_s`` seconds."""
+"""Figures of a run: collected with each update, reported every ``--report_every_s`` seconds."""
 
 import collections
 import time
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from algorithms.trajectory import Episodes, Unroll
-from trainer.machine.cores import busy_share, cores_time
+from trainer.machine.cores import busy_fraction, cores_time
 
 RECENT_EPISODES = 100
 
 
 class Meter:
-    """Counts since the run began, and means since the last report."""
+    """Counts since the start of the run, and means since the last report."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Meter:
         counters: dict[str, Any],
         figures: Sequence[str] = (),
     ):
-        """``counters`` are a checkpoint's; ``figures`` the names of what each update reports."""
+        """``counters`` are a checkpoint's; ``figures`` are the names of each update's figures."""
         self.figures = figures
         self.environment_frames = int(counters.get("environment_frames", 0))
         self.agent_steps = int(counters.get("agent_steps", 0))
@@ -46,22 +46,22 @@ class Meter:
 
     @property
     def wall_time(self) -> float:
-        """Seconds of training, those before a resume included."""
+        """Seconds of training, including those before a resume."""
         return self._train_seconds_before + time.monotonic() - self._started
 
     @property
     def mean_episode_return(self) -> float | None:
-        """Mean raw return of the last episodes: of each level by itself, then over levels."""
+        """Mean raw return of the last episodes: the mean over levels of each level's mean."""
         means = [float(np.mean(returns)) for returns in self._returns if returns]
         return float(np.mean(means)) if means else None
 
     @property
     def recent_episodes(self) -> int:
-        """How many episodes the mean return stands on, at the level that has fewest."""
+        """The number of episodes in a level's mean return, for the level with the fewest."""
         return min(len(returns) for returns in self._returns)
 
     def counters(self) -> dict[str, Any]:
-        """What a checkpoint keeps of this, and ``__init__`` takes."""
+        """What a checkpoint stores and ``__init__`` takes."""
         return {
             "environment_frames": self.environment_frames,
             "agent_steps": self.agent_steps,
@@ -73,7 +73,7 @@ class Meter:
         }
 
     def add_episodes(self, rows: np.ndarray) -> None:
-        """Counts episodes that have ended, as ``ended_episodes`` gives them."""
+        """Counts ended episodes, in the format of ``ended_episodes``."""
         for level, raw_return, length in rows:
             self._returns[int(level)].append(float(raw_return))
             self._lengths.append(int(length))
@@ -82,7 +82,7 @@ class Meter:
     def add_update(
         self, figures: Mapping[str, Any], skipped: bool, lag: float, fresh_steps: int
     ) -> None:
-        """Counts an update that was made with ``fresh_steps`` new agent steps."""
+        """Counts an update with ``fresh_steps`` new agent steps."""
         self.agent_steps += fresh_steps
         self.environment_frames += fresh_steps * self.frames_per_step
         self._window.add(figures, lag)
@@ -90,11 +90,11 @@ class Meter:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
 
     def whole_run(self, waits: dict[str, float]) -> dict[str, float | None]:
-        """Rates and shares since this process began to train."""
+        """Rates and fractions of time since this process began to train."""
         return self._whole.rates(waits)
 
     def report(self, waits: dict[str, float]) -> dict[str, Any]:
-        """Everything since the last report; ``waits`` are seconds waited since the run began."""
+        """All figures since the last report; ``waits`` are seconds waited since the run began."""
         figures = self._window.rates(waits) | self._window.means()
         self._window = _Window(self, waits)
         return {
@@ -129,7 +129,7 @@ class _Window:
         self._steps = meter.agent_steps
         self._meter = meter
         self._waits = waits
-        # Sums, as reports may be days apart.
+        # Sums rather than lists of values: reports may be days apart.
         self._sums = np.zeros(len(meter.figures))
         self._counts = np.zeros(len(meter.figures))
         self._lags: list[float] = []
@@ -142,7 +142,7 @@ class _Window:
         self._lags.append(lag)
 
     def rates(self, waits: dict[str, float]) -> dict[str, float | None]:
-        """What was done a second, and which share of the time was waited, or kept cores busy."""
+        """Rates per second, and the fractions of time spent waiting or with busy cores."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         return {
             "frames_per_second": (self._meter.environment_frames - self._frames) / seconds,
@@ -151,11 +151,11 @@ class _Window:
                 name: min(1.0, (total - self._waits.get(name, 0.0)) / seconds)
                 for name, total in waits.items()
             },
-            "cores_busy_share": busy_share(self._cores),
+            "cores_busy_share": busy_fraction(self._cores),
         }
 
     def means(self) -> dict[str, float | None]:
-        """The mean of each figure over the window's updates; of the lag, the median."""
+        """The mean of each figure over the window's updates, and the median of the lag."""
         figures: dict[str, float | None] = {
             "updates_in_report": len(self._lags),
             "policy_lag": float(np.median(self._lags)) if self._lags else None,

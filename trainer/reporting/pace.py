@@ -1,14 +1,14 @@
-"""How fast one process of many is, told every so often."""
+"""The speed of one process of many, reported at intervals."""
 
 import time
 from collections.abc import Callable
 
-# Longer than this, whoever looks at a process would take it for stuck.
+# A process that is silent for longer would look stuck.
 LONGEST_S = 60.0
 
 
 class Pace:
-    """Says the frames a second of one process: ``NAME: 1,234 frames/s``."""
+    """Reports the frames per second of one process: ``NAME: 1,234 frames/s``."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Pace:
         self._moved = False
 
     def add(self, frames: int) -> None:
-        """Counts frames; where none come for long, that is said once."""
+        """Counts frames and reports when it is time; a standstill is reported once."""
         self._frames += frames
         now = self._clock()
         if now - self._since < self._every_s:

@@ -13,32 +13,34 @@ from rich.text import Text
 
 from algorithms.figures import Figure
 from trainer.reporting import wording
-from trainer.reporting.wording import count, duration, number, share
-from trainer.settings.config import Settings
+from trainer.reporting.wording import count, duration, number, percent
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARKS = 24
-# Of more levels than this, the rest is only counted: a panel higher than the terminal is cut off.
+# Further levels are only counted: a panel higher than the terminal would be cut off.
 LEVELS_SHOWN = 8
-# A history this long is thinned to half, so that a run of weeks costs no more than one of hours.
+# A history of this length is halved, so that a run of weeks costs no more than one of hours.
 HISTORY = 1024
 
 
 class Panel:
     """The last report as a panel; ``rich`` renders it for whatever width the terminal has."""
 
-    def __init__(self, settings: Settings, about: dict[str, str]):
+    def __init__(
+        self, folder: str, total_frames: int, reported: Sequence[Figure], about: dict[str, str]
+    ):
+        """``reported`` are the algorithm's figures."""
         self.note = ""
-        self._total = settings.learning.total_environment_frames
+        self._total = total_frames
         self._title = " · ".join(about[key] for key in ("level", "agent") if key in about)
-        self._folder = settings.run_folder
-        self._reported: Sequence[Figure] = settings.algorithm.figures
+        self._folder = folder
+        self._reported = reported
         self._figures: dict[str, Any] = {}
         self._since = time.monotonic()
         self._history: dict[str, list[float]] = {}
 
     def update(self, figures: dict[str, Any]) -> None:
-        """Takes a report; those of before a resume may come first."""
+        """Takes a report; reports from before a resume may come first."""
         self._figures = figures
         self._since = time.monotonic()
         returns = {"": figures.get("mean_episode_return"), **wording.by_level(figures)}
@@ -96,10 +98,10 @@ class Panel:
                 _part("mean length", count(figures.get("mean_episode_length")), "agent steps"),
             ],
             "waiting": [
-                _part("learner waits", share(figures.get("learner_wait_share"))),
-                _part("actors wait", share(figures.get("actor_wait_share"))),
+                _part("learner waits", percent(figures.get("learner_wait_share"))),
+                _part("actors wait", percent(figures.get("actor_wait_share"))),
                 *self._others(),
-                _part("cores busy", share(figures.get("cores_busy_share"))),
+                _part("cores busy", percent(figures.get("cores_busy_share"))),
             ],
             "limited by": [_part("", wording.limited_by(figures))],
             "losses": [
@@ -112,7 +114,7 @@ class Panel:
 
     def _others(self) -> list[Text]:
         waits = self._figures.get("team_wait_share")
-        return [] if waits is None else [_part("waits for other learners", share(waits))]
+        return [] if waits is None else [_part("waits for other learners", percent(waits))]
 
     def _learning(self) -> list[Text]:
         figures = self._figures
@@ -148,7 +150,7 @@ class Panel:
 
 
 def sparkline(values: list[float], width: int) -> str:
-    """The values' course in one line of at most ``width`` bars, the newest at the right."""
+    """The values as one line of at most ``width`` bars, the newest on the right."""
     if not values:
         return ""
     width = min(width, len(values))
@@ -162,7 +164,7 @@ def sparkline(values: list[float], width: int) -> str:
 
 
 def flow(parts: list[Text], width: int) -> Text:
-    """Parts side by side, as many in a line as fit; none is torn."""
+    """Parts side by side, as many in a line as fit; no part is split."""
     lines: list[Text] = []
     for part in parts:
         if lines and lines[-1].cell_len + 3 + part.cell_len <= width:

@@ -1,4 +1,4 @@
-"""Telling how a run goes, in all places at once: terminal, log, metrics, TensorBoard."""
+"""Sends the reports of a run to the terminal, the log, the metrics file and TensorBoard."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ import numpy as np
 
 from trainer.machine.terminal import Terminal
 from trainer.reporting import wording
-from trainer.reporting.curve import write_curve
+from trainer.reporting.curve import title, write_curve
 from trainer.reporting.events import EventsFile
 from trainer.reporting.panel import Panel
 from trainer.reporting.summary import summary
@@ -34,14 +34,16 @@ SETTINGS = "settings.json"
 class Reporter:
     """Sends each report to the terminal and to the files of a run's folder.
 
-    A file that cannot be written is told once on the terminal and tried again with each
-    report; the training never stops for it.
+    A file that cannot be written is reported once on the terminal and tried again with each
+    report; training never stops because of it.
     """
 
     def __init__(self, folder: Path, settings: Settings, about: dict[str, str]):
         self.folder = Path(folder)
-        self._settings = settings
-        self._panel = Panel(settings, about)
+        self._settings = settings  # all of them, to record them
+        self._total = settings.learning.total_environment_frames
+        self._algorithm_figures = settings.algorithm.figures
+        self._panel = Panel(settings.run_folder, self._total, self._algorithm_figures, about)
         self._terminal = Terminal(sys.stdout, self._panel)
         self._log = LinesFile(self.folder / LOG)
         self._metrics = LinesFile(self.folder / METRICS)
@@ -60,51 +62,51 @@ class Reporter:
         self.close()
 
     def say(self, text: str) -> None:
-        """A plain line, to the terminal and the log."""
+        """Prints a plain line on the terminal and in the log."""
         self._terminal.say(text)
         self._log_line(text)
-        self._tell_trouble()
+        self._report_failures()
 
     def note(self, text: str) -> None:
-        """A line of lesser weight, such as of a checkpoint: in a terminal the panel's last."""
+        """Prints a minor line, such as of a checkpoint; a live terminal shows it in the panel."""
         self._panel.note = text
         if self._terminal.is_live:
             self._log_line(text)
-            self._tell_trouble()
+            self._report_failures()
         else:
             self.say(text)
 
     def report(self, figures: dict[str, Any], samples: dict[str, np.ndarray]) -> None:
-        """Figures since the last report, and samples to draw histograms of."""
-        # What is no number is unknown in all places alike.
+        """Sends the figures since the last report, and samples for histograms."""
+        # Numbers that are not finite are unknown everywhere.
         figures = {name: plain(value) for name, value in figures.items()}
-        line = wording.line(
-            figures,
-            self._settings.learning.total_environment_frames,
-            self._settings.algorithm.figures,
-        )
+        line = wording.line(figures, self._total, self._algorithm_figures)
         self._terminal.show(figures, line)
         self._log_line(line)
         self._metrics.append_line(to_line(figures))
         self._events.add(figures, samples)
-        self._tell_trouble()
+        self._report_failures()
 
     def close(self) -> None:
-        """Ends the panel; lines may still be said."""
+        """Ends the panel; lines can still be printed."""
         self._terminal.close()
 
     def finish(self, figures: dict[str, Any], reason: str) -> None:
-        """The run's end: closes the panel, draws the curve and says the summary.
+        """Ends the run: closes the panel, draws the curve and prints the summary.
 
-        ``figures`` are the last report's, with rates and shares of waiting of the whole run,
-        and ``num_actors``.
+        ``figures`` are the last report's, with rates and waiting times of the whole run, and
+        ``num_actors``.
         """
         self.close()
         try:
-            write_curve(self.folder, self._settings)
+            write_curve(self.folder, self._title())
         except OSError as error:
-            self.say(f"warning: the learning curve could not be drawn ({_why(error)}).")
+            self.say(f"warning: the learning curve could not be drawn ({_reason(error)}).")
         self.say(summary(self._described(figures), reason, self.folder))
+
+    def _title(self) -> str:
+        settings = self._settings
+        return title(settings.level.levels, settings.agent.agent_name, settings.program.seed)
 
     def _described(self, figures: dict[str, Any]) -> dict[str, Any]:
         names = ("level_name", "agent_name", "job_name")
@@ -126,29 +128,29 @@ class Reporter:
             write_whole(self.folder / SETTINGS, config.to_json(self._settings).encode() + b"\n")
         except OSError as error:
             self._terminal.say(
-                f"warning: {self.folder / SETTINGS} could not be written ({_why(error)})."
+                f"warning: {self.folder / SETTINGS} could not be written ({_reason(error)})."
             )
 
     def _log_line(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         self._log.append_line("\n".join(f"{stamp}  {line}" for line in text.split("\n")))
 
-    def _tell_trouble(self) -> None:
-        """Warns of files that have come to fail, and tells when all can be written again."""
+    def _report_failures(self) -> None:
+        """Warns of files that have begun to fail, and reports when all can be written again."""
         files: list[GrowingFile] = [self._log, self._metrics, self._events]
         failing = {file.path.name: file.error for file in files if file.error is not None}
-        fresh = [name for name in failing if name not in self._failing]
-        if fresh:
-            self._failing += fresh
-            why = _why(failing[fresh[0]])
+        new = [name for name in failing if name not in self._failing]
+        if new:
+            self._failing += new
+            reason = _reason(failing[new[0]])
             self._terminal.say(
-                f"warning: {', '.join(fresh)} in {self.folder} cannot be written ({why}). "
-                "The training goes on; what is reported until that is mended is lost there."
+                f"warning: {', '.join(new)} in {self.folder} cannot be written ({reason}). "
+                "Training continues, but reports are missing there until this is fixed."
             )
         elif self._failing and not failing:
             self._failing = []
             self.say(f"The reports in {self.folder} can be written again.")
 
 
-def _why(error: OSError | None) -> str:
+def _reason(error: OSError | None) -> str:
     return getattr(error, "strerror", None) or str(error)

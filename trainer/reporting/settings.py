@@ -1,4 +1,4 @@
-"""The settings of reports."""
+"""Settings of reports."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The few lines at the end of a run: what was trained, how well, how fast and what next."""
+"""The summary at the end of a run: what was trained, how well, how fast, and what to do next."""
 
 import math
 import shlex
@@ -8,19 +8,19 @@ from typing import Any
 
 from trainer.machine.launching import PROJECT, beside_python, typed
 from trainer.reporting import wording
-from trainer.reporting.wording import count, duration, number, share
+from trainer.reporting.wording import count, duration, number, percent
 
-# Busier than idle by less than this, the learner tells nothing about how much it could carry.
+# A learner that was busy for less of the time allows no estimate of its capacity.
 LEAST_BUSY = 0.02
-# From here on nothing is to be gained from cores that are idle now and then.
+# At or above this, nothing is gained by keeping the cores busier.
 ALL_BUSY = 0.9
 
 
 def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
-    """The end of a run in words.
+    """The summary of a run, several lines.
 
-    ``figures`` are the last report's, with rates and shares of waiting of the whole run, and,
-    where known, ``level_name``, ``agent_name``, ``job_name``, ``num_actors`` and ``best_return``.
+    ``figures`` are the last report's, with rates and waiting times of the whole run, and,
+    if known, ``level_name``, ``agent_name``, ``job_name``, ``num_actors`` and ``best_return``.
     """
     what = " on ".join(figures[key] for key in ("agent_name", "level_name") if key in figures)
     lines = [
@@ -36,7 +36,7 @@ def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
         ),
         _row("limited by", _limit(figures)),
         _row("", advice(figures)),
-        _row("", carried(figures)),
+        _row("", actors_handled(figures)),
         _row("in", str(folder)),
         _row("look", shlex.join([beside_python("tensorboard"), "--logdir", str(folder)])),
         _row("play", shlex.join([*_experiment(), "--mode=test", *_flags(figures, folder)])),
@@ -44,41 +44,41 @@ def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def carried(figures: dict[str, Any]) -> str:
-    """How many actors the learner could carry, as far as this run can tell."""
+def actors_handled(figures: dict[str, Any]) -> str:
+    """An estimate of how many actors the learner could handle."""
     actors = figures.get("num_actors")
     learner, waited = figures.get("learner_wait_share"), figures.get("actor_wait_share")
     if not actors or learner is None or waited is None:
         return ""
     busy = 1.0 - learner
     if busy < LEAST_BUSY:
-        return "the learner was hardly busy: it could carry many times as many actors"
+        return "the learner was hardly busy: it could handle many times as many actors"
     many = max(1, math.floor(actors * (1.0 - waited) / busy + 0.5))
     one = "1 actor" if many == 1 else f"about {count(many)} actors"
-    who = "the first learner" if "team_wait_share" in figures else "the learner"
+    name = "the first learner" if "team_wait_share" in figures else "the learner"
     played = "1 actor" if round(actors, 1) == 1 else f"{round(actors, 1):g} actors"
     return (
-        f"{who} was busy {share(busy)} of the time with {played}: it could carry {one} like "
+        f"{name} was busy {percent(busy)} of the time with {played}: it could handle {one} like "
         "these, if each had cores of its own"
     )
 
 
 def advice(figures: dict[str, Any]) -> str:
-    """What would make such a run faster; docs/performance.md says more."""
+    """What would make such a run faster; see docs/performance.md."""
     limit, cores = wording.limited_by(figures), figures.get("cores_busy_share")
     local = figures.get("job_name") == "local"
     if limit == wording.NONE or cores is None:
         return ""
     if cores >= ALL_BUSY:
-        return "its cores are all busy: it takes cheaper steps or more cores, not more threads"
+        return "all cores are busy: cheaper steps or more cores would help, more threads would not"
     if limit == wording.ACTORS:
         more = "more --env_threads, --num_actors or --envs_per_actor" if local else "more actors"
         return f"cores are idle: {more} would make it faster"
     if limit == wording.LEARNER:
-        return "a cheaper update would make it faster, or a GPU; more actors would not"
+        return "a cheaper update or a GPU would make it faster; more actors would not"
     if limit == wording.TEAM:
-        return "learners wait for the slowest of them, or for the network between them"
-    return "neither waits much for the other: both have to get faster"
+        return "learners wait for the slowest one, or for the network between them"
+    return "neither side waits much for the other: both have to get faster"
 
 
 def _row(name: str, text: str) -> str:
@@ -100,15 +100,15 @@ def _levels(figures: dict[str, Any]) -> list[tuple[str, float | None]]:
 
 
 def _limit(figures: dict[str, Any]) -> str:
-    shares = {
+    fractions = {
         "learner waits": figures.get("learner_wait_share"),
         "actors wait": figures.get("actor_wait_share"),
         "waits for other learners": figures.get("team_wait_share"),
         "cores busy": figures.get("cores_busy_share"),
     }
-    told = [f"{name} {share(value)}" for name, value in shares.items() if value is not None]
+    known = [f"{name} {percent(value)}" for name, value in fractions.items() if value is not None]
     limit = wording.limited_by(figures)
-    return f"{limit} ({', '.join(told)})" if told else limit
+    return f"{limit} ({', '.join(known)})" if known else limit
 
 
 def _experiment() -> list[str]:

@@ -1,4 +1,4 @@
-"""How figures are called and written wherever a person reads them: panel, lines and summary."""
+"""Names and formats of figures where people read them: panel, lines and summary."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,21 +7,21 @@ from algorithms.figures import Figure
 
 NONE = "–"
 
-# Said once there was an update; benchmarks wait for these words.
+# Printed after the first update; benchmarks wait for these words.
 FIRST_UPDATE = "First update"
 ACTORS = "actors (emulation + inference)"
 LEARNER = "learner"
 TEAM = "other learners"
 BALANCED = "balanced"
 
-# Closer than this, neither the learner nor the actors hold up the other.
+# If their fractions of waiting differ by no more, neither learner nor actors are the bottleneck.
 BALANCED_WITHIN = 0.15
 
 Figures = dict[str, Any]
 
 
 def count(value: float | None) -> str:
-    """A whole number with its thousands apart."""
+    """A whole number with thousands separators."""
     return NONE if value is None else f"{value:,.0f}"
 
 
@@ -37,13 +37,13 @@ def number(value: float | None) -> str:
     return f"{value:.1f}" if size < 1000 else f"{value:,.0f}"
 
 
-def share(value: float | None) -> str:
-    """A share of the time, as a percentage."""
+def percent(value: float | None) -> str:
+    """A fraction as a percentage."""
     return NONE if value is None else f"{100 * value:.0f}%"
 
 
 def progress(value: float | None) -> str:
-    """How much of the run is done; never 100% before all of it is."""
+    """How much of the run is done; 100% only when all of it is."""
     return NONE if value is None else f"{min(100.0, int(1000 * value) / 10):.1f}%"
 
 
@@ -62,7 +62,7 @@ def duration(seconds: float | None) -> str:
 
 
 def limited_by(figures: Figures) -> str:
-    """Who holds up whom, from the shares of time that each waited for the other."""
+    """The bottleneck, from the fractions of time that learner and actors waited for each other."""
     learner, actors = figures.get("learner_wait_share"), figures.get("actor_wait_share")
     if learner is None or actors is None:
         return NONE
@@ -84,7 +84,7 @@ def by_level(figures: Figures) -> dict[str, float | None]:
 
 
 def line(figures: Figures, total_frames: int, reported: Sequence[Figure]) -> str:
-    """One report in one line, its columns as wide from report to report."""
+    """A report as one line, with the same column widths in every report."""
     frames = figures.get("environment_frames", 0)
     columns = [
         ("frames", count(frames), len(count(total_frames))),
@@ -95,8 +95,8 @@ def line(figures: Figures, total_frames: int, reported: Sequence[Figure]) -> str
         ("mean raw return", number(figures.get("mean_episode_return")), 7),
         ("episodes", count(figures.get("episodes")), 7),
         ("policy lag", number(figures.get("policy_lag")), 6),
-        ("learner waits", share(figures.get("learner_wait_share")), 4),
-        ("actors wait", share(figures.get("actor_wait_share")), 4),
+        ("learner waits", percent(figures.get("learner_wait_share")), 4),
+        ("actors wait", percent(figures.get("actor_wait_share")), 4),
         ("total loss", number(figures.get("total_loss")), 8),
         *((one.label, number(figures.get(one.name)), 6) for one in reported if one.in_line),
         ("gradient norm", number(figures.get("gradient_norm")), 6),

@@ -3,17 +3,15 @@
 import ipaddress
 import re
 
-from trainer.settings.config import Settings
 from user_error import UserError
 
 
-def address(settings: Settings) -> tuple[str, int]:
+def address(learner_host: str) -> tuple[str, int]:
     """Host and port of ``--learner_host``; an address of IPv6 is in brackets."""
-    host, _, port = settings.remote.learner_host.rpartition(":")
+    host, _, port = learner_host.rpartition(":")
     if not _is_host(host) or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(
-            f"--learner_host={settings.remote.learner_host}: wanted is host:port, "
-            "for example localhost:8001."
+            f"--learner_host={learner_host}: expected host:port, for example localhost:8001."
         )
     host = host.strip("[]")
     return f"[{host}]" if ":" in host else host, int(port)

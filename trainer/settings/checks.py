@@ -19,7 +19,7 @@ def check(settings: Settings) -> None:
     if settings.program.mode == "train" and settings.program.job_name == "local":
         _check_local(settings)
     if settings.program.mode == "train" and settings.program.job_name != "local":
-        addresses.address(settings)
+        addresses.address(settings.remote.learner_host)
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
 

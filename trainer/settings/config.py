@@ -50,7 +50,7 @@ class Settings:
     team: TeamSettings
     agent: AgentSettings
     learning: LearningSettings
-    algorithm: Any  # the settings of --algorithm
+    algorithm: Any  # of the class that --algorithm names
     reporting: ReportingSettings
     trained: TrainedSettings
 

@@ -7,6 +7,8 @@ from trainer.settings.config import Settings
 # Environments of an actor where no number is given.
 FEWEST_ENVS, MOST_ENVS = 10, 32
 ACTORS_ELSEWHERE = 3
+# Unrolls in a block that a learner takes whatever its own settings.
+ORDINARY_UNROLLS = 256
 
 
 def envs_per_actor(settings: Settings) -> int:
@@ -36,10 +38,11 @@ def waiting_unrolls(settings: Settings) -> int:
     return settings.learning.queue_capacity or fresh_unrolls(settings)
 
 
+def largest_block(settings: Settings) -> int:
+    """Unrolls of the largest block that a learner takes from an actor."""
+    return max(ORDINARY_UNROLLS, envs_per_actor(settings), waiting_unrolls(settings))
+
+
 def fresh_unrolls(settings: Settings) -> int:
     """New unrolls in a batch; the rest of it is replayed."""
-    return max(
-        1,
-        settings.learning.batch_size
-        - round(settings.learning.batch_size * settings.algorithm.replay_share),
-    )
+    return settings.algorithm.feeding.fresh(settings.learning.batch_size)

@@ -1,1 +1,1 @@
-"""Files of a run's folder: checkpoints, the folder's lock, records that grow."""
+"""Files of a run's folder: checkpoints, the lock, append-only records."""

@@ -1,8 +1,8 @@
-"""Checkpoints: one file each, whole or not there at all.
+"""Checkpoints: one file each, written atomically.
 
-A file is written under a temporary name, flushed to the disk and renamed, so that neither a
-crash nor a full disk touches the checkpoints before it. It is a zip of arrays (NumPy's .npz)
-with checksums, so that a damaged file is noticed and the one before it used.
+A file is written under a temporary name, flushed to disk and renamed, so neither a crash nor a
+full disk affects earlier checkpoints. It is a zip of arrays (NumPy's .npz) with checksums, so a
+damaged file is detected and the previous one is used.
 """
 
 import contextlib
@@ -22,24 +22,24 @@ from user_error import UserError
 
 BEST = "best.npz"
 GROUPS = ("weights", "optimizer", "algorithm")
-# The last arrays of the optimizer's, before they had names.
+# In old checkpoints without names, the last arrays of the optimizer.
 POPART = ("popart_mean", "popart_mean_square", "popart_seen")
 NAME = re.compile(r"frames-(\d+)\.npz")
 
 
 @dataclasses.dataclass
 class Checkpoint:
-    """Everything that a run needs to go on."""
+    """Everything that a run needs to resume."""
 
     weights: dict[str, np.ndarray]
     optimizer: dict[str, np.ndarray]
-    algorithm: dict[str, np.ndarray]  # what it keeps besides, such as PopArt's estimates
+    algorithm: dict[str, np.ndarray]  # its own state, such as PopArt's estimates
     counters: dict[str, Any]  # frames, agent_steps, updates, train_seconds, best_return
     settings: dict[str, Any]
 
 
 class Damaged(Exception):
-    """The file is no whole checkpoint."""
+    """The file is not a complete checkpoint."""
 
 
 class Store:
@@ -50,13 +50,13 @@ class Store:
         self._keep = keep
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Writes a checkpoint named after its frames and drops the oldest; may raise OSError."""
+        """Writes a checkpoint named after its frames and deletes the oldest; may raise OSError."""
         path = self.folder / f"frames-{checkpoint.counters['environment_frames']:015d}.npz"
         self._write(checkpoint, path)
-        # Those of more frames are damaged ones that were passed over: they do not count.
+        # Files with more frames are damaged ones that the run skipped: they do not count.
         older = [one for one in self.numbered() if _frames_in_name(one) < _frames_in_name(path)]
         for old in older[self._keep - 1 :]:
-            with contextlib.suppress(OSError):  # another user's; what was to be written is there
+            with contextlib.suppress(OSError):  # it may be another user's; the new one is written
                 old.unlink()
         return path
 
@@ -66,17 +66,17 @@ class Store:
         return self.folder / BEST
 
     def best_return(self, warn: Callable[[str], None]) -> float | None:
-        """The return that the best checkpoint was saved for; None without one that can be read."""
+        """The mean return of the best checkpoint; None if it is missing or cannot be read."""
         if not (self.folder / BEST).exists():
             return None
         try:
             return read(self.folder / BEST).counters.get("best_return")
         except Damaged as error:
-            warn(f"{error}; the next good checkpoint takes its place.")
+            warn(f"{error}; the next best checkpoint will replace it.")
             return None
 
     def numbered(self) -> list[Path]:
-        """Checkpoints named after their frames, the newest first."""
+        """Checkpoints named after their frames, newest first."""
         if not self.folder.is_dir():
             return []
         return sorted(
@@ -86,13 +86,13 @@ class Store:
         )
 
     def remove_leftovers(self) -> None:
-        """Removes files that a process was killed over; only a folder's one writer may."""
+        """Deletes temporary files of killed processes; only the holder of the folder's lock may."""
         for temporary in self.folder.glob(".*.npz.*.tmp"):
-            with contextlib.suppress(OSError):  # another user's
+            with contextlib.suppress(OSError):  # it may be another user's
                 temporary.unlink()
 
     def newest(self, warn: Callable[[str], None]) -> tuple[Path, Checkpoint] | None:
-        """The newest whole checkpoint; damaged ones are passed over with a warning."""
+        """The newest complete checkpoint; damaged ones are skipped with a warning."""
         candidates = self.numbered()
         if (self.folder / BEST).exists():
             candidates.append(self.folder / BEST)
@@ -100,16 +100,16 @@ class Store:
             try:
                 return path, read(path)
             except Damaged as error:
-                warn(f"{error}; falling back to the checkpoint before it.")
+                warn(f"{error}; falling back to the previous checkpoint.")
         if candidates:
             raise UserError(
                 f"none of the {len(candidates)} checkpoints in {self.folder} can be read. "
-                "Move the folder away to start anew."
+                "Move the folder away to start from scratch."
             )
         return None
 
     def find(self, which: str, warn: Callable[[str], None]) -> tuple[Path, Checkpoint]:
-        """The checkpoint that ``--checkpoint`` asks for."""
+        """The checkpoint that ``--checkpoint`` selects."""
         if which == "newest":
             found = self.newest(warn)
             if found is None:
@@ -125,10 +125,10 @@ class Store:
         else:
             path = Path(which)
         if not path.is_file():
-            there = ", ".join(str(_frames_in_name(one)) for one in self.numbered())
+            available = ", ".join(str(_frames_in_name(one)) for one in self.numbered())
             raise UserError(
-                f"--checkpoint={which}: there is no file {path}. In {self.folder} are: "
-                f"{there or 'none'}{', best' if (self.folder / BEST).exists() else ''}."
+                f"--checkpoint={which}: there is no file {path}. Available in {self.folder}: "
+                f"{available or 'none'}{', best' if (self.folder / BEST).exists() else ''}."
             )
         try:
             return path, read(path)
@@ -162,16 +162,16 @@ def write(checkpoint: Checkpoint, file: Any) -> None:
 
 
 def read(path: Path) -> Checkpoint:
-    """A checkpoint from its file; ``Damaged`` when it is not whole."""
+    """Reads a checkpoint; raises ``Damaged`` if the file is not complete."""
     try:
         with zipfile.ZipFile(path) as file:
-            # Read to the end, so that checksums are compared: NumPy stops where an array's
-            # header says, which may be the damaged part.
+            # Each entry is read to its end, so that its checksum is compared: NumPy would stop
+            # where the array's header says, and the header may be what is damaged.
             arrays = {
                 name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
                 for name in file.namelist()
             }
-        if len(arrays) != _entries(path):
+        if len(arrays) != _entry_count(path):
             raise ValueError("arrays are missing")
         about = json.loads(arrays.pop("about").tobytes())
         if "weights_0000" in arrays:
@@ -185,12 +185,12 @@ def read(path: Path) -> Checkpoint:
             for group in GROUPS
         }
         return Checkpoint(**groups, counters=about["counters"], settings=about["settings"])
-    except Exception as error:  # what a parser says of bytes that mean nothing is beyond a list
+    except Exception as error:  # parsing damaged bytes can raise anything
         raise Damaged(f"{path} is damaged ({error})") from error
 
 
 def _renamed(arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays of a checkpoint from when they had numbers and no names, by names of today.
+    """The arrays of an old checkpoint, which have numbers instead of names, by their names.
 
     Weights keep their numbers: they are in the order of an agent's variables.
     """
@@ -203,20 +203,20 @@ def _renamed(arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> dict[st
     }
 
 
-def _entries(path: Path) -> int:
-    """How many entries a zip says it has; ``zipfile`` does not miss one that it cannot see."""
+def _entry_count(path: Path) -> int:
+    """The number of entries that a zip declares; ``zipfile`` does not notice missing ones."""
     with open(path, "rb") as file:
         file.seek(-12, os.SEEK_END)
         return int.from_bytes(file.read(2), "little")
 
 
 def _frames_in_name(path: Path) -> int:
-    """The frames that a numbered checkpoint is named after."""
+    """The number of frames in a checkpoint's name."""
     return int(path.stem.removeprefix("frames-"))
 
 
 def _flush_folder(folder: Path) -> None:
-    """Makes a rename outlive a power cut, where the file system can."""
+    """Makes a rename survive a power cut, where the file system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

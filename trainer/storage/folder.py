@@ -1,4 +1,4 @@
-"""A run's folder: that it can be written, and by one training at a time."""
+"""A run's folder: created, checked to be writable, and locked for one training at a time."""
 
 import contextlib
 import fcntl
@@ -13,7 +13,7 @@ LOCK = ".lock"
 
 
 def make_writable(folder: Path) -> None:
-    """Makes the folder, or says why nothing can be written there."""
+    """Creates the folder; ``UserError`` if nothing can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -23,9 +23,9 @@ def make_writable(folder: Path) -> None:
 
 
 class FolderLock:
-    """Held by the one training that writes to a folder.
+    """The lock of the one training that writes to a folder.
 
-    The kernel releases it when the process ends, however that happens; the file stays.
+    The kernel releases it when the process ends, for whatever reason; the file stays.
     """
 
     def __init__(self, folder: Path):
@@ -40,16 +40,16 @@ class FolderLock:
             holder = self._file.read(200).decode(errors="replace").strip()
             raise UserError(
                 f"--logdir={folder} is in use by another training ({holder or 'just started'}). "
-                "Stop that one, or name another folder."
+                "Stop it, or choose another --logdir."
             ) from None
         except OSError:
-            return  # a file system without locks
-        with contextlib.suppress(OSError):  # a full disk
+            return  # the file system has no locks
+        with contextlib.suppress(OSError):  # the disk is full
             self._file.truncate(0)
             self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def release(self) -> None:
-        """Lets others write to the folder."""
+        """Releases the lock, so that others can write to the folder."""
         self._file.close()
 
 

@@ -1,7 +1,7 @@
-"""Files that a run appends to as it goes, and reading its metrics back.
+"""Append-only files of a run, and reading its metrics back.
 
-A disk that is full, or a folder that has gone, costs what could not be written and nothing
-else: what was written before stays whole, and the next piece is tried again.
+If the disk is full or the folder is gone, only the piece being written is lost: earlier content
+stays intact, and the next piece is attempted as usual.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ METRICS = "metrics.jsonl"
 
 
 class GrowingFile:
-    """A file that grows by whole pieces; ``error`` says why the last one could not be written."""
+    """A file that grows by whole pieces; ``error`` is set if the last one could not be written."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -26,7 +26,7 @@ class GrowingFile:
         self._lock = threading.Lock()
 
     def append(self, piece: bytes) -> None:
-        """Writes a piece at the end, or nothing of it."""
+        """Appends a piece, or nothing of it."""
         with self._lock:
             try:
                 self._append(piece)
@@ -35,16 +35,16 @@ class GrowingFile:
                 self.error = error
 
     def append_line(self, text: str) -> None:
-        """Writes a line of text."""
+        """Appends a line of text."""
         self.append(text.encode("utf-8", "replace") + b"\n")
 
     def _append(self, piece: bytes) -> None:
-        # Opened anew each time: the folder may have been moved, or its disk mounted again.
+        # Reopened each time: the folder may have been moved, or its disk mounted again.
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             size = os.fstat(file).st_size
             try:
-                _write_all(file, self._joint(file, size) + piece)
+                _write_all(file, self._separator(file, size) + piece)
             except OSError:
                 with contextlib.suppress(OSError):
                     os.ftruncate(file, size)
@@ -52,25 +52,25 @@ class GrowingFile:
         finally:
             os.close(file)
 
-    def _joint(self, file: int, size: int) -> bytes:
-        """What must stand between the file's end and the next piece."""
+    def _separator(self, file: int, size: int) -> bytes:
+        """The bytes to insert before the next piece."""
         return b""
 
 
 class LinesFile(GrowingFile):
-    """A file of lines; one that a crash cut short is ended before the next."""
+    """A file of lines; a line that a crash cut short is terminated before the next."""
 
-    def _joint(self, file: int, size: int) -> bytes:
+    def _separator(self, file: int, size: int) -> bytes:
         return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
 
 
 def to_line(figures: dict[str, Any]) -> str:
-    """Figures as a JSON object in one line; what is not finite becomes null."""
+    """Figures as one line of JSON; numbers that are not finite become null."""
     return json.dumps({name: plain(value) for name, value in figures.items()}, allow_nan=False)
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON knows it."""
+    """A value as JSON can hold it; None if it is a number that is not finite."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     value = np.asarray(value).item()
@@ -80,8 +80,8 @@ def plain(value: Any) -> Any:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The reports in a metrics file, or in a run's folder, in the order of training.
 
-    Broken lines are passed over. Where the run was resumed from a checkpoint, the reports
-    that it undid are left out: those of at least as many frames as the first one after it.
+    Broken lines are skipped. If the run was resumed from a checkpoint, the reports that the
+    resume undid are left out: those with at least as many frames as the first one after it.
     """
     path = Path(path)
     if path.is_dir():
@@ -100,7 +100,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replaces a file at once, so that nobody ever reads half of it; may raise OSError."""
+    """Replaces a file atomically, so that nobody reads half of it; may raise OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_bytes(content)
@@ -111,7 +111,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _write_all(file: int, data: bytes) -> None:
-    # A disk that fills up takes a part first and refuses the rest.
+    # A disk that fills up first accepts a part, then refuses the rest.
     while data:
         data = data[os.write(file, data) :]
 

@@ -1,4 +1,4 @@
-"""The settings of what a run keeps on the disk."""
+"""Settings of the files that a run keeps."""
 
 import dataclasses
 

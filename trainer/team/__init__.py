@@ -1,1 +1,1 @@
-"""Learners that train together: their sums, and that their weights stay equal."""
+"""Learners that train together: sums over all of them, and keeping their weights equal."""

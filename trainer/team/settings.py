@@ -1,4 +1,4 @@
-"""The settings of learners that train together."""
+"""Settings of learners that train together."""
 
 import dataclasses
 
@@ -14,14 +14,14 @@ class TeamSettings:
     max_batch_wait_s: float = setting(
         5.0,
         "Cluster",
-        "seconds that other learners wait for one whose actors are late, before they go on "
+        "seconds that other learners wait for one whose actors are late before they continue "
         "without its batch",
         above=0,
     )
     gradient_compression: str = setting(
         "none",
         "Cluster",
-        "how gradients travel between learners; fp16 and bf16 halve their bytes and round them, "
-        "fp16 less, but an update with a number above 65504 is skipped",
+        "how gradients are sent between learners; fp16 and bf16 halve the bytes by rounding. fp16 "
+        "rounds less, but an update with a number above 65504 is skipped",
         choices=COMPRESSIONS,
     )

@@ -1,4 +1,4 @@
-"""Learners that train together: what they tell one another with each update."""
+"""Learners that train together: what they exchange with each update."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -10,17 +10,17 @@ Tensors = list[tf.Tensor]
 
 
 class Round(NamedTuple):
-    """What every learner says besides its share of an update; the team adds it up."""
+    """What each learner contributes besides its gradients; the team adds it up."""
 
-    batches: float = 0.0  # 1 where it has a batch
+    batches: float = 0.0  # 1 if it has a batch
     steps: float = 0.0  # new agent steps in that batch
-    weights_version: float = 0.0  # mean update count of the weights that chose their actions
-    stop: float = 0.0  # 1 where it was told to stop
-    gather: float = 0.0  # 1 where episodes are to be told now
+    weights_version: float = 0.0  # mean update count of the weights that chose the actions
+    stop: float = 0.0  # 1 if it was asked to stop
+    gather: float = 0.0  # 1 if episodes should be gathered now
 
 
 class Team(Protocol):
-    """The learners of a training, seen from one of them. All make the same calls in one order."""
+    """The learners of a training, seen from one of them. All make the same calls in order."""
 
     rank: int
     size: int
@@ -31,16 +31,16 @@ class Team(Protocol):
         """The sums over all learners, of gradients as exact as ``--gradient_compression``."""
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
-        """All learners' rows [N, ...], one learner's below another's."""
+        """The rows [N, ...] of all learners, joined in the order of ranks."""
 
     def share(self, variables: Sequence[tf.Variable]) -> None:
-        """Gives all learners the first one's values."""
+        """Copies the first learner's values to all learners."""
 
     def tell(self, value: Any) -> Any:
-        """What the first learner gave, as JSON can tell it."""
+        """Returns the first learner's ``value``, which must be valid JSON, on all learners."""
 
     def waited_s(self) -> float:
-        """Seconds spent on the others until now: waiting for them, and adding up with them."""
+        """Seconds spent so far waiting for other learners and adding up with them."""
 
 
 class Alone:

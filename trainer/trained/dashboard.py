@@ -1,4 +1,4 @@
-"""Draws what the agent sees beside what it thinks: its value as a curve, its policy as bars."""
+"""Draws the game beside what the agent computes: its value as a curve, its policy as bars."""
 
 from typing import Any, NamedTuple
 
@@ -29,14 +29,14 @@ GAIN, LOSS = (120, 220, 130), (255, 105, 105)
 
 
 class Bar(NamedTuple):
-    """One row of the policy: what may be done and how likely it is."""
+    """One row of the policy: an action and how likely it is."""
 
     name: str
-    start: float  # where the bar reaches from and to, on a scale from 0 to 1
+    start: float  # ends of the bar, from 0 to 1
     stop: float
-    told: str
+    text: str
     chosen: bool
-    mark: float | None = None  # of a continuous action: what was done
+    mark: float | None = None  # the value of a continuous action
 
 
 class Dashboard:
@@ -65,7 +65,7 @@ class Dashboard:
         self._rewards.append(reward)
         picture = fitted(picture)
         height, width = picture.shape[:2]
-        # Video codecs want sizes in multiples of 16.
+        # Video codecs need sizes in multiples of 16.
         total = -(-(width + 2 * MARGIN + PANEL) // 16) * 16
         canvas = np.full((HEIGHT, total, 3), GROUND, np.uint8)
         top = (HEIGHT - height) // 2
@@ -119,7 +119,7 @@ class Dashboard:
         self, canvas: np.ndarray, left: int, right: int, rows: list[Bar], top: int
     ) -> None:
         continuous = isinstance(self._spec.action_space, gymnasium.spaces.Box)
-        title = "action: mean ± deviation, and what was done" if continuous else "policy"
+        title = "action: mean ± deviation, and the one taken" if continuous else "policy"
         write(canvas, title, (left, top - 8), FAINT, 11)
         hidden = len(rows) - MOST_BARS
         if hidden > 0:
@@ -145,7 +145,7 @@ class Dashboard:
         write(canvas, bar.name, (x, base), colour, size, 600 if bar.chosen else 400, label - 4)
         start, stop = x + label, x + width - number
         cv2.rectangle(canvas, (start, y), (stop, y + height), FIELD, -1)
-        ends = [round(start + (stop - start) * share) for share in (bar.start, bar.stop)]
+        ends = [round(start + (stop - start) * end) for end in (bar.start, bar.stop)]
         if ends[1] > ends[0]:
             fill = CHOSEN if bar.chosen else BAR
             cv2.rectangle(canvas, (ends[0], y), (ends[1], y + height), fill, -1)
@@ -153,11 +153,11 @@ class Dashboard:
             at = round(start + (stop - start) * bar.mark)
             cv2.line(canvas, (at, y), (at, y + height), CHOSEN, 2)
         if not compact:
-            write(canvas, bar.told, (stop + 8, base), colour, size)
+            write(canvas, bar.text, (stop + 8, base), colour, size)
 
 
 def fitted(picture: np.ndarray) -> np.ndarray:
-    """The picture as large as its place allows: small ones keep their sharp pixels."""
+    """The picture, scaled to the space that it has; small ones keep sharp pixels."""
     height, width = picture.shape[:2]
     factor = min((HEIGHT - 2 * MARGIN) / height, WIDEST_PICTURE / width)
     if factor >= 2:
@@ -168,7 +168,7 @@ def fitted(picture: np.ndarray) -> np.ndarray:
 
 
 def bars(spec: EnvironmentSpec, policy: np.ndarray, action: np.ndarray) -> list[Bar]:
-    """The policy's parameters as rows for people."""
+    """The policy's parameters as rows to draw."""
     space = spec.action_space
     if isinstance(space, gymnasium.spaces.Box):
         return _gaussian_bars(space, policy, action)
@@ -178,46 +178,48 @@ def bars(spec: EnvironmentSpec, policy: np.ndarray, action: np.ndarray) -> list[
         return [
             bar
             for index, (logits, chosen) in enumerate(zip(parts, action, strict=True))
-            for bar in _shares(logits, [f"part {index}: {n}" for n in range(len(logits))], chosen)
+            for bar in _categorical_bars(
+                logits, [f"part {index}: {n}" for n in range(len(logits))], chosen
+            )
         ]
     names = spec.action_meanings or [f"action {index}" for index in range(len(policy))]
-    return _shares(policy, list(names), action)
+    return _categorical_bars(policy, list(names), action)
 
 
-def _shares(logits: np.ndarray, names: list[str], chosen: Any) -> list[Bar]:
-    likely = np.exp(logits - logits.max())
-    likely /= likely.sum()
+def _categorical_bars(logits: np.ndarray, names: list[str], chosen: Any) -> list[Bar]:
+    probabilities = np.exp(logits - logits.max())
+    probabilities /= probabilities.sum()
     return [
-        Bar(name, 0.0, float(share), f"{100 * share:.1f}%", index == chosen)
-        for index, (name, share) in enumerate(zip(names, likely, strict=True))
+        Bar(name, 0.0, float(chance), f"{100 * chance:.1f}%", index == chosen)
+        for index, (name, chance) in enumerate(zip(names, probabilities, strict=True))
     ]
 
 
 def _gaussian_bars(
     space: gymnasium.spaces.Box, policy: np.ndarray, action: np.ndarray
 ) -> list[Bar]:
-    """The parameters are in units of the Box, as ``DiagonalGaussian`` says: -1 and 1 are ends."""
+    """The parameters are in units of the Box, see ``DiagonalGaussian``: -1 and 1 are its bounds."""
     means, log_stds = np.split(policy, 2)
     stds = np.exp(np.clip(log_stds, *LOG_STD_RANGE))
     low, high = space.low.ravel(), space.high.ravel()
     bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
     low, high = np.where(bounded, low, -1), np.where(bounded, high, 1)
-    done = (action.ravel() - low) / (high - low)
+    taken = (action.ravel() - low) / (high - low)
 
-    def place(relative: float) -> float:
+    def position(relative: float) -> float:
         return float(np.clip((relative + 1) / 2, 0, 1))
 
     return [
         Bar(
             f"action {index}",
-            place(mean - std),
-            place(mean + std),
+            position(mean - std),
+            position(mean + std),
             f"{act:.2f}",
             False,
             float(np.clip(mark, 0, 1)),
         )
         for index, (mean, std, act, mark) in enumerate(
-            zip(means, stds, action.ravel(), done, strict=True)
+            zip(means, stds, action.ravel(), taken, strict=True)
         )
     ]
 
@@ -228,7 +230,7 @@ def readable(number: float) -> str:
 
 
 def scale(values: list[float]) -> tuple[float, float]:
-    """Ends of an axis on which the values have room."""
+    """The ends of an axis that fits the values."""
     low, high = min(values), max(values)
     if high - low < 1e-3:
         return low - 0.5, high + 0.5
@@ -239,7 +241,7 @@ FINE_BITS = 4
 
 
 def fine(points: np.ndarray) -> np.ndarray:
-    """Points as OpenCV takes them in fractions of pixels."""
+    """Points in OpenCV's fixed-point format, with fractions of pixels."""
     return np.round(points * 2**FINE_BITS).astype(np.int32)
 
 

@@ -1,4 +1,4 @@
-"""``--mode=test``: plays whole games with a trained agent and reports how well it does."""
+"""``--mode=test``: plays whole games with a trained agent and reports the results."""
 
 import json
 from collections.abc import Callable, Collection
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from environments import Episode
-from trainer.acting import build
+from trainer import build
 from trainer.acting.playing import Player, play
 from trainer.settings.config import Settings
 from trainer.storage.records import write_whole
@@ -18,7 +18,7 @@ from trainer.trained.human_scores import human_normalised
 from trainer.trained.trained_agent import Trained
 
 MOST_ENVIRONMENTS = 16
-# Training draws its environments' seeds from smaller numbers.
+# Training takes its environments' seeds from smaller numbers.
 FIRST_TEST_SEED = 2**40
 
 
@@ -33,8 +33,8 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
     )
     console = scoreboard.console()
     console.print(
-        f"Playing {settings.trained.test_num_episodes} games a level, "
-        f"{settings.trained.test_policy} actions: {settings.agent.agent_name} of {found.path}, "
+        f"Playing {settings.trained.test_num_episodes} games per level with "
+        f"{settings.trained.test_policy} actions: {settings.agent.agent_name} from {found.path}, "
         f"trained for {found.environment_frames:,} frames."
     )
     results: dict[str, Any] = {}
@@ -47,9 +47,9 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
     report = _report(found, results)
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
-        console.print(f"Human-normalised, mean over its levels: {mean:.1f}%")
+        console.print(f"Human-normalised, mean over levels: {mean:.1f}%")
     if settings.trained.video:
-        console.print(warnings[0] if warnings else f"The first game: {settings.trained.video}")
+        console.print(warnings[0] if warnings else f"Video: {settings.trained.video} (first game)")
     console.print(_written(found.folder / "evaluation.json", report))
 
 
@@ -62,7 +62,7 @@ def _play_level(
 ) -> list[Episode]:
     settings = found.settings
     if level:
-        settings = settings.replace(video="")  # it shows the first level
+        settings = settings.replace(video="")  # the video shows the first level
     count = min(settings.trained.test_num_episodes, MOST_ENVIRONMENTS)
     seed = seed_of_level(settings.program.seed, level)
     environment = build.test_environment(settings, level, count, seed)
@@ -82,12 +82,12 @@ def _play_level(
 
 
 def seed_of_level(seed: int, level: int) -> int:
-    """What the seeds of a level's test environments are drawn from."""
+    """The seed from which a level's test environments draw theirs."""
     return FIRST_TEST_SEED * (level + 1) + seed
 
 
 def summary(level_name: str, episodes: list[Episode]) -> dict[str, Any]:
-    """An evaluation's figures on one level."""
+    """The figures of an evaluation on one level."""
     returns = [episode.raw_return for episode in episodes]
     lengths = [episode.length for episode in episodes]
     return {
@@ -120,7 +120,7 @@ def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any
 
 
 def _written(path: Path, report: dict[str, Any]) -> str:
-    """Writes the report; what to tell about it. The table stands even if the disk is full."""
+    """Writes the report; returns the line to print about it, also if it could not be written."""
     try:
         write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``--mode=export``: a trained agent as a TensorFlow SavedModel that needs none of this code."""
+"""``--mode=export``: a trained agent as a TensorFlow SavedModel that does not need this code."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from environments import EnvironmentSpec
-from trainer.acting import build
+from trainer import build
 from trainer.acting.deciding import decide
 from trainer.settings.config import Settings
 from trainer.trained import trained_agent as trained
@@ -20,9 +20,9 @@ from user_error import UserError
 
 
 class ExportedAgent(tf.Module):
-    """An agent whose signatures take and give flat dictionaries of tensors.
+    """An agent whose signatures take and return flat dictionaries of tensors.
 
-    Its state, whatever its structure, is ``state_0``, ``state_1`` and so on.
+    The parts of its state, whatever its structure, are ``state_0``, ``state_1`` and so on.
     """
 
     def __init__(self, agent: Any, spec: EnvironmentSpec, found: Trained):
@@ -43,7 +43,7 @@ class ExportedAgent(tf.Module):
 
     @property
     def inputs(self) -> dict[str, tf.TensorSpec]:
-        """What ``act`` takes."""
+        """The inputs of ``act``."""
         seen, acts = self._spec.observation_space, self._spec.action_space
         return {
             "observation": tf.TensorSpec([None, *seen.shape], tf.as_dtype(seen.dtype)),
@@ -55,7 +55,7 @@ class ExportedAgent(tf.Module):
         }
 
     def signatures(self) -> dict[str, Any]:
-        """``act``, and ``initial_state`` where the agent has a state."""
+        """``act``, and ``initial_state`` if the agent has a state."""
         act = tf.function(self._act, autograph=False)
         functions = {"act": act.get_concrete_function(**_named(self.inputs))}
         if self.state:
@@ -78,7 +78,7 @@ class ExportedAgent(tf.Module):
         output = decision.output
         return {
             "action": decision.action,
-            "log_prob": decision.log_prob,
+            **decision.recorded,
             "greedy_action": algorithm.act(agent, output, seed, greedy=True)[0],
             "policy": output.policy,
             "baseline": output.baseline * self._spread + self._mean,
@@ -95,27 +95,27 @@ def export(settings: Settings, given: Collection[str] = ()) -> None:
     folder = Path(settings.trained.export_dir or found.folder / "export")
     _check_replaceable(folder)
     spec = build.level_spec(found.settings)
-    # The processor that will run it need not know bfloat16.
+    # The processor that will run it may not support bfloat16.
     exported = ExportedAgent(found.agent(spec, "float32"), spec, found)
-    told = about(found, spec, exported.inputs, exported.state)
+    notes = about(found, spec, exported.inputs, exported.state)
     try:
-        _write_all(folder, exported, told)
+        _write_all(folder, exported, notes)
     except (OSError, tf.errors.OpError) as error:
-        why = getattr(error, "strerror", None) or str(error).split("\n")[0]
-        raise UserError(f"--export_dir={folder}: it could not be written ({why}).") from error
-    print(f"Exported {found.path} to {folder}; {folder / 'README.md'} says how to use it.")
+        reason = getattr(error, "strerror", None) or str(error).split("\n")[0]
+        raise UserError(f"--export_dir={folder} could not be written ({reason}).") from error
+    print(f"Exported {found.path} to {folder}; {folder / 'README.md'} explains how to use it.")
 
 
-def _write_all(folder: Path, exported: ExportedAgent, told: dict[str, Any]) -> None:
-    """Puts a whole export in the place of an older one."""
+def _write_all(folder: Path, exported: ExportedAgent, notes: dict[str, Any]) -> None:
+    """Writes an export beside the folder, then replaces the folder with it."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-        made = Path(temporary) / "new"
-        tf.saved_model.save(exported, str(made), signatures=exported.signatures())
-        _write(made / "about.json", json.dumps(told, indent=2, ensure_ascii=False) + "\n")
-        _write(made / "README.md", README)
+        new = Path(temporary) / "new"
+        tf.saved_model.save(exported, str(new), signatures=exported.signatures())
+        _write(new / "about.json", json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
+        _write(new / "README.md", README)
         if folder.exists():
             os.replace(folder, Path(temporary) / "old")
-        os.replace(made, folder)
+        os.replace(new, folder)
 
 
 def _write(path: Path, text: str) -> None:
@@ -127,7 +127,7 @@ def _named(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.TensorSpec]:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Refuses a place that cannot be written or that holds anything but an older export."""
+    """Refuses a folder that cannot be written or that holds anything but an older export."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryDirectory(dir=folder.parent).cleanup()
@@ -144,5 +144,5 @@ def _check_replaceable(folder: Path) -> None:
     if folder.exists():
         raise UserError(
             f"--export_dir={folder} exists and is not an export, so it is not replaced. "
-            "Name another folder, or move it away."
+            "Choose another folder, or move it away."
         )

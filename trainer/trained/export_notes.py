@@ -1,4 +1,4 @@
-"""What an exported agent says of itself, for programs (about.json) and for people (README.md)."""
+"""Notes that accompany an exported agent, for programs (about.json) and people (README.md)."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ FORMAT = "impala agent 1"
 README = """\
 # A trained agent as a TensorFlow SavedModel
 
-It needs TensorFlow only. `about.json` says which agent it is, what it was trained on, how its
-observations were made and what its actions mean.
+It needs only TensorFlow. `about.json` describes the agent, what it was trained on, how its
+observations are made and what its actions mean.
 
 ```python
 import tensorflow as tf
@@ -23,33 +23,33 @@ import tensorflow as tf
 model = tf.saved_model.load(".")
 act = model.signatures["act"]
 
-B = 1  # environments side by side
+B = 1  # number of environments
 state = {}
 if "initial_state" in model.signatures:
     state = model.signatures["initial_state"](batch_size=tf.constant(B))
 
 # for every step of the environments:
-answer = act(
+output = act(
     observation=...,  # [B, ...], the newest frame or vector only: earlier ones are in the state
     reward=...,       # [B] float32, raw, of the step that led to the observation
     last_action=...,  # [B, ...], the action that led to it
     first=...,        # [B] bool: it starts an episode. Then reward, last_action and state of
-                      # that environment do not count, and may be anything
-    seed=...,         # [2] int32, of the sampled action: another one at every step
+                      # that environment are ignored
+    seed=...,         # [2] int32, of the sampled action: use another one at every step
     **state,
 )
-state = {name: answer[name] for name in state}
-action = answer["action"]  # sampled from the policy; or answer["greedy_action"], the likeliest
+state = {name: output[name] for name in state}
+action = output["action"]  # sampled from the policy; or output["greedy_action"], the likeliest
 ```
 
-| answer | shape | |
+| output | shape | |
 | --- | --- | --- |
 | `action` | `[B, ...]` | sampled |
 | `log_prob` | `[B]` | its log-probability, or the log of its density |
 | `greedy_action` | `[B, ...]` | the likeliest |
-| `policy` | `[B, P]` | logits; of continuous actions means, then log standard deviations |
-| `baseline` | `[B]` | the discounted reward that it expects; `[B, L]`, one a level, if trained so |
-| `state_0`, … | `[B, ...]` | what to give with the next step |
+| `policy` | `[B, P]` | logits; for continuous actions means, then log standard deviations |
+| `baseline` | `[B]` or `[B, L]` | the expected discounted reward, or that on each level |
+| `state_0`, … | `[B, ...]` | input of the next step |
 """
 
 
@@ -79,7 +79,7 @@ def about(
 
 
 def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
-    """What stood between the environment and the agent, in the order in which it was done."""
+    """The steps between the environment and the agent, in order."""
     if isinstance(find(spec.level_name), AtariLevel):
         return _atari(level, spec)
     steps = []
@@ -89,7 +89,7 @@ def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
         steps.append(f"pictures are resized to {level.width} × {level.height} (area interpolation)")
     else:
         steps.append("observations are flattened to one vector of float32 (Gymnasium's flatten)")
-    steps.append("actions are flat, count from 0, and continuous ones are clipped to their bounds")
+    steps.append("actions are flat and count from 0; continuous ones are clipped to their bounds")
     return steps
 
 
@@ -99,7 +99,7 @@ def _atari(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
         f"each action lasts {spec.frames_per_step} frames; the observation is the maximum over "
         "the last two",
         f"grey, resized to {level.width} × {level.height} (area interpolation), uint8",
-        f"{spec.frame_stack} observations are stacked by the agent itself; give it the newest",
+        f"{spec.frame_stack} observations are stacked by the agent itself; give it only the newest",
         f"an episode ends after {atari.MAX_FRAMES} frames, or {atari.MAX_STEPS_WITHOUT_REWARD} "
         "steps without reward",
     ]

@@ -68,7 +68,7 @@ SCORES = {
 
 
 def human_normalised(level_name: str, score: float) -> float | None:
-    """The score in %: 0 is random play, 100 a human; None where no such figures are known."""
+    """The score in %: 0 is random play, 100 a human; None if its scores are not known."""
     level = find(level_name)
     if not isinstance(level, AtariLevel) or level.rom not in SCORES:
         return None

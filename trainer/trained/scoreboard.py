@@ -1,4 +1,4 @@
-"""What an evaluation shows: how far it is, and its figures as a table."""
+"""The output of an evaluation: its progress, and its figures as a table."""
 
 import sys
 import time
@@ -31,16 +31,16 @@ COLUMNS = {
 
 
 def console() -> Console:
-    """Standard output; wide enough for the table where nobody's terminal limits it."""
+    """Standard output, wide enough for the table unless a terminal limits it."""
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     stream = cast(TextIO, Unfailing(sys.stdout))
     return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=True)
 
 
 def table(results: dict[str, dict[str, Any]]) -> Table:
-    """A row for each level, without figures that no level has.
+    """A table with a row for each level, without figures that no level has.
 
-    ``results`` are those of ``trainer.trained.evaluation.summary``.
+    ``results`` come from ``trainer.trained.evaluation.summary``.
     """
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
     drawn.add_column("level", overflow="fold")
@@ -58,12 +58,12 @@ def table(results: dict[str, dict[str, Any]]) -> Table:
 
 
 class Counter:
-    """Tells how many episodes are over: a bar on a terminal, else a line now and then."""
+    """Shows how many episodes are over: a bar on a terminal, otherwise a line now and then."""
 
     def __init__(self, shown_on: Console, level_name: str, total: int):
         self._console, self._level, self._total = shown_on, level_name, total
         self._returns: list[float] = []
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -88,8 +88,8 @@ class Counter:
         self._returns.append(episode.raw_return)
         mean = f"{np.mean(self._returns):,.2f}"
         self._bar.update(self._task, completed=len(self._returns), mean=mean)
-        if self._bar.disable and time.monotonic() - self._told > PLAIN_REPORT_EVERY_S:
-            self._told = time.monotonic()
+        if self._bar.disable and time.monotonic() - self._printed > PLAIN_REPORT_EVERY_S:
+            self._printed = time.monotonic()
             self._console.print(
                 f"{self._level}: {len(self._returns)} of {self._total} games, mean return {mean}"
             )

@@ -1,4 +1,4 @@
-"""A trained agent as a run's checkpoint holds it, for playing and for export."""
+"""A trained agent from a run's checkpoint, for playing and for export."""
 
 import dataclasses
 import sys
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from algorithms.popart import PopArt
+from algorithms import registry
 from environments import EnvironmentSpec
-from trainer.acting import build
+from trainer import build
 from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store
 from user_error import UserError
 
-# What the run was trained with holds unless another value is given.
+# The values that the run was trained with apply unless others are given.
 INHERITED_GROUPS = ("Environment", "Agent")
 
 
@@ -32,19 +32,19 @@ class Trained:
 
     @property
     def environment_frames(self) -> int:
-        """How long it was trained."""
+        """The frames that it was trained for."""
         return int(self.checkpoint.counters["environment_frames"])
 
     @property
     def levels(self) -> list[str]:
         """The levels that it was trained on."""
-        return self.settings.replace(level_name=self._then("level_name")).level.levels
+        return self.settings.replace(level_name=self._trained_with("level_name")).level.levels
 
     def agent(self, spec: EnvironmentSpec, precision: str = "") -> Any:
-        """The trained agent in this precision, or that of ``--precision``."""
+        """The trained agent, computing in ``precision`` or else in ``--precision``."""
         settings = self.settings.replace(
-            # How many baselines it has goes by the levels of its training.
-            level_name=self._then("level_name"),
+            # The number of its baselines depends on the levels of its training.
+            level_name=self._trained_with("level_name"),
             precision=precision or self.settings.agent.precision,
         )
         agent = build.acting_agent(settings, spec)
@@ -57,44 +57,42 @@ class Trained:
 
     def scale_of_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Spread and mean that turn the agent's baselines into values: [L], or [] for one."""
-        spread, mean = np.ones(1, np.float32), np.zeros(1, np.float32)
-        if "popart_mean" in self.checkpoint.algorithm:
-            spread, mean = PopArt.scale(self.checkpoint.algorithm)
+        spread, mean = build.algorithm(self.settings).scale_of_values(self.checkpoint.algorithm)
         return (spread[0], mean[0]) if len(mean) == 1 else (spread, mean)
 
     def value(self, level_name: str) -> Callable[[np.ndarray], float]:
-        """From an environment's baseline, [] or [L], to its value on a level."""
+        """A function from an environment's baseline, [] or [L], to its value on a level."""
         spread, mean = self.scale_of_values()
         index = self.levels.index(level_name) if level_name in self.levels else 0
         return lambda baseline: float(np.ravel(baseline * spread + mean)[index * bool(mean.ndim)])
 
-    def _then(self, name: str) -> Any:
+    def _trained_with(self, name: str) -> Any:
         return self.checkpoint.settings.get(name, self.settings.flat()[name])
 
     def _misfit(self) -> str:
-        then = self.checkpoint.settings
-        given = {
+        trained = self.checkpoint.settings
+        changed = {
             name: self.settings.flat()[name]
-            for name in inherited()
-            if name in then and self.settings.flat()[name] != then[name]
+            for name in inherited(self.settings.program.algorithm)
+            if name in trained and self.settings.flat()[name] != trained[name]
         }
-        if not given:
+        if not changed:
             return (
                 f"--checkpoint: the weights in {self.path} do not fit "
-                f"--agent_name={self.settings.agent.agent_name} as it is now."
+                f"the present code of --agent_name={self.settings.agent.agent_name}."
             )
-        wanted = " ".join(f"--{name}={value}" for name, value in given.items())
-        before = " ".join(f"--{name}={then[name]}" for name in given)
+        given = " ".join(f"--{name}={value}" for name, value in changed.items())
+        before = " ".join(f"--{name}={trained[name]}" for name in changed)
         return (
-            f"{wanted} does not fit the weights in {self.path}, which were trained with "
+            f"{given} does not fit the weights in {self.path}, which were trained with "
             f"{before}. Leave it out, or choose another run with --logdir."
         )
 
 
 def find(settings: Settings, given: Collection[str] = ()) -> Trained:
-    """The checkpoint that ``--logdir`` and ``--checkpoint`` ask for.
+    """The checkpoint that ``--logdir`` and ``--checkpoint`` select.
 
-    Settings that were ``given`` hold, also where they are defaults.
+    Settings that were ``given`` override those of the run, also if they are defaults.
     """
     try:
         folder = _run_folder(settings)
@@ -105,31 +103,36 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
             f"--logdir={settings.run_folder} --checkpoint={settings.trained.checkpoint}: "
             f"{error.filename} cannot be read ({error.strerror})."
         ) from None
+    now = settings.flat()
     changes = {
         name: checkpoint.settings[name]
-        for name, default in inherited().items()
-        if name in checkpoint.settings and name not in given and settings.flat()[name] == default
+        for name, default in inherited(checkpoint.settings.get("algorithm", "")).items()
+        if name in checkpoint.settings and name not in given and now.get(name, default) == default
     }
-    settings = settings.replace(logdir=str(folder), **changes)
+    settings = config.from_record(now | {"logdir": str(folder)} | changes)
     return Trained(settings, folder, path, checkpoint)
 
 
-def inherited() -> dict[str, Any]:
-    """The settings that are taken over from the run, and their defaults."""
+def inherited(algorithm: str) -> dict[str, Any]:
+    """The settings that are inherited from the run, and their defaults."""
+    algorithm = algorithm or registry.DEFAULT
+    own = {"algorithm"} | {
+        field.name for field in dataclasses.fields(registry.settings_of(algorithm))
+    }
     return {
         field.name: field.default
-        for field in config.fields()
-        if field.metadata["group"] in INHERITED_GROUPS or field.name == "popart"
+        for field in config.fields(algorithm)
+        if field.metadata["group"] in INHERITED_GROUPS or field.name in own
     }
 
 
 def _run_folder(settings: Settings) -> Path:
-    """The run's folder; a checkpoint given by its file alone says it itself."""
+    """The run's folder: --logdir, or the one with the file that --checkpoint names."""
     file = Path(settings.trained.checkpoint)
     if settings.storage.logdir or not file.is_file():
         return Path(settings.run_folder)
     return file.parent.parent if file.parent.name == "checkpoints" else file.parent
 
 
-def _warn(told: str) -> None:
-    print(f"warning: {told}", file=sys.stderr)
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)

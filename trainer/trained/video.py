@@ -1,4 +1,4 @@
-"""``--video`` and ``--watch``: the first environment's games, drawn, to a file or a window."""
+"""``--video`` and ``--watch``: draws the first environment's games to a file or a window."""
 
 import contextlib
 import os
@@ -22,11 +22,11 @@ GIF_SECONDS = 60
 GIF_COLOURS = 96
 ENCODER_FAILED = "ffmpeg could not write it: is the disk full?"
 
-Value = Callable[[np.ndarray], float]  # from one environment's baselines
+Value = Callable[[np.ndarray], float]  # the value of one environment's baselines
 
 
 def prepare(settings: Settings) -> None:
-    """What must hold before environments are made: a place to write to, a way to draw."""
+    """Checks, before environments are made, that the video can be written and games be drawn."""
     if settings.trained.watch and not _has_display():
         raise UserError(
             "--watch needs a screen, and there is none here (DISPLAY is not set). "
@@ -35,7 +35,7 @@ def prepare(settings: Settings) -> None:
     if settings.trained.video:
         _check_writable(Path(settings.trained.video))
     if not _has_display():
-        # What several of Gymnasium's simulators draw with; it must be told before they start.
+        # Several of Gymnasium's simulators draw with SDL, which reads this when it starts.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
@@ -46,7 +46,7 @@ def spectators(
     value: Value,
     warn: Callable[[str], None],
 ) -> Iterator[tuple[Onlooker, ...]]:
-    """Who looks on while ``environment`` is played; leaves a finished video behind, or warns."""
+    """The onlookers of a game in ``environment``; finishes the video at the end, or warns."""
     if not (settings.trained.video or settings.trained.watch):
         yield ()
         return
@@ -67,9 +67,9 @@ def spectators(
 
 
 class Movie:
-    """A video that is written picture by picture and stands under its name once it is whole.
+    """A video that is written picture by picture and gets its name once it is complete.
 
-    ``problem`` says why it will not be, as on a full disk; the games go on without it.
+    ``problem`` says why it failed, such as a full disk; the games continue without it.
     """
 
     def __init__(self, path: Path, pictures_per_second: float):
@@ -104,7 +104,7 @@ class Movie:
             self._raw.unlink(missing_ok=True)
 
     def add(self, picture: np.ndarray) -> None:
-        """Appends a picture, RGB [H, W, 3]; all have one size."""
+        """Appends a picture, RGB [H, W, 3]; all must have the same size."""
         if self.problem or (self._gif and self._pictures >= GIF_SECONDS * self._rate):
             return
         if self._encoder is None:
@@ -117,16 +117,16 @@ class Movie:
         self._pictures += 1
 
     def _encoding(self, height: int, width: int) -> subprocess.Popen:
-        """ffmpeg, which waits for pictures."""
-        given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
-        given += ["-r", f"{self._rate:g}", "-i", "-"]
-        # A GIF is made from this in the end and must not lose colours twice.
-        how = (
+        """Starts ffmpeg, which waits for pictures."""
+        source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
+        source += ["-r", f"{self._rate:g}", "-i", "-"]
+        # A GIF is made from this at the end and must not lose colours twice.
+        codec = (
             ["-c:v", "libx264rgb", "-pix_fmt", "rgb24", "-crf", "0", "-preset", "ultrafast"]
             if self._gif
             else ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20"]
         )
-        command = _command(*given, *how, "-movflags", "+faststart", self._raw)
+        command = _command(*source, *codec, "-movflags", "+faststart", self._raw)
         return subprocess.Popen(command, stdin=subprocess.PIPE)
 
     def _finish(self) -> None:
@@ -146,12 +146,12 @@ class Movie:
 
 
 class Window:
-    """A window that shows pictures at the speed at which people would play."""
+    """A window that shows pictures at the speed at which people play."""
 
     def __init__(self, pictures_per_second: float):
-        import pygame  # only who watches needs it
+        import pygame  # only --watch needs it
 
-        # Through OpenGL it may crash: Mesa and TensorFlow each bring an LLVM.
+        # With OpenGL it may crash: Mesa and TensorFlow each bring an LLVM.
         os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
         self._pygame = pygame
         self._rate = pictures_per_second
@@ -172,7 +172,7 @@ class Window:
         self._pygame.display.quit()
 
     def show(self, picture: np.ndarray) -> None:
-        """Waits for the picture's time and shows it; nothing once the window was closed."""
+        """Waits until the picture is due and shows it; does nothing once the window is closed."""
         pygame = self._pygame
         if not self._open:
             return
@@ -204,7 +204,7 @@ class Spectator:
     def __call__(
         self, environment: VectorEnvironment, step: EnvironmentStep, choice: Choice
     ) -> None:
-        """Looks at a row of the game."""
+        """Draws one step of the game."""
         self._episodes += bool(step.first[0])
         recording = self._movie is not None and self._episodes == 1
         if not recording and self._window is None:
@@ -226,16 +226,16 @@ class Spectator:
 
 
 def _check_drawable(settings: Settings, environment: VectorEnvironment) -> None:
-    """Draws once, so that what is missing is told before anything is played."""
+    """Draws once, so that missing libraries are reported before anything is played."""
     flag, level = "--video" if settings.trained.video else "--watch", environment.spec.level_name
     environment.reset()
     try:
         picture = environment.render(0)
     except Exception as error:  # each simulator has errors of its own for a missing library
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(f"{flag}: {level} cannot be drawn here: {told}.") from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"{flag}: {level} cannot be drawn here: {reason}.") from error
     if picture is None:
-        raise UserError(f"{flag}: {level} has no pictures: it has no render mode rgb_array.")
+        raise UserError(f"{flag}: {level} cannot be drawn: it has no render mode rgb_array.")
 
 
 def _check_writable(path: Path) -> None:
@@ -247,7 +247,7 @@ def _check_writable(path: Path) -> None:
     except OSError as error:
         raise UserError(f"--video={path}: cannot write there: {error.strerror}.") from error
     if path.is_dir():
-        raise UserError(f"--video={path} is a folder; wanted a file's name.")
+        raise UserError(f"--video={path} is a folder; expected the name of a file.")
 
 
 def _has_display() -> bool:

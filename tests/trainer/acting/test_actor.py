@@ -12,7 +12,7 @@ from algorithms.trajectory import Unroll
 from environments import EnvironmentStep
 from tests.trainer.levels import Continuous, Hiccup, NoNumbers, Steps, Tens, TwoChoices, level
 from tests.trainer.training import Parts, parts, small
-from trainer.acting import build
+from trainer import build
 from trainer.acting.actor import Actor
 
 KINDS = [
@@ -38,7 +38,7 @@ def test_an_unroll_begins_with_the_last_row_of_the_one_before(level_name, agent_
     for _ in range(3):
         kept = tf.nest.map_structure(np.copy, before)
         after = actor.unroll()
-        for field in ("environment", "action", "action_log_prob"):
+        for field in ("environment", "action", "recorded"):
             pairs = zip(
                 tf.nest.flatten(getattr(before, field)),
                 tf.nest.flatten(getattr(after, field)),
@@ -69,7 +69,7 @@ def test_the_learners_agent_finds_the_log_probabilities_and_states_that_were_rec
         arguments = (rows.observation, rows.reward, played.action, rows.first)
         output, _ = agent(*arguments, played.initial_state)
         found = agent.distribution.log_prob(output.policy[:-1], played.action[1:])
-        np.testing.assert_allclose(found, played.action_log_prob[1:], atol=2e-5)
+        np.testing.assert_allclose(found, played.recorded["log_prob"][1:], atol=2e-5)
         _, state = agent(*(array[:-1] for array in arguments), played.initial_state)
 
 
@@ -182,7 +182,7 @@ def test_what_is_not_a_number_is_forgotten_with_its_episode(agent_name):
     made = parts(small(level(Hiccup), agent_name=agent_name, envs_per_actor=1, unroll_length=8))
     actor = made.actor()
     blocks = [actor.unroll() for _ in range(4)]
-    spoiled = [bool(np.isnan(played.action_log_prob[1:]).any()) for played in blocks]
+    spoiled = [bool(np.isnan(played.recorded["log_prob"][1:]).any()) for played in blocks]
     assert spoiled == [False, True, False, False]
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.feeding import FirstInFirstOut
 from algorithms.trajectory import EnvironmentStep, Episodes, Unroll
 from trainer.learning.batches import Batches, Replay, cut, join, unrolls_in
 
@@ -21,7 +22,7 @@ def block(*names: int) -> Unroll:
     return Unroll(
         environment=EnvironmentStep(wide, timed, timed, timed),
         action=wide,
-        action_log_prob=timed,
+        recorded={"log_prob": timed},
         initial_state=(wide[0], ((), named)),
         episodes=Episodes(timed, timed, timed),
         level=named,
@@ -50,6 +51,12 @@ def blocks_of(sizes):
         start += size
 
 
+def next_unrolls(batches, take):
+    batch = batches.next(take)
+    assert batch is not None
+    return batch.unrolls
+
+
 def test_a_block_is_cut_and_joined_again():
     whole = block(*range(5))
     left, right = cut(whole, 0, 2), cut(whole, 2, 5)
@@ -61,9 +68,9 @@ def test_a_block_is_cut_and_joined_again():
 @settings(deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), fresh=st.integers(1, 12))
 def test_nothing_is_lost_doubled_or_out_of_order_whatever_the_sizes(sizes, fresh):
-    batches, coming = Batches(fresh), blocks_of(sizes)
+    batches, coming = Batches(FirstInFirstOut(), fresh), blocks_of(sizes)
     whole = sum(sizes) // fresh
-    got = [names(batches.next(lambda: next(coming))) for _ in range(whole)]
+    got = [names(next_unrolls(batches, lambda: next(coming))) for _ in range(whole)]
     assert all(len(batch) == fresh for batch in got)
     assert sum(got, []) == list(range(whole * fresh))
 
@@ -75,14 +82,14 @@ def test_no_block_is_taken_before_it_is_needed():
         taken.append(None)
         return block(*range(6))
 
-    batches = Batches(4)
+    batches = Batches(FirstInFirstOut(), 4)
     for wanted in (1, 2, 2, 3):
         batches.next(take)
         assert len(taken) == wanted
 
 
 def test_what_was_taken_waits_when_the_next_block_does_not_come():
-    batches = Batches(3)
+    batches = Batches(FirstInFirstOut(), 3)
     coming = iter([block(0, 1), TimeoutError, block(2, 3)])
 
     def take():
@@ -93,15 +100,15 @@ def test_what_was_taken_waits_when_the_next_block_does_not_come():
 
     with pytest.raises(TimeoutError):
         batches.next(take)
-    assert names(batches.next(take)) == [0, 1, 2]
+    assert names(next_unrolls(batches, take)) == [0, 1, 2]
 
 
 def test_replayed_unrolls_follow_the_fresh_ones():
     coming = blocks_of([4] * 50)
-    batches = Batches(3, 5, Replay(capacity=20, seed=1))
+    batches = Batches(FirstInFirstOut(replayed=0.625, capacity=20), 8, seed=1)
     replayed: list[int] = []
     for update in range(60):
-        got = names(batches.next(lambda: next(coming)))
+        got = names(next_unrolls(batches, lambda: next(coming)))
         assert got[:3] == [3 * update, 3 * update + 1, 3 * update + 2]
         assert len(got) == 8
         newest = got[2]

@@ -9,9 +9,8 @@ import tensorflow as tf
 from algorithms.trajectory import Unroll
 from tests.trainer.levels import Continuous, Pictures, Steps, Tens, TwoChoices, level
 from tests.trainer.training import Parts, parts, small, values_of
+from trainer import build
 from trainer.learning.batches import cut, join
-from trainer.learning.learner import Learner
-from trainer.remote.synthetic import random_batch
 from trainer.settings.config import Settings
 
 PLAIN: dict[str, Any] = {
@@ -64,7 +63,7 @@ def gradients_on_paper(agent: Any, batch: Unroll, settings: Settings) -> list[np
         values = output.baseline.numpy()
         rewards = np.where(real, np.clip(rows.reward[1:], -1, 1), values[:-1])
         discounts = np.where(real & ~rows.terminated[1:], settings.algorithm.discounting, 0.0)
-        log_rhos = np.log(chosen.numpy()) - batch.action_log_prob[1:]
+        log_rhos = np.log(chosen.numpy()) - batch.recorded["log_prob"][1:]
         targets, advantages = vtrace_on_paper(
             log_rhos if settings.algorithm.correction == "vtrace" else np.zeros_like(log_rhos),
             rewards,
@@ -119,7 +118,7 @@ def test_an_update_made_of_pieces_is_that_of_the_whole_batch(pieces):
     # Pieces are not of one size, nor is as much of each real.
     assert len(set(batch.environment.first[1:].sum(axis=0))) > 1
     whole = made[0].learner
-    divided = Learner(made[1].learner.agent, made[1].settings, pieces=pieces)
+    divided = build.learner_of(made[1].learner.agent, made[1].settings, pieces=pieces)
     for _ in range(3):
         told, said = (one.update(batch, 1.0) for one in (whole, divided))
     for mine, others in zip(divided.variables, whole.variables, strict=True):
@@ -314,7 +313,7 @@ def test_making_ready_moves_nothing():
     made = parts(small(level(Pictures)))
     learner = made.learner
     before = [variable.numpy() for variable in learner.variables]
-    learner.prepare(random_batch(made.settings, made.spec, learner.agent))
+    learner.prepare(build.random_unrolls(made.settings, made.spec, learner.agent))
     for old, new in zip(before, learner.variables, strict=True):
         np.testing.assert_array_equal(old, new)
     assert learner.updates == 0

@@ -25,7 +25,7 @@ def rates() -> list[np.float32]:
 def moved(settings: Settings) -> list[np.ndarray]:
     """The weights after a few updates by the real optimizer."""
     weights = [tf.Variable(value) for value in draws(0)]
-    optimizer = optimizers.make(settings, weights)
+    optimizer = optimizers.make(settings.learning, weights)
     for step, rate in enumerate(rates()):
         gradients = [tf.constant(value) for value in draws(1 + step)]
         optimizer.apply(gradients, tf.constant(rate))
@@ -83,12 +83,12 @@ def test_adam_corrects_its_starting_zeros_and_adds_its_epsilon_to_the_root(epsil
 def test_an_optimizer_goes_on_from_its_slots_alone(kind):
     settings = Settings(optimizer=kind, momentum=0.5)
     weights = [tf.Variable(value) for value in draws(0)]
-    optimizer = optimizers.make(settings, weights)
+    optimizer = optimizers.make(settings.learning, weights)
     for step in range(STEPS):
         if step == 2:  # a resume
             slots = [slot.numpy() for slot in optimizer.slots]
             weights = [tf.Variable(weight.numpy()) for weight in weights]
-            optimizer = optimizers.make(settings, weights)
+            optimizer = optimizers.make(settings.learning, weights)
             for slot, value in zip(optimizer.slots, slots, strict=True):
                 slot.assign(value)
         optimizer.apply([tf.constant(g) for g in draws(1 + step)], tf.constant(rates()[step]))

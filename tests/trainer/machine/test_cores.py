@@ -1,4 +1,4 @@
-"""Whose cores a learner and its actors take."""
+"""How a learner and its actors divide the cores."""
 
 import os
 
@@ -20,11 +20,11 @@ from trainer.settings import config
     ],
 )
 def test_learner_and_actors_share_cores_where_only_this_machine_reaches_them(flags, shared):
-    assert carriers.on_one_machine(config.parse(flags)) is shared
+    assert carriers.on_one_machine(config.parse(flags).remote) is shared
 
 
 @pytest.mark.parametrize(
-    ("mine", "processes", "side_by_side", "places", "threads"),
+    ("mine", "processes", "side_by_side", "parallel_ops", "threads"),
     [
         (1, 1, 2, 1, 1),
         (2, 1, 1, 1, 2),
@@ -35,11 +35,11 @@ def test_learner_and_actors_share_cores_where_only_this_machine_reaches_them(fla
         (2, 4, 2, 1, 1),
     ],
 )
-def test_operations_side_by_side_divide_a_process_s_share_of_the_cores(
-    monkeypatch, mine, processes, side_by_side, places, threads
+def test_parallel_operations_divide_a_process_s_part_of_the_cores(
+    monkeypatch, mine, processes, side_by_side, parallel_ops, threads
 ):
-    taken: list[int] = []
+    limits: list[int] = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(mine)))
-    monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", taken.append)
-    assert cores.share(processes, side_by_side) == places
-    assert taken == [threads]
+    monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", limits.append)
+    assert cores.share(processes, side_by_side) == parallel_ops
+    assert limits == [threads]

@@ -35,17 +35,17 @@ def test_a_thread_has_the_name_it_was_given():
     thread.join()
 
 
-def test_threads_that_a_library_starts_are_born_with_a_name():
+def test_threads_that_a_library_starts_inherit_a_name():
     done, own = threading.Event(), Path(f"/proc/self/task/{threading.get_native_id()}/comm")
     before = own.read_text()
-    with threads_named("born so"):
+    with threads_named("inherited"):
         thread = started(done, named="")
     assert own.read_text() == before
-    assert names().count("born so") == 1
+    assert names().count("inherited") == 1
     done.set()
     thread.join()
     # The system's thread ends a moment after Python's.
     until = time.monotonic() + 60
-    while "born so" in names():
+    while "inherited" in names():
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Learners and actors as processes of their own, and what happens to them."""
+"""Learners and actors as separate processes, and their failures."""
 
 import signal
 from pathlib import Path
@@ -27,7 +27,7 @@ COMMON = [
 
 @pytest.fixture(autouse=True, params=["tensorflow", "secure"])
 def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> None:
-    """Each way to talk; actors that come before their learner find credentials in its folder."""
+    """Both transports; actors that start before their learner find credentials in its folder."""
     if request.param == "secure":
         credentials.make(tmp_path / credentials.FOLDER)
         secure = ["--transport=secure", f"--logdir={tmp_path}"]
@@ -49,7 +49,7 @@ def actor(task: int, address: str, *more: str) -> Process:
 
 
 def assert_adds_up(logdir: Path, spare: int) -> dict[str, Any]:
-    """Frames, steps and episodes fit one another; ``spare`` blocks were taken or lost unused."""
+    """Frames, steps and episodes agree; up to ``spare`` blocks were received or lost unused."""
     kept = Store(logdir / "checkpoints", 1).newest(print)
     assert kept is not None
     counters = kept[1].counters
@@ -64,7 +64,7 @@ def assert_adds_up(logdir: Path, spare: int) -> dict[str, Any]:
     return counters
 
 
-def test_a_run_goes_on_whatever_happens_to_its_actors(tmp_path):
+def test_a_run_continues_whatever_happens_to_its_actors(tmp_path):
     address = free_address()
     with actor(0, address) as early:
         early.wait_for(f"Waiting for the learner at {address} (Connection refused)")
@@ -97,12 +97,12 @@ def test_a_run_goes_on_whatever_happens_to_its_actors(tmp_path):
         reached = assert_adds_up(tmp_path, spare=8)["environment_frames"]
         with learner(tmp_path, address, total_environment_frames=reached + 4000) as last:
             assert last.wait(90) == 0 and "Ended: all frames are played" in last.output()
-            assert "limited by" in last.output() and "it could carry" in last.output()
+            assert "limited by" in last.output() and "it could handle" in last.output()
         assert early.wait(10) == 0 and "has finished" in early.output()
     assert assert_adds_up(tmp_path, spare=16)["environment_frames"] == reached + 4000
 
 
-def test_actors_survive_a_learner_that_is_killed_or_stands_still(tmp_path):
+def test_actors_survive_a_learner_that_is_killed_or_frozen(tmp_path):
     address = free_address()
     endless = {"total_environment_frames": 10**8}
     with actor(0, address) as playing:
@@ -118,7 +118,7 @@ def test_actors_survive_a_learner_that_is_killed_or_stands_still(tmp_path):
             first.send(signal.SIGKILL)
         playing.wait_for("Waiting for the learner", times=3)
         with learner(tmp_path, address, **endless) as second:
-            second.wait_for("Going on from")
+            second.wait_for("Resuming from")
             playing.wait_for("Connected", times=3)
             second.wait_for("checkpoint frames-", times=2)
             second.send(signal.SIGTERM)
@@ -128,7 +128,7 @@ def test_actors_survive_a_learner_that_is_killed_or_stands_still(tmp_path):
     assert_adds_up(tmp_path, spare=16)
 
 
-def test_an_actor_leaves_a_learner_that_stands_still(tmp_path):
+def test_an_actor_can_leave_a_frozen_learner(tmp_path):
     address = free_address()
     with (
         learner(tmp_path, address, total_environment_frames=10**8) as silent,
@@ -140,7 +140,7 @@ def test_an_actor_leaves_a_learner_that_stands_still(tmp_path):
         assert leaving.wait(10) == 0, leaving.output()
 
 
-def test_a_port_in_use_is_told_by_its_flag(tmp_path):
+def test_the_error_for_a_port_in_use_names_its_flag(tmp_path):
     address = free_address()
     with learner(tmp_path / "one", address) as first:
         first.wait_for("waiting for actors")
@@ -171,9 +171,9 @@ def test_two_learners_train_together_whatever_happens_to_one(tmp_path):
             first.wait_for("checkpoint frames-", times=first.output().count("checkpoint") + 2)
             one.send(signal.SIGCONT)
             first.wait_for("learner 1: takes part again")
-            silences = first.output().count("nothing has been heard of another learner")
+            silences = first.output().count("no answer from another learner")
             first.send_rank(1, signal.SIGSTOP)
-            first.wait_for("heard of another learner", times=silences + 1)
+            first.wait_for("no answer from another learner", times=silences + 1)
             first.send_rank(1, signal.SIGCONT)
             first.wait_for("the other learners are back", times=silences + 1)
             first.send_rank(1, signal.SIGKILL)
@@ -183,7 +183,7 @@ def test_two_learners_train_together_whatever_happens_to_one(tmp_path):
         reached = read_metrics(tmp_path)[-1]["environment_frames"]
         with learners(total_environment_frames=reached + 8000) as last:
             assert last.wait(120) == 0, last.output()
-            assert "Going on from" in last.output()
+            assert "Resuming from" in last.output()
             assert last.output().count("Ended: all frames are played") == 1
         for process in playing:
             assert process.wait(20) == 0

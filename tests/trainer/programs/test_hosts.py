@@ -1,4 +1,4 @@
-"""Learners and actors on hosts of their own, between which the network fails.
+"""Learners and actors on separate hosts, between which the network fails.
 
 The hosts are network namespaces: real addresses, links and SSH servers.
 """
@@ -17,7 +17,7 @@ from tests.trainer.programs import test_cluster
 from tests.trainer.programs.test_cluster import assert_adds_up, flags, transport
 from trainer.storage.records import read_metrics
 
-__all__ = ["transport"]  # the fixture, which the tests of one machine have as well
+__all__ = ["transport"]  # the fixture, which the tests on one machine use, too
 
 NEEDED = (namespaces.SSHD, "ssh-keygen", "mpirun")
 SSH_PORT = 2222
@@ -62,7 +62,7 @@ PLAIN = pytest.mark.parametrize("transport", ["tensorflow"], indirect=True)
 
 
 @BOTH
-def test_an_actor_whose_link_was_cut_takes_part_again(bridge, tmp_path):
+def test_an_actor_whose_link_was_cut_rejoins(bridge, tmp_path):
     first, second, third = bridge.hosts
     address = f"{first.ip}:{free_port()}"
     with actor(second, 0, address) as near, actor(third, 1, address) as far:
@@ -70,13 +70,13 @@ def test_an_actor_whose_link_was_cut_takes_part_again(bridge, tmp_path):
             endless.wait_for("2 actors connected")
             for times in (1, 2):
                 checkpoints_follow(endless)
-                said = far.output()
+                before = far.output()
                 third.unplug()
                 endless.wait_for("nothing has been heard of actor 1", times=times)
-                far.wait_for("Waiting for the learner", times=said.count("Waiting") + 1)
+                far.wait_for("Waiting for the learner", times=before.count("Waiting") + 1)
                 checkpoints_follow(endless)
                 third.plug()
-                far.wait_for("Connected to the learner", times=said.count("Connected") + 1)
+                far.wait_for("Connected to the learner", times=before.count("Connected") + 1)
                 endless.wait_for("is back", times=times)
             checkpoints_follow(endless)
             endless.send(signal.SIGTERM)
@@ -90,7 +90,7 @@ def test_an_actor_whose_link_was_cut_takes_part_again(bridge, tmp_path):
 
 
 @BOTH
-def test_a_learner_whose_link_was_cut_is_missed_by_its_actors_and_found_again(bridge, tmp_path):
+def test_actors_find_a_learner_again_whose_link_was_cut(bridge, tmp_path):
     first, second, third = bridge.hosts
     address = f"{first.ip}:{free_port()}"
     with (
@@ -154,7 +154,7 @@ def test_learners_on_two_hosts_and_actors_on_three_train_together(bridge, tmp_pa
             first.wait_for("has joined", times=3, seconds=120)
             checkpoints_follow(first)
             hosts[1].unplug()
-            first.wait_for("heard of another learner")
+            first.wait_for("no answer from another learner")
             hosts[1].plug()
             first.wait_for("the other learners are back")
             checkpoints_follow(first)
@@ -163,8 +163,8 @@ def test_learners_on_two_hosts_and_actors_on_three_train_together(bridge, tmp_pa
         reached = read_metrics(logdir)[-1]["environment_frames"]
         with learners(total_environment_frames=reached + 8000) as last:
             assert last.wait(180) == 0, last.output()
-            assert "Going on from" in last.output()
-            assert "2 learners were equal, bit for bit" in last.output()
+            assert "Resuming from" in last.output()
+            assert "2 learners were bit-identical" in last.output()
         for process in (zero, one, two):
             assert process.wait(30) == 0, process.output()
     counters = assert_adds_up(logdir, spare=40)

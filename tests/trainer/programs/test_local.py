@@ -1,4 +1,4 @@
-"""Trainings within this process: every way to train, mistakes in flags, sizes at their edges."""
+"""Trainings within this process: every way to train, mistakes in flags, extreme sizes."""
 
 import math
 import threading
@@ -22,7 +22,7 @@ from tests.trainer.levels import (
     TwoChoices,
     level,
 )
-from trainer.acting import build
+from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.programs import local
 from trainer.programs.local import ActorFailed, ActorThreads, train
@@ -38,7 +38,7 @@ RETURNS = {level(Steps): 7, level(Tens): 30}
 
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
-    """No thread is left behind; TensorFlow's own were made before and cannot be shared anew."""
+    """No thread is left behind; TensorFlow has started its own, so their limit cannot change."""
     monkeypatch.setattr(local.cores, "share", lambda **_: 2)
     yield
     left = [thread.name for thread in threading.enumerate() if thread.name.startswith("actor")]
@@ -86,14 +86,14 @@ def test_it_trains(tmp_path, changes):
     chosen = settings(tmp_path, **changes)
     train(chosen)
     counters = newest(tmp_path).counters
-    # Only fresh unrolls count, and none is trained on after the last that is needed.
+    # Only fresh unrolls count, and training stops with the first update that reaches the total.
     frames = fresh_unrolls(chosen) * chosen.actors.unroll_length * chosen.level.num_action_repeats
     updates = math.ceil(chosen.learning.total_environment_frames / frames)
     assert (counters["environment_frames"], counters["updates"]) == (updates * frames, updates)
     assert counters["skipped_updates"] == 0
     rows = read_metrics(tmp_path)
     assert rows[-1]["environment_frames"] == counters["environment_frames"]
-    assert rows[-1]["time_left"] == 0  # also where the last update was of more than was left
+    assert rows[-1]["time_left"] == 0  # even if the last update had more than was left
     for name in chosen.level.levels if len(chosen.level.levels) > 1 else []:
         assert rows[-1][f"mean_episode_return/{name}"] == RETURNS[name]
     assert all(np.isfinite(weight).all() for weight in newest(tmp_path).weights)
@@ -113,7 +113,7 @@ def test_an_atari_game_with_lives_as_episodes(tmp_path):
     assert newest(tmp_path).counters["agent_steps"] * 4 >= 800
 
 
-def test_more_frames_go_on_where_fewer_ended(tmp_path):
+def test_a_finished_run_continues_if_more_frames_are_given(tmp_path):
     train(settings(tmp_path))
     first = newest(tmp_path).counters
     train(settings(tmp_path, total_environment_frames=800))
@@ -123,7 +123,7 @@ def test_more_frames_go_on_where_fewer_ended(tmp_path):
     assert second["episodes"] > first["episodes"]
 
 
-def test_actors_get_new_weights_after_as_many_updates_as_asked_for(tmp_path, monkeypatch):
+def test_actors_get_new_weights_as_often_as_requested(tmp_path, monkeypatch):
     versions = []
     load = ActingAgent.load
 
@@ -164,7 +164,7 @@ def test_a_training_that_ends_while_its_actors_start_makes_no_further_environmen
     assert len(made) == 1
 
 
-def test_a_damaged_newest_checkpoint_is_told_and_the_one_before_it_used(tmp_path, capsys):
+def test_a_damaged_newest_checkpoint_is_reported_and_the_previous_one_used(tmp_path, capsys):
     train(settings(tmp_path))
     train(settings(tmp_path, total_environment_frames=800))
     (tmp_path / "checkpoints" / "best.npz").unlink(missing_ok=True)
@@ -174,14 +174,14 @@ def test_a_damaged_newest_checkpoint_is_told_and_the_one_before_it_used(tmp_path
     leftover.touch()
     capsys.readouterr()
     train(settings(tmp_path, total_environment_frames=1200))
-    told = capsys.readouterr().out
-    assert f"warning: {damaged} is damaged" in told
-    assert "at 400 frames" in told
+    printed = capsys.readouterr().out
+    assert f"warning: {damaged} is damaged" in printed
+    assert "at 400 frames" in printed
     assert newest(tmp_path).counters["environment_frames"] == 1200
     assert not leftover.exists()
 
 
-def test_the_best_stays_though_what_is_resumed_knows_nothing_of_it(tmp_path):
+def test_the_best_checkpoint_is_kept_if_the_resumed_one_does_not_record_it(tmp_path):
     train(settings(tmp_path))
     kept, store = newest(tmp_path), Store(tmp_path / "checkpoints", 3)
     kept.counters["best_return"] = 100.0
@@ -193,7 +193,7 @@ def test_the_best_stays_though_what_is_resumed_knows_nothing_of_it(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged"])
-def test_a_best_checkpoint_that_cannot_be_read_is_written_anew(tmp_path, capsys, how):
+def test_a_best_checkpoint_that_cannot_be_read_is_replaced(tmp_path, capsys, how):
     train(settings(tmp_path))
     best, store = tmp_path / "checkpoints" / "best.npz", Store(tmp_path / "checkpoints", 3)
     assert store.best_return(print) == RETURNS[level(Steps)]
@@ -218,13 +218,13 @@ def flags(folder: Path, *more: str) -> list[str]:
 
 
 def refusal(capsys, *arguments: str) -> str:
-    """The one line that a mistake is told in."""
+    """The one line that reports a mistake."""
     capsys.readouterr()
     assert experiment.main(list(arguments)) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("experiment.py: ") and told.err.count("\n") == 1
-    return told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("experiment.py: ") and printed.err.count("\n") == 1
+    return printed.err
 
 
 @pytest.mark.parametrize(
@@ -243,27 +243,27 @@ def refusal(capsys, *arguments: str) -> str:
         ("--batch_size=1000", ["--batch_size=1000", "cannot be filled"]),
     ],
 )
-def test_a_mistake_is_told_in_one_line_and_nothing_is_made(tmp_path, capsys, wrong, words):
+def test_a_mistake_is_reported_in_one_line_and_nothing_is_created(tmp_path, capsys, wrong, words):
     more = ["--queue_capacity=10"] if "batch" in wrong else []
-    told = refusal(capsys, *flags(tmp_path / "run", wrong, *more))
+    error = refusal(capsys, *flags(tmp_path / "run", wrong, *more))
     for word in words:
-        assert word in told
+        assert word in error
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("where", ["/proc/run", "{}/file", "{}/file/run"])
-def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path, capsys, where):
+def test_a_folder_that_cannot_be_written_is_reported_in_one_line(tmp_path, capsys, where):
     (tmp_path / "file").touch()
     folder = where.format(tmp_path)
     assert f"--logdir={folder} cannot be written" in refusal(capsys, *flags(Path(folder)))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-LOOK = ["--width=40", "--height=40"]
+SIZE = ["--width=40", "--height=40"]
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "told"),
+    ("before", "now", "message"),
     [
         ([], ["--agent_name=VectorLSTMAgent"], "--agent_name=VectorLSTMAgent does not fit"),
         ([], ["--optimizer=rmsprop"], "trained with --optimizer=adam."),
@@ -279,7 +279,7 @@ LOOK = ["--width=40", "--height=40"]
             f"--level_name={level(Steps)},{level(Tens)} (weights of other shapes)",
         ),
         (
-            [f"--level_name={level(Pictures)}", *LOOK],
+            [f"--level_name={level(Pictures)}", *SIZE],
             [f"--level_name={level(Pictures)}", "--width=44", "--height=40"],
             "trained with --width=40.",
         ),
@@ -287,11 +287,11 @@ LOOK = ["--width=40", "--height=40"]
     ids=["agent", "optimizer", "popart", "actions", "levels", "size"],
 )
 def test_a_resume_that_does_not_fit_is_refused_and_changes_nothing(
-    tmp_path, capsys, before, now, told
+    tmp_path, capsys, before, now, message
 ):
     assert experiment.main(flags(tmp_path, *before)) == 0
     kept = contents(tmp_path)
-    assert told in refusal(capsys, *flags(tmp_path, "--total_environment_frames=900", *now))
+    assert message in refusal(capsys, *flags(tmp_path, "--total_environment_frames=900", *now))
     assert contents(tmp_path) == kept
 
 
@@ -304,15 +304,15 @@ def test_updates_that_are_never_finite_end_the_training_and_name_the_last_good_c
         "max_skipped_updates": 3,
         "checkpoint_every_s": 1e-3,
     }
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         train(settings(tmp_path, **chosen))
-    assert "3 updates in a row" in str(told.value)
-    assert f"The last good checkpoint is {tmp_path}/checkpoints/frames-" in str(told.value)
+    assert "3 updates in a row" in str(error.value)
+    assert f"The last good checkpoint is {tmp_path}/checkpoints/frames-" in str(error.value)
     assert all(np.isfinite(weight).all() for weight in newest(tmp_path).weights)
 
 
 @pytest.mark.parametrize("environment", [Breaks, Leaves])
-def test_what_an_environment_raises_ends_the_training_by_the_actors_name(tmp_path, environment):
+def test_an_error_in_an_environment_ends_the_training_and_names_the_actor(tmp_path, environment):
     with pytest.raises(ActorFailed, match=f"actor [01], which plays {level(environment)}, ended"):
         train(settings(tmp_path, level_name=level(environment), total_environment_frames=10**6))
     assert newest(tmp_path).counters["environment_frames"] > 0

@@ -1,4 +1,4 @@
-"""Learners and actors started by hand, with the flags that users know: they learn, and agree."""
+"""Learners and actors started by hand, with the documented flags: they learn, and agree."""
 
 import re
 from pathlib import Path
@@ -16,11 +16,11 @@ CARTPOLE = [
     "--report_every_s=0.5",
     "--env_threads=1",
 ]
-# A policy that chooses at random holds out for 22 steps on average.
+# A random policy lasts for 22 steps on average.
 LEARNED = 60.0
 EQUAL = re.compile(
-    r"The weights of the 2 learners were equal, bit for bit, each of the \d+ times that they were "
-    r"compared, last after ([\d,]+) updates\."
+    r"The weights of the 2 learners were bit-identical in all \d+ comparisons, the last one after "
+    r"([\d,]+) updates\."
 )
 
 pytestmark = [

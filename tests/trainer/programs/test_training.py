@@ -1,4 +1,4 @@
-"""Whole trainings as processes: to their end, killed, asked to stop, and in each other's way."""
+"""Whole trainings as processes: run to their end, killed, asked to stop, and in conflict."""
 
 import json
 import os
@@ -37,14 +37,14 @@ def for_frames(frames: int) -> str:
     return f"--total_environment_frames={frames}"
 
 
-def one_line(told: str) -> str:
-    assert told.count("\n") == 1 and told.startswith("experiment.py: "), told
-    return told
+def one_line(text: str) -> str:
+    assert text.count("\n") == 1 and text.startswith("experiment.py: "), text
+    return text
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """A training that has come to its end, and what it said."""
+    """A finished training, and its output."""
     folder = tmp_path_factory.mktemp("trained")
     return folder, run(f"--logdir={folder}", for_frames(FRAMES))
 
@@ -70,22 +70,22 @@ def test_a_training_runs_to_its_end_and_leaves_all_its_records(trained):
 
 
 @pytest.mark.xdist_group("trained run")
-def test_the_same_command_again_says_that_it_is_trained(trained):
+def test_the_same_command_again_reports_that_the_run_is_trained(trained):
     folder = trained[0]
     before = contents(folder)
     process = run(f"--logdir={folder}", for_frames(FRAMES))
     assert (process.returncode, process.stderr) == (0, "")
-    assert "is trained" in process.stdout and "Ended" not in process.stdout
+    assert "is already trained" in process.stdout and "Ended" not in process.stdout
     after = contents(folder)
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed <= {".lock", "train.log"}
 
 
-def test_a_training_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path):
+def test_a_killed_training_resumes_from_its_last_checkpoint(tmp_path):
     often = [f"--logdir={tmp_path}", "--checkpoint_every_s=0.3", "--nopopart", "--unroll_length=20"]
     process = start(*often, for_frames(10**9))
     wait_for(lambda: len(store(tmp_path).numbered()) >= 2, process)
-    process.send_signal(signal.SIGSTOP)  # it still holds the folder
+    process.send_signal(signal.SIGSTOP)  # it still holds the folder's lock
     busy = run(f"--logdir={tmp_path}")
     assert busy.returncode == 2
     assert f"{tmp_path} is in use by another training (process {process.pid} on" in one_line(
@@ -100,24 +100,24 @@ def test_a_training_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path):
     total = frames + 8000
     resumed = run(*often, for_frames(total))
     assert (resumed.returncode, resumed.stderr) == (0, "")
-    assert f"Going on from {tmp_path}/checkpoints/" in resumed.stdout
+    assert f"Resuming from {tmp_path}/checkpoints/" in resumed.stdout
     lines = [json.loads(line) for line in (tmp_path / METRICS).read_text().splitlines()]
     added = lines[rows_before:]
     assert len(added) >= 1 and added[0]["environment_frames"] > frames
     for row in added:
-        # An update is made with the frames before it.
+        # The rate depends on the frames before the update.
         left = 1 - (row["environment_frames"] - 80) / total
         rate = Settings().learning.learning_rate
         assert row["learning_rate"] == pytest.approx(rate * left, rel=1e-3, abs=1e-9)
         assert row["wall_time"] > killed_at["wall_time"]
     kept = newest(tmp_path)
     assert kept.counters["updates"] == updates + 100 == kept.counters["environment_frames"] / 80
-    # Adam's slots end with the powers of its decays, which count all updates.
+    # The powers of Adam's decays count all updates.
     assert kept.optimizer["powers"][1] == pytest.approx(0.999 ** kept.counters["updates"], rel=1e-2)
 
 
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop_it_saves_and_says_how_far_it_came(tmp_path, asked):
+def test_a_stopped_training_saves_and_reports_its_progress(tmp_path, asked):
     process = start(f"--logdir={tmp_path}", for_frames(10**9))
     wait_for(lambda: read_metrics(tmp_path), process)
     process.send_signal(asked)
@@ -142,47 +142,47 @@ def asked_early(job: str, folder: Path, number: int) -> subprocess.CompletedProc
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_interrupted_before_it_has_begun_it_ends_at_once_and_says_nothing(tmp_path, job):
+def test_ctrl_c_during_startup_ends_the_process_silently(tmp_path, job):
     stopped = asked_early(job, tmp_path, signal.SIGINT)
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (-signal.SIGINT, "", "")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_told_to_end_before_it_has_begun_it_does_so_in_one_line(tmp_path, job):
+def test_sigterm_during_startup_ends_the_process_with_one_line(tmp_path, job):
     stopped = asked_early(job, tmp_path, signal.SIGTERM)
     assert (stopped.returncode, stopped.stderr) == (0, "")
     assert stopped.stdout == "Ended: SIGTERM. There was nothing to save.\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_asked_twice_it_ends_at_once(tmp_path):
+def test_a_second_signal_ends_the_process_at_once(tmp_path):
     flags = [f"--logdir={tmp_path}", for_frames(10**9), "--num_actors=1"]
     process = start(*flags, level=level(Hangs))
-    said = tmp_path / "train.log"
-    # Not for a report: a fast machine has trained all before the time for one has come.
-    wait_for(lambda: said.exists() and FIRST_UPDATE in said.read_text(), process)
+    log = tmp_path / "train.log"
+    # Not for a report: a fast machine may finish before the first one is due.
+    wait_for(lambda: log.exists() and FIRST_UPDATE in log.read_text(), process)
     process.send_signal(signal.SIGINT)
-    wait_for(lambda: "Ended: SIGINT" in said.read_text(), process)
+    wait_for(lambda: "Ended: SIGINT" in log.read_text(), process)
     assert newest(tmp_path).counters["environment_frames"] > 0
-    assert process.poll() is None  # an environment that does not come back is waited for
+    assert process.poll() is None  # it waits for an environment that does not return
     process.send_signal(signal.SIGINT)
     assert ended(process).returncode == -signal.SIGINT
 
 
-def test_an_environment_that_raises_ends_the_training_with_what_was_learned_saved(tmp_path):
+def test_an_error_in_an_environment_ends_the_training_with_a_checkpoint(tmp_path):
     process = run(f"--logdir={tmp_path}", for_frames(10**9), "--num_actors=2", level=level(Breaks))
     assert process.returncode == 1
-    told = process.stderr.splitlines()[-1]
-    assert "ActorFailed: actor " in told and level(Breaks) in told
-    assert "ZeroDivisionError: the simulator fell over" in told
+    error = process.stderr.splitlines()[-1]
+    assert "ActorFailed: actor " in error and level(Breaks) in error
+    assert "ZeroDivisionError: the simulator fell over" in error
     assert 'raise ZeroDivisionError("the simulator fell over")' in process.stderr
     assert "Ended by an error: actor " in (tmp_path / "train.log").read_text()
     assert newest(tmp_path).counters["environment_frames"] > 0
 
 
 @pytest.mark.xdist_group("trained run")
-def test_a_full_disk_costs_only_what_could_not_be_written(trained, tmp_path):
+def test_on_a_full_disk_only_the_new_checkpoints_are_lost(trained, tmp_path):
     folder = Path(shutil.copytree(trained[0], tmp_path / "run"))
     before = {path.name: path.read_bytes() for path in store(folder).numbered()}
 
@@ -196,14 +196,14 @@ def test_a_full_disk_costs_only_what_could_not_be_written(trained, tmp_path):
         preexec_fn=no_large_files,
     )
     assert process.stdout.count("warning: a checkpoint could not be written") >= 2
-    assert "Ended: all frames are played." in process.stdout  # it went on to the end
+    assert "Ended: all frames are played." in process.stdout  # it continued to the end
     assert process.returncode == 2
     assert "the last checkpoint could not be written" in one_line(process.stderr)
     assert {path.name: path.read_bytes() for path in store(folder).numbered()} == before
     assert not list(folder.rglob("*.tmp"))
 
 
-def test_output_to_a_full_disk_changes_nothing_about_its_end(tmp_path):
+def test_output_to_a_full_disk_does_not_change_the_exit_code(tmp_path):
     flags, buffered = [f"--logdir={tmp_path}", for_frames(1000)], {**os.environ}
     buffered.pop("PYTHONUNBUFFERED", None)
     with open("/dev/full", "w") as full:
@@ -213,32 +213,32 @@ def test_output_to_a_full_disk_changes_nothing_about_its_end(tmp_path):
 
 
 @pytest.mark.xdist_group("trained run")
-def test_a_refused_resume_is_one_line_and_leaves_the_folder_as_it_was(trained):
+def test_a_refused_resume_prints_one_line_and_leaves_the_folder_unchanged(trained):
     folder = trained[0]
     before = contents(folder)
     process = run(f"--logdir={folder}", for_frames(2 * FRAMES), "--optimizer=rmsprop")
     assert (process.returncode, process.stdout) == (2, "")
     assert "--optimizer=rmsprop does not fit the run in" in one_line(process.stderr)
     after = contents(folder)
-    assert before.pop(".lock") != after.pop(".lock")  # but for who was there last
+    assert before.pop(".lock") != after.pop(".lock")  # except for the last holder
     assert before == after
 
 
-def test_going_on_with_another_level_is_said(tmp_path):
+def test_resuming_with_another_level_prints_a_warning(tmp_path):
     assert run(f"--logdir={tmp_path}", for_frames(1000), level=level(Steps)).returncode == 0
     process = run(f"--logdir={tmp_path}", for_frames(2000), level=level(Tens))
     assert process.returncode == 0, process.stderr
-    assert f"and goes on with {level(Tens)}" in process.stdout
+    assert f"and continues with {level(Tens)}" in process.stdout
 
 
-def test_a_python_without_tensorflow_is_told_which_has_it(tmp_path):
+def test_a_python_without_tensorflow_is_referred_to_bin_train(tmp_path):
     bare = [sys.executable, "-S", str(REPOSITORY / "experiment.py"), "--logdir=run"]
     done = subprocess.run(bare, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "") and os.listdir(tmp_path) == []
-    assert "has no TensorFlow. bin/train sets up" in one_line(done.stderr)
+    assert "has no TensorFlow. Run bin/train" in one_line(done.stderr)
 
 
-def test_a_mistake_is_one_line_and_makes_nothing(tmp_path):
+def test_a_mistake_prints_one_line_and_creates_nothing(tmp_path):
     folder = tmp_path / "not" / "made"
     process = run(f"--logdir={folder}", level="CartPol-v1")
     assert (process.returncode, process.stdout) == (2, "")

@@ -278,7 +278,7 @@ def test_a_plain_learner_says_that_it_does_not_know_its_own_name():
         said: list[str] = []
         address = f"{host}:{free_address().split(':')[1]}"
         settings = Settings(job_name="learner", learner_host=address)
-        carriers.server(settings, None, 1, said.append).close()
+        carriers.server(settings.remote, None, 1, said.append).close()
         assert str(said).count(f"does not know {host} of --learner_host") == times
 
 

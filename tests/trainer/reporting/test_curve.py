@@ -1,4 +1,4 @@
-"""The learning curve: a small picture, whatever a run has to show."""
+"""The learning curve: a small picture of any run."""
 
 import json
 
@@ -7,17 +7,16 @@ import pytest
 from PIL import Image
 
 from tests.trainer.reports import figures, of_levels
-from trainer.reporting.curve import write_curve
-from trainer.settings.config import Settings
+from trainer.reporting.curve import title, write_curve
 
 BLUE = (0x1F, 0x6F, 0xEB)
-SETTINGS = Settings(agent_name="SimpleConvNetAgent")
+TITLE = "PongNoFrameskip-v4 · SimpleConvNetAgent"
 
 
-def draw(folder, rows, settings=SETTINGS):
+def draw(folder, rows, text=TITLE):
     lines = [json.dumps(row) + "\n" for row in rows]
     (folder / "metrics.jsonl").write_text("".join(lines))
-    path = write_curve(folder, settings)
+    path = write_curve(folder, text)
     assert path == folder / "learning_curve.png"
     assert path.stat().st_size < 100_000
     assert not list(folder.glob(".*"))
@@ -48,7 +47,7 @@ def test_a_climbing_return_climbs_in_both_panels(tmp_path):
 
 
 @pytest.mark.parametrize("points", [0, 1, 2])
-def test_few_points_make_a_picture_too(points, tmp_path):
+def test_few_points_make_a_picture(points, tmp_path):
     picture = draw(tmp_path, climbing(points))
     assert (len(places_of(picture, BLUE)[0]) > 0) == (points > 0)
 
@@ -58,7 +57,7 @@ def test_a_run_whose_episodes_never_ended_makes_a_picture(tmp_path):
 
 
 def test_a_run_without_metrics_makes_a_picture(tmp_path):
-    assert write_curve(tmp_path, SETTINGS).exists()
+    assert write_curve(tmp_path, TITLE).exists()
 
 
 def test_undone_reports_are_not_drawn(tmp_path):
@@ -76,11 +75,10 @@ def test_several_levels_are_drawn_together(levels, tmp_path):
         row = of_levels(1000 * i, levels=names, wall_time=400.0 * i)
         noise = {f"mean_episode_return/{name}": float(random.normal(i, 20)) for name in names}
         rows.append(row | noise if i > 20 else row)
-    settings = Settings(level_name=",".join(names), agent_name="ResNetLSTMAgent", num_actors=levels)
-    draw(tmp_path, rows, settings)
+    draw(tmp_path, rows, title(names, "ResNetLSTMAgent", 1))
 
 
-def test_a_disk_without_room_leaves_the_picture_before(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_previous_picture(tmp_path, monkeypatch):
     draw(tmp_path, climbing(5))
     before = (tmp_path / "learning_curve.png").read_bytes()
 
@@ -89,6 +87,6 @@ def test_a_disk_without_room_leaves_the_picture_before(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="No space"):
-        write_curve(tmp_path, SETTINGS)
+        write_curve(tmp_path, TITLE)
     assert (tmp_path / "learning_curve.png").read_bytes() == before
     assert not list(tmp_path.glob(".*"))

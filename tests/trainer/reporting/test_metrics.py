@@ -1,4 +1,4 @@
-"""The meter counts what was played and learned, and says it in figures."""
+"""The meter counts what was played and learned, and reports it as figures."""
 
 import json
 import time
@@ -22,7 +22,7 @@ def of_update(**changes: float) -> dict[str, float]:
     return dict.fromkeys(FIGURES, 1.0) | changes
 
 
-def test_frames_and_steps_are_those_of_fresh_unrolls():
+def test_only_fresh_unrolls_count_as_frames_and_steps():
     meter = Meter(ONE, 4, {}, FIGURES)
     meter.add_update(of_update(), False, 0.0, fresh_steps=160)
     meter.add_update(of_update(), False, 0.0, fresh_steps=160)
@@ -40,7 +40,7 @@ def test_episodes_of_real_unrolls_are_counted_once_with_their_raw_return():
     assert meter.report({})["mean_episode_length"] == 3.0
 
 
-def test_levels_are_reported_apart_and_the_mean_is_over_levels():
+def test_levels_are_reported_separately_and_the_mean_is_over_levels():
     settings = small(f"{level(Steps)},{level(Tens)}", num_actors=2)
     meter = Meter(settings.level.levels, 1, {}, FIGURES)
     made = parts(settings)
@@ -54,7 +54,7 @@ def test_levels_are_reported_apart_and_the_mean_is_over_levels():
     figures = meter.report({})
     assert figures[f"mean_episode_return/{level(Steps)}"] == 7.0
     assert figures[f"mean_episode_return/{level(Tens)}"] == 30.0
-    # Though more episodes of the shorter level have ended.
+    # Even though more episodes of the shorter level have ended.
     assert figures["mean_episode_return"] == (7.0 + 30.0) / 2
 
 
@@ -73,7 +73,7 @@ def test_the_mean_return_is_that_of_the_last_episodes():
 
 
 @pytest.mark.alone
-def test_a_report_is_of_the_time_since_the_one_before():
+def test_a_report_covers_the_time_since_the_previous_one():
     started = time.monotonic()
     meter = Meter(ONE, 4, {}, FIGURES)
     meter.add_update(of_update(total_loss=1.0), False, 1.0, 100)
@@ -98,7 +98,7 @@ def test_a_report_is_of_the_time_since_the_one_before():
     assert whole["frames_per_second"] == pytest.approx(1600 / (ended - started), rel=0.1)
 
 
-def test_skipped_updates_are_counted_and_spoil_no_mean():
+def test_skipped_updates_are_counted_and_do_not_affect_means():
     meter = Meter(ONE, 1, {}, FIGURES)
     for skipped, loss, in_a_row in ((1, np.nan, 1), (1, np.inf, 2), (0, 3.0, 0), (1, np.nan, 1)):
         meter.add_update(of_update(total_loss=loss), bool(skipped), 0.0, 1)
@@ -108,7 +108,7 @@ def test_skipped_updates_are_counted_and_spoil_no_mean():
     assert all(figure is None or np.isfinite(figure) for figure in figures.values())
 
 
-def test_counters_go_on_from_a_checkpoint():
+def test_counters_continue_from_a_checkpoint():
     meter = Meter([level(Tens)], 4, {}, FIGURES)
     made = parts(small(level(Tens)))
     actor = made.actor()
@@ -122,10 +122,10 @@ def test_counters_go_on_from_a_checkpoint():
         assert getattr(other, name) == getattr(meter, name) > 0
     assert other.mean_episode_return == meter.mean_episode_return
     assert kept["wall_time"] < other.wall_time < kept["wall_time"] + 5
-    assert other.report({})["frames_per_second"] == 0  # those before were another time's
+    assert other.report({})["frames_per_second"] == 0  # earlier frames do not count
 
 
-def test_histograms_are_drawn_of_real_updates():
+def test_updates_return_samples_for_histograms():
     made = parts(small(level(Steps)))
     drawn = made.learner.update(made.actor().unroll(), 1.0).samples
     assert set(drawn) == set(Impala.samples)

@@ -1,4 +1,4 @@
-"""What a process tells of its speed."""
+"""The speed that a process reports."""
 
 import re
 
@@ -16,37 +16,37 @@ class Clock:
         return self.now
 
 
-def test_frames_a_second_are_told_every_so_often_and_a_standstill_once():
+def test_frames_per_second_are_reported_at_intervals_and_a_standstill_once():
     clock = Clock()
-    said: list[str] = []
-    pace = Pace("actor 3", 10.0, said.append, clock)
+    lines: list[str] = []
+    pace = Pace("actor 3", 10.0, lines.append, clock)
 
     def play(seconds: float, frames: int) -> None:
         clock.now += seconds
         pace.add(frames)
 
     play(11, 0)
-    assert said == []  # it has not played yet
+    assert lines == []  # it has not played yet
     play(5, 10_000)
     play(5, 10_000)
-    assert said == ["actor 3: 2,000 frames/s"]
+    assert lines == ["actor 3: 2,000 frames/s"]
     for _ in range(3):
         play(10, 0)
-    assert said[1:] == ["actor 3: 0 frames/s"]
+    assert lines[1:] == ["actor 3: 0 frames/s"]
     play(10, 50)
-    assert said[2:] == ["actor 3: 5 frames/s"]
+    assert lines[2:] == ["actor 3: 5 frames/s"]
 
 
-def test_nobody_is_silent_for_so_long_that_it_would_be_taken_for_stuck():
+def test_no_process_is_silent_so_long_that_it_would_look_stuck():
     clock = Clock()
-    said: list[str] = []
-    pace = Pace("learner 0", 3600.0, said.append, clock)
+    lines: list[str] = []
+    pace = Pace("learner 0", 3600.0, lines.append, clock)
     clock.now += LONGEST_S
     pace.add(60)
-    assert said == ["learner 0: 1 frames/s"]
+    assert lines == ["learner 0: 1 frames/s"]
 
 
-def test_the_frontend_finds_the_figure():
+def test_the_frontend_recognises_the_figure():
     found = RATE.search("actor 3: 1,234,567 frames/s")
     assert found and found[1] == "1,234,567"
     assert not re.search(RATE, "frames 12  frames/s    1,234  agent steps/s")

@@ -1,4 +1,4 @@
-"""The terminal's panel: readable at every width, and the terminal is left as it was."""
+"""The terminal's panel: readable at every width, and the terminal is restored."""
 
 import fcntl
 import io
@@ -15,9 +15,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from algorithms.impala_settings import ImpalaSettings
 from tests.trainer.reports import figures, of_levels
 from trainer.reporting.panel import HISTORY, Panel, sparkline
-from trainer.settings.config import Settings
 
 ROOT = Path(__file__).parents[3]
 ABOUT = {"agent": "SimpleConvNetAgent", "level": "PongNoFrameskip-v4"}
@@ -32,7 +32,7 @@ def rendered(panel, width, height=50):
 
 
 def panel_of(*reports, note=""):
-    panel = Panel(Settings(logdir="logs/pong", total_environment_frames=20_000_000), ABOUT)
+    panel = Panel("logs/pong", 20_000_000, ImpalaSettings.figures, ABOUT)
     panel.note = note
     for report in reports:
         panel.update(report)
@@ -88,7 +88,7 @@ def test_the_panel_is_shown_before_anything_is_known():
     assert "0 of 20,000,000" in text and "mean raw return  –" in text
 
 
-def test_skipped_updates_are_shown_only_where_there_are_any():
+def test_skipped_updates_are_shown_only_if_there_are_any():
     assert "skipped" not in rendered(panel_of(figures()), 80)
     assert "skipped updates 3" in rendered(panel_of(figures(skipped_updates=3)), 80)
 
@@ -99,14 +99,14 @@ def test_each_level_has_a_line_and_its_own_history():
     assert "CartPole-v1 –" in text
 
 
-def test_of_very_many_levels_the_rest_is_counted():
+def test_levels_that_do_not_fit_are_counted():
     levels = [f"Level{i}-v0" for i in range(57)]
     text = rendered(panel_of(of_levels(levels=levels)), 80)
     assert "Level7-v0" in text and "Level8-v0" not in text
     assert "and 49 more levels" in text
 
 
-def test_a_sparkline_shows_the_course():
+def test_a_sparkline_shows_the_trend():
     assert sparkline([], 8) == ""
     assert sparkline([3.0], 8) == "▁"
     assert sparkline([1.0, 1.0], 8) == "▁▁"
@@ -142,7 +142,7 @@ reporter.finish(figures(2_000_000), "all frames are trained")
 
 
 def in_terminal(arguments, script=SCRIPT, **environment):
-    """What a script writes to a terminal of 70 columns."""
+    """A script's exit code, and its output to a terminal of 70 columns."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 70, 0, 0))
     process = subprocess.Popen(
@@ -157,7 +157,7 @@ def in_terminal(arguments, script=SCRIPT, **environment):
     while True:
         try:
             part = os.read(leader, 65536)
-        except OSError:  # Linux's way to say that nobody has the terminal open any more
+        except OSError:  # Linux: no process has the terminal open any more
             break
         if not part:
             break
@@ -190,13 +190,13 @@ def test_a_return_that_is_not_a_number_is_shown_as_unknown(tmp_path):
     assert "mean raw return       –" in (tmp_path / "train.log").read_text()
 
 
-def test_a_training_that_breaks_leaves_the_terminal_as_it_was(tmp_path):
+def test_a_training_that_fails_restores_the_terminal(tmp_path):
     code, written = in_terminal([str(tmp_path), "break"])
     assert code == 1 and "broken" in written
     assert written.rindex(SHOW) > written.rindex(HIDE)
 
 
-def test_colors_are_left_out_where_they_are_not_wanted(tmp_path):
+def test_colors_can_be_turned_off(tmp_path):
     colored = re.compile(r"\x1b\[[0-9;]*3[0-9]m|\x1b\[38;")
     assert colored.search(in_terminal([str(tmp_path)])[1])
     assert not colored.search(in_terminal([str(tmp_path)], NO_COLOR="1")[1])

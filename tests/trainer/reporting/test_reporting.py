@@ -1,4 +1,4 @@
-"""Where reports go: what is written can be read back."""
+"""Reports reach the terminal and all files, and can be read back."""
 
 import json
 import re
@@ -31,12 +31,12 @@ def test_metrics_hold_every_figure_of_every_report(reporter, tmp_path):
     assert read_metrics(tmp_path / "metrics.jsonl") == reports
 
 
-def test_a_report_is_on_the_disk_at_once(reporter, tmp_path):
+def test_a_report_is_written_to_disk_at_once(reporter, tmp_path):
     reporter.report(figures(1000), {})
     assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")
 
 
-def test_what_is_not_finite_becomes_null(reporter, tmp_path):
+def test_numbers_that_are_not_finite_become_null(reporter, tmp_path):
     reporter.report(
         figures(total_loss=float("nan"), entropy=np.float32("inf"), policy_lag=None), {}
     )
@@ -46,13 +46,13 @@ def test_what_is_not_finite_becomes_null(reporter, tmp_path):
     assert row["total_loss"] is row["entropy"] is row["policy_lag"] is None
 
 
-def test_numbers_of_numpy_are_written_as_numbers(reporter, tmp_path):
+def test_numpy_numbers_are_written_as_numbers(reporter, tmp_path):
     reporter.report(figures(np.int64(1000), entropy=np.float32(0.5)), {})
     [row] = read_metrics(tmp_path)
     assert (row["environment_frames"], row["entropy"]) == (1000, 0.5)
 
 
-def test_tensorboard_shows_what_the_metrics_say(reporter, tmp_path):
+def test_tensorboard_shows_the_same_figures_as_the_metrics_file(reporter, tmp_path):
     for frames in (1000, 2000):
         reporter.report(figures(frames, policy_lag=frames / 7, time_left=None), samples())
     shown = scalars(tmp_path)
@@ -89,7 +89,7 @@ def test_a_resumed_run_appends_and_the_undone_reports_are_dropped(tmp_path):
 
 
 @pytest.mark.parametrize("torn", [b'{"environment_frames": 20', b"\0\0\0", b"\xff\xfe", b"[1]"])
-def test_a_line_that_a_crash_cut_short_harms_no_other(torn, tmp_path):
+def test_a_line_that_a_crash_cut_short_affects_no_other(torn, tmp_path):
     with Reporter(tmp_path, settings_of(tmp_path), ABOUT) as reporter:
         reporter.report(figures(1000), {})
     with open(tmp_path / "metrics.jsonl", "ab") as file:
@@ -111,26 +111,26 @@ def test_the_settings_are_kept_beside_the_reports(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_lines_go_to_the_terminal_and_stamped_to_the_log(tmp_path, capsys):
+def test_lines_go_to_the_terminal_and_with_timestamps_to_the_log(tmp_path, capsys):
     reporter = Reporter(tmp_path, settings_of(tmp_path), ABOUT)
-    reporter.say("Going on from checkpoints/frames-000000000001000.npz.\nA second line.")
+    reporter.say("Resuming from checkpoints/frames-000000000001000.npz.\nA second line.")
     reporter.report(figures(), {})
-    said = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out.splitlines()
     logged = (tmp_path / "train.log").read_text().splitlines()
-    assert said[0] == "agent SimpleConvNetAgent · level PongNoFrameskip-v4 · weights 1,684,128"
-    assert said[2] == "A second line."
+    assert printed[0] == "agent SimpleConvNetAgent · level PongNoFrameskip-v4 · weights 1,684,128"
+    assert printed[2] == "A second line."
     stamp = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
     assert all(stamp.match(line) for line in logged)
     without = [stamp.sub("", line, count=1) for line in logged]
-    assert [line for line in without if not line.startswith("flags: ")] == said
+    assert [line for line in without if not line.startswith("flags: ")] == printed
 
 
-def test_the_log_says_which_flags_make_the_run_again(reporter, tmp_path):
+def test_the_log_has_the_flags_that_repeat_the_run(reporter, tmp_path):
     text = (tmp_path / "train.log").read_text()
     assert f"flags: --logdir={tmp_path} --agent_name=SimpleConvNetAgent" in text
 
 
-def test_a_plain_line_tells_the_figures_in_words():
+def test_a_plain_line_names_its_figures():
     line = wording.line(figures(1_234_567), 20_000_000, ImpalaSettings.figures)
     for words in (
         "frames  1,234,567",
@@ -160,7 +160,7 @@ def test_plain_lines_are_aligned_from_report_to_report():
     assert few.index("limited by") == many.index("limited by")
 
 
-def test_a_plain_line_names_levels_and_skipped_updates_where_there_are_any():
+def test_a_plain_line_names_levels_and_skipped_updates_if_there_are_any():
     line = wording.line(of_levels(skipped_updates=3), 20_000_000, ImpalaSettings.figures)
     assert "PongNoFrameskip-v4 10.0  BreakoutNoFrameskip-v4 11.0  CartPole-v1 –" in line
     assert "skipped updates 3" in line
@@ -175,7 +175,7 @@ def test_a_plain_line_names_levels_and_skipped_updates_where_there_are_any():
         (None, 0.1, "–"),
     ],
 )
-def test_who_waits_tells_who_limits(learner, actors, verdict):
+def test_the_bottleneck_follows_from_who_waits(learner, actors, verdict):
     waits = {"learner_wait_share": learner, "actor_wait_share": actors}
     assert wording.limited_by(waits) == verdict
 
@@ -185,11 +185,11 @@ def test_who_waits_tells_who_limits(learner, actors, verdict):
     [(0, "0 s"), (59.6, "1 min 00 s"), (3599, "59 min 59 s"), (7380, "2 h 03 min"),
      (90_000, "1 d 01 h"), (None, "–")],
 )  # fmt: skip
-def test_durations_are_told_in_two_units(seconds, text):
+def test_durations_have_two_units(seconds, text):
     assert wording.duration(seconds) == text
 
 
-def test_a_run_is_done_to_100_percent_only_when_it_is():
+def test_progress_is_100_percent_only_when_all_frames_are_done():
     assert wording.progress(0.99999) == "99.9%"
     assert wording.progress(1.0) == "100.0%"
 
@@ -198,6 +198,6 @@ def test_a_run_that_was_stopped_before_its_first_report_has_a_summary(tmp_path, 
     nothing = {"environment_frames": 0, "wall_time": 1.0, "mean_episode_return": None}
     with Reporter(tmp_path, settings_of(tmp_path), ABOUT) as reporter:
         reporter.finish(nothing, "SIGINT")
-    said = capsys.readouterr().out
-    assert "Ended: SIGINT." in said and "mean raw return  –" in said
+    printed = capsys.readouterr().out
+    assert "Ended: SIGINT." in printed and "mean raw return  –" in printed
     assert (tmp_path / "learning_curve.png").exists()

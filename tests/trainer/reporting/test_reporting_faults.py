@@ -1,4 +1,4 @@
-"""A disk that is full, a folder that has gone, a reader that leaves: none stops a training."""
+"""Neither a full disk nor a missing folder nor a reader that leaves stops a training."""
 
 import os
 import subprocess
@@ -24,15 +24,15 @@ def reporter(tmp_path):
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("name", ["metrics.jsonl", "train.log"])
-def test_a_full_disk_is_told_once_and_written_again_when_there_is_room(name, tmp_path, capsys):
+def test_a_full_disk_is_reported_once_and_written_again_when_there_is_room(name, tmp_path, capsys):
     with Reporter(tmp_path, settings_of(tmp_path), ABOUT) as reporter:
         (tmp_path / name).unlink(missing_ok=True)
         (tmp_path / name).symlink_to(FULL)
         for frames in (1000, 2000):
             reporter.report(figures(frames), samples())
-        said = capsys.readouterr().out
-        assert said.count("warning:") == 1
-        assert f"{name} in {tmp_path} cannot be written (No space left on device)" in said
+        printed = capsys.readouterr().out
+        assert printed.count("warning:") == 1
+        assert f"{name} in {tmp_path} cannot be written (No space left on device)" in printed
         (tmp_path / name).unlink()
         reporter.report(figures(3000), samples())
         assert "can be written again" in capsys.readouterr().out
@@ -40,7 +40,7 @@ def test_a_full_disk_is_told_once_and_written_again_when_there_is_room(name, tmp
     assert len(scalars(tmp_path)["entropy"]) == 3
 
 
-def test_a_folder_that_has_gone_stops_nothing(tmp_path, capsys):
+def test_a_missing_folder_stops_nothing(tmp_path, capsys):
     folder = tmp_path / "run"
     folder.mkdir()
     with Reporter(folder, settings_of(folder), ABOUT) as reporter:
@@ -48,15 +48,15 @@ def test_a_folder_that_has_gone_stops_nothing(tmp_path, capsys):
         folder.rename(tmp_path / "moved")
         reporter.report(figures(2000), samples())
         reporter.finish(figures(2000), "all frames are trained")
-        said = capsys.readouterr().out
-        assert said.count("cannot be written") == 1
-        assert "the learning curve could not be drawn" in said
+        printed = capsys.readouterr().out
+        assert printed.count("cannot be written") == 1
+        assert "the learning curve could not be drawn" in printed
         (tmp_path / "moved").rename(folder)
         reporter.report(figures(3000), samples())
     assert [row["environment_frames"] for row in read_metrics(folder)] == [1000, 3000]
 
 
-def test_of_what_does_not_fit_nothing_is_left_behind(reporter, tmp_path):
+def test_a_report_that_does_not_fit_leaves_nothing_behind(reporter, tmp_path):
     reporter.report(figures(1000), samples())
     files = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     smallest = min(len(c) for path, c in files.items() if path.name != "settings.json")
@@ -69,14 +69,14 @@ def test_of_what_does_not_fit_nothing_is_left_behind(reporter, tmp_path):
     assert [step for step, _ in scalars(tmp_path)["entropy"]] == [1000, 3000]
 
 
-def test_an_events_file_that_could_not_be_begun_is_begun_later(reporter, tmp_path):
+def test_an_events_file_that_could_not_be_started_is_started_later(reporter, tmp_path):
     with files_limited_to(10):
         reporter.report(figures(1000), samples())
     reporter.report(figures(2000), samples())
     assert [step for step, _ in scalars(tmp_path)["entropy"]] == [2000]
 
 
-def test_lines_are_whole_after_a_line_was_cut_short(tmp_path):
+def test_lines_are_complete_after_a_line_was_cut_short(tmp_path):
     file = LinesFile(tmp_path / "lines")
     with files_limited_to(4):
         file.append_line("too long")
@@ -102,7 +102,7 @@ reporter.finish(figures(), "all frames are trained")
 
 
 @pytest.mark.parametrize("into", ["head -1", "exit", "cat >/dev/full"])
-def test_a_training_outlives_who_reads_its_output(into, tmp_path):
+def test_a_training_survives_the_reader_of_its_output(into, tmp_path):
     script = SCRIPT.replace("2000", "300")
     done = subprocess.run(
         ["bash", "-c", f'"$0" -c "$1" "$2" | {into}; exit ${{PIPESTATUS[0]}}']

@@ -17,7 +17,7 @@ RUN = {
 }
 
 
-def test_the_summary_tells_what_was_trained_and_what_to_do_next():
+def test_the_summary_says_what_was_trained_and_what_to_do_next():
     text = summary(figures(20_000_000) | RUN, "all frames are trained", Path("logs/pong"))
     for words in (
         "Ended: all frames are trained.",
@@ -26,35 +26,35 @@ def test_the_summary_tells_what_was_trained_and_what_to_do_next():
         "-12.5, at best 19.2",
         "2,346 frames/s, 586 agent steps/s",
         "actors (emulation + inference) (learner waits 40%, actors wait 3%)",
-        "the learner was busy 60% of the time with 2 actors: it could carry about 3 actors",
+        "the learner was busy 60% of the time with 2 actors: it could handle about 3 actors",
         "tensorboard --logdir logs/pong",
         "--mode=test --logdir=logs/pong --level_name=PongNoFrameskip-v4",
     ):
         assert words in text
 
 
-def test_the_summary_tells_how_busy_the_cores_were_and_what_would_help():
-    def told(**changed):
+def test_the_summary_says_how_busy_the_cores_were_and_what_would_help():
+    def summarised(**changed):
         return summary(figures(**changed) | RUN | {"job_name": "local"}, "done", Path("x"))
 
     waits = {"learner_wait_share": 0.0, "actor_wait_share": 0.5}
-    busy = told(cores_busy_share=0.97, **waits)
+    busy = summarised(cores_busy_share=0.97, **waits)
     assert "learner (learner waits 0%, actors wait 50%, cores busy 97%)" in busy
-    assert "its cores are all busy" in busy
-    assert "more actors would not" in told(cores_busy_share=0.6, **waits)
-    assert "more --env_threads" in told(cores_busy_share=0.6)
+    assert "all cores are busy" in busy
+    assert "more actors would not" in summarised(cores_busy_share=0.6, **waits)
+    assert "more --env_threads" in summarised(cores_busy_share=0.6)
     assert "--env_threads" not in summary(
         figures(cores_busy_share=0.6) | RUN | {"job_name": "learner"}, "done", Path("x")
     )
 
 
-def test_the_summary_of_several_learners_tells_of_their_waiting_for_one_another():
+def test_the_summary_of_several_learners_says_how_long_they_waited_for_each_other():
     waits = {"learner_wait_share": 0.1, "actor_wait_share": 0.1, "team_wait_share": 0.5}
     text = summary(figures(cores_busy_share=0.5, **waits) | RUN, "done", Path("x"))
     assert (
         "other learners (learner waits 10%, actors wait 10%, waits for other learners 50%" in text
     )
-    assert "learners wait for the slowest of them" in text
+    assert "learners wait for the slowest one" in text
     assert "the first learner was busy 90% of the time" in text
 
 
@@ -77,12 +77,12 @@ def test_the_summary_names_levels():
     [
         (4, 0.75, 0.0, "about 16 actors"),
         (4, 0.0, 0.5, "about 2 actors"),
-        (1, 0.0, 0.9, "with 1 actor: it could carry 1 actor"),
-        (2.53, 0.5, 0.0, "with 2.5 actors: it could carry about 5 actors"),
+        (1, 0.0, 0.9, "with 1 actor: it could handle 1 actor"),
+        (2.53, 0.5, 0.0, "with 2.5 actors: it could handle about 5 actors"),
         (4, 0.999, 0.0, "hardly busy"),
     ],
 )
-def test_the_summary_estimates_how_many_actors_a_learner_carries(
+def test_the_summary_estimates_how_many_actors_a_learner_can_handle(
     actors, learner_waits, actors_wait, words
 ):
     waits = {"learner_wait_share": learner_waits, "actor_wait_share": actors_wait}

@@ -115,13 +115,13 @@ def test_a_wrong_flag_is_refused_by_name(flags, words):
 @pytest.mark.parametrize("job", ["learner", "actor"])
 def test_an_address_that_is_none_is_refused(job, address):
     told = refusal(f"--job_name={job}", f"--learner_host={address}")
-    assert f"--learner_host={address}: wanted is host:port" in told
+    assert f"--learner_host={address}: expected host:port" in told
 
 
 @pytest.mark.parametrize("given", ["[::1]:8001", "::1:8001"])
 def test_an_address_of_ipv6_is_known_with_brackets_and_without(given):
     settings = config.parse(["--job_name=actor", f"--learner_host={given}"])
-    assert addresses.address(settings) == ("[::1]", 8001)
+    assert addresses.address(settings.remote.learner_host) == ("[::1]", 8001)
 
 
 def test_a_batch_that_the_environments_cannot_fill_is_refused():

@@ -1,4 +1,4 @@
-"""Checkpoints come back as they were written; whatever befalls a file, a whole one is found."""
+"""Checkpoints are read back as written; whatever damages a file, a complete one is found."""
 
 import errno
 import json
@@ -46,12 +46,12 @@ def assert_same(one: Checkpoint, other: Checkpoint) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-def never(told: str) -> None:
-    raise AssertionError(told)
+def never(warning: str) -> None:
+    raise AssertionError(warning)
 
 
 def found_in(store: Store, warn: Callable[[str], None]) -> tuple[Path, Checkpoint]:
-    """The newest checkpoint where there is one."""
+    """The newest checkpoint, which must exist."""
     found = store.newest(warn)
     assert found is not None
     return found
@@ -66,7 +66,7 @@ def frames_kept(store: Store) -> list[int]:
     return [int(path.stem.removeprefix("frames-")) for path in store.numbered()]
 
 
-def test_a_checkpoint_comes_back_as_it_was(store):
+def test_a_checkpoint_is_read_back_as_written(store):
     path = store.save(checkpoint(1000))
     assert_same(checkpoints.read(path), checkpoint(1000))
 
@@ -77,7 +77,7 @@ def test_more_than_ten_arrays_keep_their_order(store):
     assert_same(checkpoints.read(store.save(many)), many)
 
 
-def test_the_newest_few_are_kept_and_the_best_besides(store):
+def test_the_newest_checkpoints_and_the_best_are_kept(store):
     store.save_best(checkpoint(100))
     for frames in (100, 900, 1000, 20_000):
         store.save(checkpoint(frames))
@@ -94,7 +94,7 @@ def test_frames_are_compared_as_numbers(store):
     assert frames_kept(store) == [10**16, 9 * 10**15, 5]
 
 
-def test_the_same_frames_again_replace_their_checkpoint(store):
+def test_a_checkpoint_with_the_same_frames_replaces_the_old_one(store):
     store.save(checkpoint(10))
     other = checkpoint(10)
     other.counters["updates"] = 77
@@ -103,35 +103,35 @@ def test_the_same_frames_again_replace_their_checkpoint(store):
     assert store.newest(never)[1].counters["updates"] == 77
 
 
-def test_where_nothing_was_saved_there_is_nothing(store):
+def test_a_folder_without_checkpoints(store):
     assert store.newest(never) is None
     with pytest.raises(UserError, match="there is no checkpoint in .*--logdir"):
         store.find("newest", never)
 
 
-def test_a_checkpoint_that_is_not_there_is_named_with_those_that_are(store):
+def test_the_error_for_a_missing_checkpoint_lists_the_available_ones(store):
     store.save(checkpoint(10))
-    with pytest.raises(UserError, match=r"--checkpoint=99: there is no file .*are: 10\."):
+    with pytest.raises(UserError, match=r"--checkpoint=99: there is no file .* in .*: 10\."):
         store.find("99", never)
 
 
-def spoil(path: Path, content: bytes) -> None:
+def overwrite(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
 def falls_back(store: Store, content: bytes) -> bool:
-    """Whether the newest file with this content is passed over for the one before it."""
-    spoil(store.numbered()[0], content)
-    told: list[str] = []
-    _, found = found_in(store, told.append)
+    """Whether a newest file with this content is skipped in favour of the previous one."""
+    overwrite(store.numbered()[0], content)
+    warnings: list[str] = []
+    _, found = found_in(store, warnings.append)
     frames = found.counters["environment_frames"]
-    assert_same(found, checkpoint(frames))  # nothing damaged is ever given back
-    assert (frames == 2000) == (not told)
-    assert all("is damaged" in one and "\n" not in one for one in told)
+    assert_same(found, checkpoint(frames))  # damaged data is never returned
+    assert (frames == 2000) == (not warnings)
+    assert all("is damaged" in one and "\n" not in one for one in warnings)
     return frames == 1000
 
 
-def test_wherever_the_newest_is_cut_off_the_one_before_is_used(store):
+def test_a_newest_file_truncated_anywhere_is_skipped(store):
     store.save(checkpoint(1000))
     whole = store.save(checkpoint(2000)).read_bytes()
     for length in range(len(whole)):
@@ -139,7 +139,7 @@ def test_wherever_the_newest_is_cut_off_the_one_before_is_used(store):
     assert not falls_back(store, whole)
 
 
-def test_whichever_byte_is_flipped_nothing_damaged_is_used(store):
+def test_no_flipped_byte_makes_damaged_data_be_used(store):
     store.save(checkpoint(1000))
     whole = store.save(checkpoint(2000)).read_bytes()
     noticed = 0
@@ -147,13 +147,13 @@ def test_whichever_byte_is_flipped_nothing_damaged_is_used(store):
         content = bytearray(whole)
         content[at] ^= 1 << at % 8
         noticed += falls_back(store, bytes(content))
-    # What is not noticed has no meaning, such as times of writing.
+    # What goes unnoticed has no effect, such as timestamps.
     assert noticed > 0.8 * len(whole)
 
 
 @settings(deadline=None, max_examples=150)
 @given(data=st.data())
-def test_however_a_file_is_spoiled_nothing_damaged_is_used(tmp_path_factory, data):
+def test_no_random_damage_makes_damaged_data_be_used(tmp_path_factory, data):
     store = Store(tmp_path_factory.mktemp("run"), keep=3)
     store.save(checkpoint(1000))
     content = bytearray(store.save(checkpoint(2000)).read_bytes())
@@ -168,27 +168,27 @@ def test_however_a_file_is_spoiled_nothing_damaged_is_used(tmp_path_factory, dat
 def test_the_best_is_used_when_all_others_are_damaged(store):
     store.save_best(checkpoint(1000))
     for frames in (2000, 3000):
-        spoil(store.save(checkpoint(frames)), b"")
-    told: list[str] = []
-    assert store.newest(told.append)[1].counters["environment_frames"] == 1000
-    assert len(told) == 2
+        overwrite(store.save(checkpoint(frames)), b"")
+    warnings: list[str] = []
+    assert store.newest(warnings.append)[1].counters["environment_frames"] == 1000
+    assert len(warnings) == 2
 
 
-def test_when_none_can_be_read_the_run_does_not_begin_anew_over_them(store):
+def test_a_run_does_not_start_from_scratch_over_unreadable_checkpoints(store):
     for frames in (1, 2):
-        spoil(store.save(checkpoint(frames)), b"PK")
+        overwrite(store.save(checkpoint(frames)), b"PK")
     with pytest.raises(UserError, match="none of the 2 checkpoints .* can be read"):
-        store.newest(lambda told: None)
+        store.newest(lambda warning: None)
 
 
-def test_damaged_checkpoints_never_cost_a_good_one(store):
+def test_damaged_checkpoints_never_displace_good_ones(store):
     store.save(checkpoint(500))
     for frames in (1000, 2000, 3000):
-        spoil(store.save(checkpoint(frames)), b"damaged")
+        overwrite(store.save(checkpoint(frames)), b"damaged")
     store.save_best(checkpoint(500))
     for frames in (600, 700):
         store.save(checkpoint(frames))
-        found = store.newest(lambda told: None)
+        found = store.newest(lambda warning: None)
         assert found[1].counters["environment_frames"] == frames
     for frames in (3100, 3200, 3300):
         store.save(checkpoint(frames))
@@ -228,7 +228,7 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("room", [0, 1, 200, 1000, 2500])
-def test_a_disk_that_is_full_leaves_the_checkpoints_before_untouched(store, room):
+def test_a_full_disk_leaves_earlier_checkpoints_untouched(store, room):
     ended = subprocess.run(
         [sys.executable, "-c", FULL, str(store.folder), str(room)],
         capture_output=True,
@@ -240,7 +240,7 @@ def test_a_disk_that_is_full_leaves_the_checkpoints_before_untouched(store, room
     assert_same(store.newest(never)[1], checkpoint(1000))
 
 
-def test_a_folder_in_which_nothing_can_be_written_raises_what_the_run_expects(store):
+def test_saving_to_a_folder_that_cannot_be_written_raises_os_error(store):
     store.folder.parent.mkdir(exist_ok=True)
     store.folder.write_bytes(b"a file where the folder should be")
     with pytest.raises(OSError):
@@ -248,7 +248,7 @@ def test_a_folder_in_which_nothing_can_be_written_raises_what_the_run_expects(st
     assert os.path.isfile(store.folder)
 
 
-def test_where_folders_cannot_be_flushed_checkpoints_are_written_all_the_same(store, monkeypatch):
+def test_checkpoints_are_written_even_if_folders_cannot_be_flushed(store, monkeypatch):
     def files_only(descriptor: int) -> None:
         if os.path.isdir(f"/proc/self/fd/{descriptor}"):
             raise OSError(errno.EINVAL, "Invalid argument")
@@ -257,14 +257,14 @@ def test_where_folders_cannot_be_flushed_checkpoints_are_written_all_the_same(st
     assert_same(checkpoints.read(store.save(checkpoint(1000))), checkpoint(1000))
 
 
-def test_an_old_one_that_cannot_be_removed_is_no_reason_to_call_the_new_one_unwritten(store):
+def test_saving_succeeds_even_if_an_old_checkpoint_cannot_be_removed(store):
     (store.folder / f"frames-{5:015d}.npz").mkdir(parents=True)
     for frames in (10, 20, 30, 40):
         store.save(checkpoint(frames))
     assert frames_kept(store) == [40, 30, 20, 5]
 
 
-def test_a_checkpoint_whose_arrays_have_numbers_and_no_names_is_still_read(tmp_path):
+def test_an_old_checkpoint_with_numbers_instead_of_names_is_still_read(tmp_path):
     arrays = [np.full([2], number, np.float32) for number in range(7)]
     numbered: dict[str, Any] = {f"weights_{i:04d}": arrays[i] for i in range(2)}
     numbered |= {f"optimizer_{i:04d}": arrays[2 + i] for i in range(5)}

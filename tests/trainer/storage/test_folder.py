@@ -23,7 +23,7 @@ time.sleep(100)
 """
 
 
-def test_a_second_training_is_refused_until_the_first_lets_go(tmp_path):
+def test_a_second_training_is_refused_until_the_first_releases_the_lock(tmp_path):
     lock = FolderLock(tmp_path)
     with pytest.raises(UserError, match=f"is in use by another training .process {os.getpid()} on"):
         FolderLock(tmp_path)
@@ -31,14 +31,14 @@ def test_a_second_training_is_refused_until_the_first_lets_go(tmp_path):
     FolderLock(tmp_path).release()
 
 
-def test_a_process_that_is_killed_lets_go(tmp_path):
+def test_a_killed_process_releases_the_lock(tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout and holder.stdout.readline() == "held\n"
-    with pytest.raises(UserError, match=f"process {holder.pid} on") as told:
+    with pytest.raises(UserError, match=f"process {holder.pid} on") as error:
         FolderLock(tmp_path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
     FolderLock(tmp_path).release()
@@ -46,21 +46,21 @@ def test_a_process_that_is_killed_lets_go(tmp_path):
 
 
 @pytest.mark.parametrize("where", ["/proc/run", "{}/file", "{}/file/run", "{}/" + "x" * 300])
-def test_where_nothing_can_be_written_the_folder_is_named(tmp_path, where):
-    (tmp_path / "file").write_text("here lies a file")
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, where):
+    (tmp_path / "file").write_text("a file, not a folder")
     folder = type(tmp_path)(where.format(tmp_path))
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         make_writable(folder)
-    assert str(told.value).startswith(f"--logdir={folder} cannot be written (")
+    assert str(error.value).startswith(f"--logdir={folder} cannot be written (")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_folder_is_made_with_those_above_it(tmp_path):
+def test_missing_parent_folders_are_created(tmp_path):
     make_writable(tmp_path / "a" / "b")
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
-def test_a_lock_that_cannot_be_written_is_told_like_the_folder(tmp_path):
+def test_a_lock_that_cannot_be_written_is_reported_like_the_folder(tmp_path):
     (tmp_path / LOCK).mkdir()
     with pytest.raises(UserError, match=f"--logdir={tmp_path} cannot be written"):
         FolderLock(tmp_path)

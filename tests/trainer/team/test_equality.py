@@ -1,4 +1,4 @@
-"""Learners that come to differ are told of and mended."""
+"""Differences between learners' weights are reported and repaired."""
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,7 @@ def variables() -> list[tf.Variable]:
 
 
 class Pair:
-    """A team of two: the other one has the same variables, or others."""
+    """A team of two; the other learner has the same variables or another digest."""
 
     rank, size = 0, 2
 
@@ -29,38 +29,38 @@ class Pair:
 
 
 def compared(team, updates: int) -> list[str]:
-    """What is said in a run of so many updates."""
-    said: list[str] = []
-    equality = Equality(team, variables(), said.append)
+    """The lines printed in a run of so many updates."""
+    lines: list[str] = []
+    equality = Equality(team, variables(), lines.append)
     for update in range(1, updates + 1):
         equality.after_update(update)
     equality.finish(updates)
-    return said
+    return lines
 
 
-def test_a_digest_differs_where_one_bit_does():
+def test_one_different_bit_changes_the_digest():
     one, other = variables(), variables()
     assert digest(one) == digest(other)
     other[1].assign(np.nextafter(np.float32(3), np.float32(4)))
     assert digest(one) != digest(other)
 
 
-def test_equal_learners_are_compared_in_silence_until_the_end():
+def test_equal_learners_report_only_at_the_end():
     team = Pair()
-    [told] = compared(team, 2 * COMPARE_EVERY_UPDATES + 5)
-    assert told == (
-        "The weights of the 2 learners were equal, bit for bit, each of the 3 times that they "
-        "were compared, last after 205 updates."
+    [report] = compared(team, 2 * COMPARE_EVERY_UPDATES + 5)
+    assert report == (
+        "The weights of the 2 learners were bit-identical in all 3 comparisons, the last one "
+        "after 205 updates."
     )
     assert not team.shared
 
 
-def test_learners_that_differ_take_over_the_first_ones_weights():
+def test_learners_that_differ_copy_the_first_ones_weights():
     team = Pair(other=7)
-    warning, told = compared(team, COMPARE_EVERY_UPDATES)
-    assert "warning: at update 100 the weights of learner 1 were not equal" in warning
-    assert "differed 1 of the 2 times" in told and team.shared == 1
+    warning, report = compared(team, COMPARE_EVERY_UPDATES)
+    assert "warning: at update 100 the weights of learner 1 differed from those of" in warning
+    assert "differed in 1 of 2 comparisons" in report and team.shared == 1
 
 
-def test_a_learner_alone_has_nothing_to_compare():
+def test_a_single_learner_has_nothing_to_compare():
     assert compared(ALONE, 200) == []

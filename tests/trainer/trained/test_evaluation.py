@@ -1,4 +1,4 @@
-"""Evaluation: which games are played, what is counted, and what is refused."""
+"""Evaluation: the games that are played, their figures, and refusals."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from algorithms.impala_settings import ImpalaSettings
 from environments.levels import environment_seeds
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import Uneven, make_run
-from trainer.acting import build
+from trainer import build
 from trainer.acting.playing import Player, play
 from trainer.settings.config import Settings
 from trainer.trained import human_scores
@@ -42,7 +42,7 @@ test_settings.__test__ = False  # type: ignore[attr-defined]
 
 
 def results(folder: Path, **changes: Any) -> dict[str, Any]:
-    """Evaluates and reads what it wrote."""
+    """Evaluates, and reads the report."""
     evaluate(test_settings(folder, **changes))
     return json.loads((folder / "evaluation.json").read_text())
 
@@ -111,9 +111,9 @@ def test_long_and_short_games_count_alike():
     assert 5 < expected.count(40) < 25
 
 
-def test_the_report_tells_what_was_played_and_how(cartpole, capsys):
+def test_the_report_says_what_was_played_and_how(cartpole, capsys):
     found = results(cartpole, test_num_episodes=3)
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     level = found["levels"]["CartPole-v1"]
     returns = np.array(level["returns"])
     assert level["episodes"] == len(returns) == 3
@@ -128,10 +128,10 @@ def test_the_report_tells_what_was_played_and_how(cartpole, capsys):
     }.items():
         assert level[name] == pytest.approx(figure)
         shown = f"{figure:.1f}" if name == "mean_length" else f"{figure:.2f}"
-        assert shown.removesuffix(".00" if name in ("min", "max") else "") in told
+        assert shown.removesuffix(".00" if name in ("min", "max") else "") in printed
     assert found["environment_frames"] == 1000
     assert found["checkpoint"].endswith("frames-000000000001000.npz")
-    assert found["checkpoint"].split("/")[-1] in told
+    assert found["checkpoint"].split("/")[-1] in printed
     assert (found["policy"], found["seed"]) == ("sampled", 1)
     assert found["settings"]["agent_name"] == "VectorAgent"
     assert level["human_normalised_percent"] is None
@@ -142,12 +142,12 @@ def test_the_same_seed_plays_the_same_games(cartpole):
     assert one == two != other
 
 
-def test_what_the_run_was_trained_with_holds_unless_another_value_is_given(tmp_path):
-    then: dict[str, Any] = {"width": 44, "height": 44, "num_action_repeats": 20}
-    make_run(tmp_path, "PongNoFrameskip-v4", agent_name="ResNetLSTMAgent", **then)
+def test_the_run_s_own_settings_apply_unless_others_are_given(tmp_path):
+    trained_with: dict[str, Any] = {"width": 44, "height": 44, "num_action_repeats": 20}
+    make_run(tmp_path, "PongNoFrameskip-v4", agent_name="ResNetLSTMAgent", **trained_with)
     given = {"num_action_repeats": 40, "test_num_episodes": 2}
     found = results(tmp_path, **given)
-    for name, value in (then | given | {"agent_name": "ResNetLSTMAgent"}).items():
+    for name, value in (trained_with | given | {"agent_name": "ResNetLSTMAgent"}).items():
         assert found["settings"][name] == value
     pong = found["levels"]["PongNoFrameskip-v4"]
     assert all(-21 <= one <= 21 for one in pong["returns"])
@@ -167,7 +167,7 @@ def test_each_level_has_its_row_and_its_own_games(tmp_path, capsys):
     assert list(one) == ["CartPole-v0"]
 
 
-def test_of_several_levels_the_one_that_is_named_is_played_also_if_it_is_the_default(tmp_path):
+def test_only_the_named_one_of_several_levels_is_played_even_if_it_is_the_default(tmp_path):
     levels = f"{Settings().level.level_name},BreakoutNoFrameskip-v4"
     small = {"full_action_set": True, "width": 36, "height": 36, "num_action_repeats": 40}
     make_run(tmp_path, levels, **small)
@@ -178,11 +178,12 @@ def test_of_several_levels_the_one_that_is_named_is_played_also_if_it_is_the_def
         assert list(played) == levels.split(",")[: 1 if named else 2]
 
 
-def test_on_a_full_disk_the_table_stands_and_nothing_is_left_behind(cartpole, capsys):
+def test_on_a_full_disk_the_table_is_printed_and_nothing_is_left_behind(cartpole, capsys):
     with files_limited_to(100):
         evaluate(test_settings(cartpole))
-    told = capsys.readouterr().out
-    assert "mean" in told and "evaluation.json could not be written (File too large)" in told
+    printed = capsys.readouterr().out
+    assert "mean" in printed
+    assert "evaluation.json could not be written (File too large)" in printed
     assert [path.name for path in cartpole.iterdir()] == ["checkpoints"]
 
 
@@ -198,7 +199,7 @@ def test_a_checkpoint_is_chosen_by_name_frames_or_file(cartpole):
     assert results(cartpole, checkpoint="best")["checkpoint"].endswith("best.npz")
 
 
-def test_a_checkpoint_cut_in_half_gives_way_to_the_one_before(cartpole, capsys):
+def test_a_checkpoint_cut_in_half_is_replaced_by_the_previous_one(cartpole, capsys):
     make_run(cartpole, "CartPole-v1", frames=5000)
     newest = cartpole / "checkpoints" / "frames-000000000005000.npz"
     newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
@@ -208,13 +209,13 @@ def test_a_checkpoint_cut_in_half_gives_way_to_the_one_before(cartpole, capsys):
     assert "damaged" in refused(cartpole, checkpoint="5000")
 
 
-def test_without_a_checkpoint_it_says_where_it_looked(tmp_path, cartpole):
+def test_an_error_for_a_missing_checkpoint_names_its_place(tmp_path, cartpole):
     assert str(tmp_path / "nowhere") in refused(tmp_path / "nowhere")
     assert "1000" in refused(cartpole, checkpoint="2000")
     assert "--checkpoint=missing" in refused(cartpole, checkpoint="missing")
 
 
-def test_a_place_that_cannot_be_looked_at_is_told(tmp_path, cartpole):
+def test_a_path_that_cannot_be_read_is_reported(tmp_path, cartpole):
     long, loop = "x" * 300, tmp_path / "loop"
     assert str(tmp_path / long) in refused(tmp_path / long)
     assert f"--checkpoint={long}: " in refused(cartpole, checkpoint=long)
@@ -229,9 +230,9 @@ def test_a_place_that_cannot_be_looked_at_is_told(tmp_path, cartpole):
     ("name", "value"), [("agent_name", "VectorLSTMAgent"), ("level_name", "Acrobot-v1")]
 )
 def test_weights_that_do_not_fit_are_refused_with_the_flag_that_differs(cartpole, name, value):
-    told = refused(cartpole, **{name: value})
-    assert f"--{name}={value}" in told
-    assert {"agent_name": "VectorAgent", "level_name": "CartPole-v1"}[name] in told
+    error = refused(cartpole, **{name: value})
+    assert f"--{name}={value}" in error
+    assert {"agent_name": "VectorAgent", "level_name": "CartPole-v1"}[name] in error
 
 
 def test_popart_gives_values_in_each_level_s_own_units(tmp_path):

@@ -1,4 +1,4 @@
-"""The exported agent, used by a program that has TensorFlow and nothing of this code."""
+"""The exported agent, used by a program that has TensorFlow but none of this code."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import tensorflow as tf
 from tests.trainer.disks import files_limited_to
 from tests.trainer.launching import contents
 from tests.trainer.untrained import make_run
-from trainer.acting import build
+from trainer import build
 from trainer.settings.config import Settings
 from trainer.trained import trained_agent as trained
 from trainer.trained.export import export
@@ -56,14 +56,14 @@ AGENTS = {
 
 
 def exported(run: Path, **changes: Any) -> Path:
-    """Exports a run; where to."""
+    """Exports a run; returns the folder."""
     settings = Settings(mode="export", logdir=str(run), **changes)
     export(settings)
     return Path(settings.trained.export_dir or run / "export")
 
 
 def rows_like(spec: Any) -> dict[str, np.ndarray]:
-    """Some steps of a batch of environments, one of which starts anew in between."""
+    """Some steps of a batch of environments, one of which starts an episode in between."""
     random = np.random.default_rng(0)
     seen, acts = spec.observation_space, spec.action_space
     seen.seed(0)
@@ -85,7 +85,7 @@ def rows_like(spec: Any) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run for each of AGENTS; their exports were moved away and used by another program."""
+    """A run for each of AGENTS, whose export was moved away and used by another program."""
     here = tmp_path_factory.mktemp("runs")
     for index, (level, agent) in enumerate(AGENTS.items()):
         run = here / agent_folder(level)
@@ -121,7 +121,7 @@ def test_a_foreign_program_gets_the_agent_s_own_answers(runs, level):
     )
     np.testing.assert_allclose(got["policy"], output.policy, atol=1e-4)
     np.testing.assert_allclose(got["baseline"], output.baseline, atol=1e-4)
-    # Actions from the very logits: what rounds differently is not what is tested here.
+    # Actions from the same logits: differences in rounding are not tested here.
     same = ours.distribution.mode(tf.constant(got["policy"]))
     np.testing.assert_allclose(got["greedy_action"], same, atol=1e-5)
     for t in range(STEPS):
@@ -131,7 +131,7 @@ def test_a_foreign_program_gets_the_agent_s_own_answers(runs, level):
     np.testing.assert_allclose(got["log_prob"], log_prob, atol=1e-4)
 
 
-def test_it_says_what_it_is(tmp_path):
+def test_an_export_describes_itself(tmp_path):
     make_run(tmp_path, "BreakoutNoFrameskip-v4", agent_name="ResNetAgent", width=44, height=44)
     folder = exported(tmp_path)
     about = json.loads((folder / "about.json").read_text("utf-8"))
@@ -143,13 +143,13 @@ def test_it_says_what_it_is(tmp_path):
     assert about["inputs"]["state_0"]["shape"] == [None, 3, 44, 44, 1]
     assert any("44 × 44" in step for step in about["preprocessing"])
     assert about["environment_frames"] == 1000
-    told = (folder / "README.md").read_text("utf-8")
-    assert told == README
+    readme = (folder / "README.md").read_text("utf-8")
+    assert readme == README
     for name in about["inputs"]:
-        assert name.startswith("state_") or f"{name}=" in told
+        assert name.startswith("state_") or f"{name}=" in readme
 
 
-def test_popart_s_baselines_are_exported_as_values_one_a_level(tmp_path):
+def test_popart_s_baselines_are_exported_as_one_value_per_level(tmp_path):
     make_run(tmp_path, "CartPole-v1,CartPole-v0", popart=True)
     found = trained.find(Settings(logdir=str(tmp_path)))
     spec = build.level_spec(found.settings)
@@ -186,15 +186,15 @@ def test_without_a_checkpoint_there_is_nothing_to_export(tmp_path):
         exported(tmp_path)
 
 
-def test_a_full_disk_is_told_in_a_line_and_costs_no_older_export(tmp_path):
+def test_a_full_disk_is_reported_in_one_line_and_an_older_export_is_kept(tmp_path):
     make_run(tmp_path / "run", "CartPole-v1")
     folder = exported(tmp_path / "run", export_dir=str(tmp_path / "agent"))
     before = contents(folder)
     with (
         files_limited_to(3000),
-        pytest.raises(UserError, match=f"--export_dir={folder}: it could not be written") as told,
+        pytest.raises(UserError, match=f"--export_dir={folder} could not be written") as error,
     ):
         exported(tmp_path / "run", export_dir=str(folder))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     assert contents(folder) == before
     assert {path.name for path in tmp_path.iterdir()} == {"run", "agent"}

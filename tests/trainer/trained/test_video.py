@@ -1,4 +1,4 @@
-"""Videos and the window: what is recorded, and what is told where it cannot be."""
+"""Videos and the window: what they show, and errors where they cannot be made."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def cartpole(tmp_path: Path) -> Path:
 
 
 def played(folder: Path, **changes: Any) -> dict[str, Any]:
-    """Evaluates; the figures of each level."""
+    """Evaluates; returns the figures of each level."""
     evaluate(Settings(mode="test", logdir=str(folder), **changes))
     return json.loads((folder / "evaluation.json").read_text())["levels"]
 
@@ -54,7 +54,7 @@ def test_an_mp4_shows_the_first_game_from_its_first_picture_to_its_last(cartpole
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_recording_changes_nothing_in_what_is_played(cartpole, tmp_path):
+def test_recording_does_not_change_the_games(cartpole, tmp_path):
     plain = played(cartpole)
     assert played(cartpole, video=str(tmp_path / "game.gif")) == plain
 
@@ -64,14 +64,14 @@ def test_a_gif_of_atari_has_its_colours_and_is_small(tmp_path):
     path = tmp_path / "game.gif"
     found = played(tmp_path, video=str(path), test_num_episodes=1)["BreakoutNoFrameskip-v4"]
     pictures = imageio.imread(path)
-    # At 7.5 pictures a second a GIF need leave none out; equal ones in a row it may join.
+    # At 7.5 pictures per second a GIF needs all of them, but may join equal ones in a row.
     assert 0.9 * found["lengths"][0] <= len(pictures) <= found["lengths"][0] + 2
     assert path.stat().st_size < 4000 * len(pictures) + 50_000
     game = pictures[-1][:, :340].astype(int)
     assert (np.ptp(game, axis=-1) > 100).mean() > 0.03
 
 
-def test_a_gif_shows_at_most_fifteen_pictures_a_second_and_a_minute(tmp_path):
+def test_a_gif_has_at_most_fifteen_pictures_per_second_and_one_minute(tmp_path):
     path = tmp_path / "long.gif"
     canvas = np.zeros((32, 32, 3), np.uint8)
     with video.Movie(path, 50) as movie:
@@ -90,40 +90,40 @@ def test_an_interrupted_game_leaves_no_file_behind(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["game.mp4", "game.gif"])
-def test_a_full_disk_costs_the_video_and_nothing_else(cartpole, tmp_path, capsys, name):
+def test_a_full_disk_prevents_only_the_video(cartpole, tmp_path, capsys, name):
     path = tmp_path / name
     with files_limited_to(6000):
         evaluate(Settings(mode="test", logdir=str(cartpole), video=str(path)))
-    told = capsys.readouterr().out
-    assert f"warning: {path} could not be written (ffmpeg could not write it" in told
-    assert "The first game" not in told and "mean" in told
+    printed = capsys.readouterr().out
+    assert f"warning: {path} could not be written (ffmpeg could not write it" in printed
+    assert "(first game)" not in printed and "mean" in printed
     assert [one.name for one in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_place_that_cannot_be_written_is_told_before_anything_is_played(cartpole, tmp_path):
+def test_a_path_that_cannot_be_written_is_reported_before_anything_is_played(cartpole, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "folder.mp4").mkdir()
     assert "cannot write there" in refused(cartpole, video=str(tmp_path / "file" / "game.mp4"))
     assert "is a folder" in refused(cartpole, video=str(tmp_path / "folder.mp4"))
 
 
-def test_a_level_without_pictures_is_told(tmp_path):
+def test_a_level_without_pictures_is_reported(tmp_path):
     make_run(tmp_path, "tests.trainer.untrained:Uneven")
     assert "render mode" in refused(tmp_path, video=str(tmp_path / "game.mp4"))
     assert not (tmp_path / "game.mp4").exists()
 
 
-def test_mujoco_without_its_libraries_is_told_before_anything_is_played(tmp_path, monkeypatch):
+def test_missing_libraries_of_mujoco_are_reported_before_anything_is_played(tmp_path, monkeypatch):
     def missing(self: Any, env: Any) -> Any:
         raise RuntimeError("ImportError: no EGL\nhere")
 
     monkeypatch.setattr(MujocoPictures, "picture", missing)
     make_run(tmp_path, "InvertedPendulum-v5")
-    told = refused(tmp_path, video=str(tmp_path / "game.mp4"))
-    assert "InvertedPendulum-v5 cannot be drawn here" in told and "no EGL here" in told
+    error = refused(tmp_path, video=str(tmp_path / "game.mp4"))
+    assert "InvertedPendulum-v5 cannot be drawn here" in error and "no EGL here" in error
 
 
-def test_continuous_and_several_actions_are_recorded_too(tmp_path):
+def test_games_with_continuous_actions_are_recorded(tmp_path):
     make_run(tmp_path / "a", "tests.trainer.untrained:Continuous")
     found = played(tmp_path / "a", video=str(tmp_path / "a.mp4"), test_num_episodes=1)
     pictures = imageio.imread(tmp_path / "a.mp4")
@@ -137,7 +137,7 @@ def test_bars_are_the_policy_s_probabilities():
     assert [row.name for row in rows[:3]] == ["NOOP", "FIRE", "RIGHT"]
     assert [row.stop for row in rows] == pytest.approx([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
     assert [row.chosen for row in rows] == [False, False, True, False, False, False]
-    assert rows[0].told == "50.0%"
+    assert rows[0].text == "50.0%"
 
 
 def like(action_space: gymnasium.Space) -> EnvironmentSpec:
@@ -181,14 +181,14 @@ def test_pictures_of_any_size_fit_beside_the_panel():
 def test_watching_needs_a_screen(cartpole, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    told = refused(cartpole, watch=True)
-    assert "--watch" in told and "--video" in told
+    error = refused(cartpole, watch=True)
+    assert "--watch" in error and "--video" in error
     monkeypatch.setenv("DISPLAY", ":no such screen")
     monkeypatch.setitem(os.environ, "SDL_VIDEODRIVER", "x11")
     assert "no window can be opened" in refused(cartpole, watch=True)
 
 
-def test_a_window_shows_the_pictures_in_their_time_and_may_be_closed(monkeypatch):
+def test_a_window_shows_pictures_at_their_rate_and_can_be_closed(monkeypatch):
     import pygame
 
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.acting import build
+from trainer import build
 from trainer.settings.config import Settings
 
 

@@ -1,4 +1,7 @@
-"""From settings to environments and agents."""
+"""From settings to what a process is made of: the one place that sees all parts of them.
+
+Programs call these functions; what they make is handed its own part of the settings only.
+"""
 
 from typing import Any
 
@@ -8,11 +11,19 @@ import agents
 import environments
 from algorithms import registry
 from algorithms.algorithm import Algorithm
+from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec, VectorEnvironment
+from trainer.acting.actor import Actor, Policy, blank_unroll
+from trainer.learning.batches import Batches
+from trainer.learning.learner import Learner
 from trainer.machine import precision
 from trainer.machine.threads import threads_named
+from trainer.remote import wire
+from trainer.remote.synthetic import random_batch
 from trainer.settings import sizes
 from trainer.settings.config import Settings
+from trainer.team.team import ALONE, Team
+from transport import Identity
 
 
 def level_spec(settings: Settings) -> EnvironmentSpec:
@@ -31,25 +42,91 @@ def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
     )
 
 
+def frames_to_train(spec: EnvironmentSpec) -> int:
+    """How long a level is trained where nothing else is asked for."""
+    return 10_000_000 if spec.image else 1_000_000
+
+
 def algorithm(settings: Settings) -> Algorithm:
     """The algorithm of ``--algorithm``, with its own settings."""
     return registry.make(settings.program.algorithm, settings.algorithm, len(settings.level.levels))
 
 
-def frames_to_train(spec: EnvironmentSpec) -> int:
-    """How long a level is trained where no one says."""
-    return 10_000_000 if spec.image else 1_000_000
+def learner(
+    settings: Settings, spec: EnvironmentSpec, team: Team = ALONE, pieces: int = 1
+) -> Learner:
+    """A learner with an agent of its own, see ``Learner``."""
+    return learner_of(learning_agent(settings, spec), settings, team, pieces)
 
 
-def actor_environment(settings: Settings, actor: int) -> VectorEnvironment:
-    """The environments of an actor; levels are dealt out to actors in turn."""
-    level = actor % len(settings.level.levels)
+def learner_of(agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1) -> Learner:
+    """A learner that trains this agent."""
+    # An agent that is no ``agents.Agent`` may have no backdrop.
+    backdrop = getattr(agent, "backdrop", None) if settings.agent.backdrop else None
+    return Learner(agent, algorithm(settings), settings.learning, backdrop, team, pieces)
+
+
+def batches(settings: Settings) -> Batches:
+    """The learner's batches, fed as the algorithm wants them."""
+    return Batches(settings.algorithm.feeding, settings.learning.batch_size, settings.program.seed)
+
+
+def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
+    """One unroll of which only types and shapes mean something."""
+    return blank_unroll(
+        spec,
+        settings.actors.unroll_length,
+        agent.initial_state(1),
+        algorithm(settings).records,
+    )
+
+
+def random_unrolls(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
+    """A batch in which everything is random."""
+    return random_batch(
+        unroll(settings, spec, agent),
+        spec,
+        settings.learning.batch_size,
+        len(settings.level.levels),
+        settings.program.seed,
+    )
+
+
+def identity(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Identity:
+    """Everything in which an actor must not differ from its learner."""
+    return wire.identity(
+        settings.program.algorithm,
+        agent_name(settings, spec),
+        settings.level,
+        spec,
+        agent,
+        unroll(settings, spec, agent),
+    )
+
+
+def actor(
+    settings: Settings, environment: VectorEnvironment, policy: Policy, index: int, check: Any
+) -> Actor:
+    """The actor of that number, see ``Actor``."""
+    return Actor(
+        environment,
+        policy,
+        settings.actors.unroll_length,
+        level=index % len(settings.level.levels),
+        seed=settings.program.seed * 100_003 + index,
+        check=check,
+    )
+
+
+def actor_environment(settings: Settings, index: int) -> VectorEnvironment:
+    """The environments of the actor of that number; levels are dealt out to actors in turn."""
+    level = index % len(settings.level.levels)
     with threads_named("emulator"):
         return environments.make(
             settings.level.levels[level],
             sizes.envs_per_actor(settings),
             # Far apart, so that no two actors share a seed.
-            settings.program.seed + actor * 1_000_003,
+            settings.program.seed + index * 1_000_003,
             level_index=level,
             sticky_actions=settings.level.sticky_actions,
             episodic_life=settings.level.episodic_life,
@@ -106,5 +183,5 @@ def _agent(settings: Settings, spec: EnvironmentSpec, weights_dtype: tf.DType) -
         compute_dtype=precision.compute_dtype(settings.agent.precision),
         weights_dtype=weights_dtype,
         seed=settings.program.seed,
-        baselines=algorithm(settings).baselines,
+        heads=algorithm(settings).heads,
     )

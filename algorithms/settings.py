@@ -1,0 +1,21 @@
+"""What the settings of every algorithm say. Imports nothing heavy."""
+
+import dataclasses
+from typing import ClassVar
+
+from algorithms.feeding import FirstInFirstOut
+from algorithms.figures import Figure
+
+
+@dataclasses.dataclass(frozen=True)
+class AlgorithmSettings:
+    """An algorithm's own settings are fields of a subclass, in a module without TensorFlow."""
+
+    implementation: ClassVar[str]  # package.module:Class, a subclass of ``Algorithm``
+    figures: ClassVar[tuple[Figure, ...]] = ()  # what each update reports besides its total loss
+    fixed: ClassVar[tuple[str, ...]] = ()  # fields that must stay as they were when a run resumes
+
+    @property
+    def feeding(self) -> FirstInFirstOut:
+        """How batches are fed."""
+        return FirstInFirstOut()
