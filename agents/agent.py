@@ -208,6 +208,6 @@ class Agent(snt.Module, abc.ABC):
         return snt.merge_leading_dims(tf.where(first[..., tf.newaxis], 0.0, last), 2)
 
 
-def is_image(space: gym.Space) -> TypeGuard[gym.spaces.Box]:
+def is_byte_image(space: gym.Space) -> TypeGuard[gym.spaces.Box]:
     """Whether observations are bytes [H, W, C]."""
     return isinstance(space, gym.spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8

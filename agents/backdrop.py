@@ -8,6 +8,8 @@ deviation, learns from several times fewer frames.
 import sonnet as snt
 import tensorflow as tf
 
+from agents import running_means
+
 BRIGHTEST = 255.0
 # Each update moves the estimates at least this fraction of the way to the batch's statistics.
 STEP = 1e-4
@@ -57,9 +59,5 @@ class Backdrop(snt.Module):
     def update(self, sums: tf.Tensor) -> None:
         """Moves the estimates towards the means of the summed frames."""
         count, square, pixels = sums[0], sums[1], tf.reshape(sums[2:], self.mean.shape)
-        present = tf.cast(count > 0, tf.float32)
-        self._seen.assign_add(present)
-        # The first updates are averaged, so that nothing remains of the initial values.
-        step = present * tf.maximum(STEP, 1.0 / tf.maximum(self._seen, 1.0))
-        for estimate, total in (self.mean, pixels), (self._mean_square, square):
-            estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))
+        estimates = ((self.mean, pixels), (self._mean_square, square))
+        running_means.move(estimates, count, self._seen, STEP)

@@ -6,7 +6,7 @@ import gymnasium as gym
 import sonnet as snt
 import tensorflow as tf
 
-from agents.agent import Agent, Torso, is_image
+from agents.agent import Agent, Torso, is_byte_image
 from agents.backdrop import Backdrop
 from agents.layers import RELU_GAIN, Build, Convolution, Linear
 
@@ -89,7 +89,7 @@ class ResNetAgent(Agent):
     @classmethod
     def fits(cls, observation_space: gym.Space) -> bool:
         """Images of bytes, of any size."""
-        return is_image(observation_space)
+        return is_byte_image(observation_space)
 
     def make_torso(
         self, observation_space: gym.spaces.Box, frame_stack: int, build: Build

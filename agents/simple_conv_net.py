@@ -3,7 +3,7 @@
 import gymnasium as gym
 import tensorflow as tf
 
-from agents.agent import Agent, Torso, is_image
+from agents.agent import Agent, Torso, is_byte_image
 from agents.backdrop import Backdrop
 from agents.layers import RELU_GAIN, Build, Convolution, Linear
 from agents.space_to_depth import BLOCK, kernel_over_blocks, to_blocks
@@ -51,7 +51,7 @@ class SimpleConvNetAgent(Agent):
     @classmethod
     def fits(cls, observation_space: gym.Space) -> bool:
         """Images of bytes that are large enough for the convolutions."""
-        return is_image(observation_space) and min(observation_space.shape[:2]) >= SMALLEST
+        return is_byte_image(observation_space) and min(observation_space.shape[:2]) >= SMALLEST
 
     def make_torso(
         self, observation_space: gym.spaces.Box, frame_stack: int, build: Build

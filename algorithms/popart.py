@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from agents import running_means
 from agents.layers import Linear
 
 # Each update moves the estimates at least this fraction of the way to the batch's statistics.
@@ -59,14 +60,8 @@ class PopArt:
     def update(self, sums: tf.Tensor) -> None:
         """Moves the estimates towards the batch's means, and adjusts the head to compensate."""
         mean, spread = self._mean.read_value(), self._spreads()
-        count = sums[0]
-        present = tf.cast(count > 0, tf.float32)
-        self._seen.assign_add(present)
-        # The first updates are averaged, so that nothing remains of the initial values.
-        step = present * tf.maximum(STEP, 1.0 / tf.maximum(self._seen, 1.0))
-        estimates = (self._mean, self._mean_square)
-        for estimate, total in zip(estimates, tf.unstack(sums[1:]), strict=True):
-            estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))
+        estimates = ((self._mean, sums[1]), (self._mean_square, sums[2]))
+        running_means.move(estimates, sums[0], self._seen, STEP)
         new_spread = self._spreads()
         self._head.weights.assign(self._head.weights * (spread / new_spread)[:, tf.newaxis])
         self._head.bias.assign((spread * self._head.bias + mean - self._mean) / new_spread)

@@ -29,6 +29,7 @@ import credentials  # noqa: E402 (TensorFlow comes first)
 from benchmarks.parts.sending import TIMEOUT_S  # noqa: E402
 from benchmarks.tools import common  # noqa: E402
 from benchmarks.tools.common import Options, Spread, numbers, spread  # noqa: E402
+from benchmarks.tools.ports import free_port  # noqa: E402
 from benchmarks.tools.report import Column, Report  # noqa: E402
 from flags import setting  # noqa: E402
 from trainer.remote.settings import TRANSPORTS  # noqa: E402
@@ -70,13 +71,6 @@ class Own(Options):
 def layout(size: int) -> Layout:
     """Blocks of unrolls of so many bytes."""
     return Layout(ArraySpec(np.dtype(np.uint8), (None, size)))
-
-
-def free_port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return probe.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """The trainer as a user runs it: processes of experiment.py in a folder of their own."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tools.ports import free_port
 from trainer.machine.launching import PROJECT
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings import config
@@ -45,7 +45,7 @@ class Trainer:
         if not self._actors:
             self._start(flags)
             return self
-        flags.append(f"--learner_host=localhost:{_free_port()}")
+        flags.append(f"--learner_host=localhost:{free_port()}")
         self._start([*flags, "--job_name=learner"])
         for task in range(self._actors):
             self._start([*flags, "--job_name=actor", f"--task={task}"])
@@ -142,9 +142,3 @@ def mean(reports: Sequence[dict[str, Any]], name: str) -> float | None:
     """The mean of a figure over the reports that have it."""
     values = [report[name] for report in reports if report.get(name) is not None]
     return sum(values) / len(values) if values else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return probe.getsockname()[1]

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.trainer.cluster import alone, experiment, free_port
+from benchmarks.tools.ports import free_port
+from tests.trainer.cluster import alone, experiment
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics
 

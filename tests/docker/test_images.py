@@ -8,7 +8,6 @@ Needs root, debootstrap, buildah, a network and 14 GiB of disk, all of which it 
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.tools.ports import free_port
 from tests.docker.builder import Builder, missing
 
 REASON = missing(Path("/tmp"))
@@ -104,12 +104,6 @@ def in_container(builder: Builder, container: str, *words: str) -> tuple[int, st
         timeout=300,
     )
     return done.returncode, done.stdout + done.stderr
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_the_images_are_small_and_not_roots(built):

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+
+from benchmarks.tools.ports import free_port
 
 PROJECT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {
@@ -101,13 +102,6 @@ def experiment(*flags: str) -> list[str]:
 def alone(*flags: str) -> Process:
     """``experiment.py`` in a process of its own."""
     return Process([sys.executable, *experiment(*flags)])
-
-
-def free_port() -> int:
-    """A port of this machine at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return probe.getsockname()[1]
 
 
 def free_address() -> str:

@@ -21,7 +21,7 @@ from trainer.machine.threads import name_thread
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
-from trainer.reporting.metrics import ended_episodes
+from trainer.reporting.metrics import EndedEpisodes
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Closed, UnrollQueue
@@ -56,7 +56,7 @@ class ActorThreads:
         self._settings = settings
         self._acting = acting
         self._batches = build.batches(settings)
-        self._episodes: list[np.ndarray] = []
+        self._episodes = EndedEpisodes()
         self._queue = UnrollQueue(sizes.capacity(settings))
         self._error: Exception | None = None
         self._making = threading.Lock()
@@ -89,8 +89,7 @@ class ActorThreads:
 
     def episodes(self) -> np.ndarray:
         """The episodes that have ended since the last call, see ``ended_episodes``."""
-        rows, self._episodes = self._episodes, []
-        return np.concatenate([np.zeros([0, 3]), *rows])
+        return self._episodes.take()
 
     def publish(self, learner: Learner) -> None:
         """Lets the actors play with the learner's weights."""
@@ -113,7 +112,7 @@ class ActorThreads:
         except Closed:
             raise self._error or Closed  # noqa: B904 (the error has a cause of its own)
         if block is not None:
-            self._episodes.append(ended_episodes(block))
+            self._episodes.add(block)
         return block
 
     def _act(self, index: int) -> None:

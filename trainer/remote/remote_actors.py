@@ -10,7 +10,7 @@ from algorithms.trajectory import Unroll
 from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches
 from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread
-from trainer.reporting.metrics import ended_episodes
+from trainer.reporting.metrics import EndedEpisodes
 from transport import Closed, Receiver, UnrollQueue
 
 
@@ -23,8 +23,7 @@ class RemoteActors:
         self._receiver = receiver
         self._batches = batches
         self._ready = UnrollQueue(capacity=1)
-        self._episodes: list[np.ndarray] = []
-        self._lock = threading.Lock()
+        self._episodes = EndedEpisodes()
         self._error: Exception | None = None
         gpus = tf.config.list_logical_devices("GPU")
         self._device = gpus[0].name if gpus else "/device:CPU:0"
@@ -53,9 +52,7 @@ class RemoteActors:
 
     def episodes(self) -> np.ndarray:
         """The episodes that have ended since the last call, see ``ended_episodes``."""
-        with self._lock:
-            rows, self._episodes = self._episodes, []
-        return np.concatenate([np.zeros([0, 3]), *rows])
+        return self._episodes.take()
 
     def publish(self, learner: Learner) -> None:
         """Lets the actors play with the learner's weights."""
@@ -99,6 +96,5 @@ class RemoteActors:
     def _take(self) -> Unroll | None:
         block = self._receiver.take(LOOK_EVERY_S)
         if block is not None:
-            with self._lock:
-                self._episodes.append(ended_episodes(block))
+            self._episodes.add(block)
         return block

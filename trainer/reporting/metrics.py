@@ -1,6 +1,7 @@
 """Figures of a run: collected with each update, reported every ``--report_every_s`` seconds."""
 
 import collections
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -163,6 +164,26 @@ class _Window:
         for name, total, count in zip(self._meter.figures, self._sums, self._counts, strict=True):
             figures[name] = float(total / count) if count else None
         return figures
+
+
+class EndedEpisodes:
+    """The episodes that have ended since they were last asked for; threads may add and take."""
+
+    def __init__(self) -> None:
+        self._rows: list[np.ndarray] = []
+        self._lock = threading.Lock()
+
+    def add(self, block: Unroll) -> None:
+        """Those of a block of unrolls."""
+        rows = ended_episodes(block)
+        with self._lock:
+            self._rows.append(rows)
+
+    def take(self) -> np.ndarray:
+        """As ``ended_episodes`` gives them; each is taken once."""
+        with self._lock:
+            rows, self._rows = self._rows, []
+        return np.concatenate([np.zeros([0, 3]), *rows])
 
 
 def ended_episodes(block: Unroll) -> np.ndarray:

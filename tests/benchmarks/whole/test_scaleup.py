@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from benchmarks.tools.ports import free_port
 from benchmarks.whole.scaleup.__main__ import main
-from tests.trainer.cluster import free_port
 
 pytestmark = [
     pytest.mark.timeout(600),

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.tools.ports import free_port
 from tests import namespaces
 from tests.namespaces import Bridge, Namespace, make_key
-from tests.trainer.cluster import Process, experiment, free_port, mpirun
+from tests.trainer.cluster import Process, experiment, mpirun
 from tests.trainer.programs import test_cluster
 from tests.trainer.programs.test_cluster import assert_adds_up, flags, transport
 from trainer.storage.records import read_metrics

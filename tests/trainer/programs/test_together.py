@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.trainer.cluster import alone, experiment, free_port, mpirun
+from benchmarks.tools.ports import free_port
+from tests.trainer.cluster import alone, experiment, mpirun
 from trainer.storage.records import read_metrics
 
 # The README's command, but for a shorter run that reports often.
