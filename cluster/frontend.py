@@ -15,8 +15,9 @@ from cluster.inventory.hosts_csv import Row
 from cluster.model import Here, Host, Plan
 from cluster.options import Options
 from cluster.plan import host_of_row, make_plan, without_learners_on
-from trainer.machine.launching import PROJECT
+from trainer.machine.launching import PROJECT, is_checkout
 from trainer.settings.config import Settings
+from user_error import UserError
 
 if TYPE_CHECKING:
     from cluster.hosts import Hosts
@@ -32,6 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         return _with_run(chosen, settings, rows)
     _check_levels(settings)
     plan = make_plan(rows, settings, chosen, here())
+    _check_project(plan)
     # Imported late, so that --help answers at once.
     from cluster import record, show
     from cluster.actions import syncing
@@ -63,6 +65,16 @@ def _check_levels(settings: Settings) -> None:
         return
     for level in settings.level.levels:
         names.find(level)
+
+
+def _check_project(plan: Plan) -> None:
+    """A ``UserError`` if hosts need the project's folder, and there is none here."""
+    others = [one.host for one in (*plan.learners, *plan.actors) if not one.host.is_local]
+    if others and not is_checkout():
+        raise UserError(
+            f"{others[0]}: other hosts get the project from its folder, which pip does not "
+            "install. Clone the project, and run its run_experiment_mm_raw.py instead."
+        )
 
 
 def _start(

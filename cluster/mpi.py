@@ -9,8 +9,6 @@ from cluster.on_host.processes import MARK
 from cluster.options import Options
 from user_error import UserError
 
-# mpirun refuses to run as root unless allowed twice; containers often have no other user.
-ROOT_MAY = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
 # A host that is gone is noticed within half a minute; Open MPI itself would take eight.
 KEEPALIVE = {"time": 10, "intvl": 5, "probes": 4}
 

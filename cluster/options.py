@@ -8,7 +8,7 @@ from typing import Any
 import flags
 from algorithms import registry
 from flags import setting
-from trainer.settings import checks, config
+from trainer.settings import checks, config, sources
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -84,7 +84,11 @@ class Options:
 
 def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     """Options and settings from a command line; ``UserError`` says what is wrong with a flag."""
-    values = flags.parse(make_parser(config.algorithm_in(arguments)), arguments)
+    # Resolved here: hosts need neither the file nor the preset. Settings that the plan decides may
+    # be in a file, because settings.json of a run has them all.
+    algorithm, defaults = sources.read(arguments, _definitions, DECIDED)
+    parsed = flags.parse(make_parser(algorithm), arguments, defaults)
+    values = config.without_sources(parsed)
     own = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
@@ -96,13 +100,18 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
 
 def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:
     """The frontend's command line: its own flags, then those of training."""
-    passed_on = [field for field in config.fields(algorithm) if field.name not in DECIDED]
+    passed_on = [field for field in config.flag_fields(algorithm) if field.name not in DECIDED]
     return flags.parser_of(
         [*dataclasses.fields(Options), *passed_on],
         "run_experiment_mm_raw.py",
         "Train on the hosts of a CSV: start a run, look at it, stop it.",
         EXAMPLES,
     )
+
+
+def _definitions(algorithm: str) -> list[dataclasses.Field]:
+    """What a file may hold: flags of the frontend and settings of training."""
+    return [*dataclasses.fields(Options), *config.fields(algorithm)]
 
 
 EXAMPLES = """examples:

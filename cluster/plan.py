@@ -13,6 +13,7 @@ from cluster import mpi
 from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
 from cluster.model import LOCAL, Here, Host, Member, Mpirun, Place, Plan, Process
+from cluster.mpi_environment import ENVIRONMENT
 from cluster.options import Options, passed_on
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -122,7 +123,6 @@ def _learner_processes(
         logins = _by_password(learners, options)
         spread = mpi.spread(folder, [(names[rank.host], rank.host) for rank in ranks], logins, here)
     place = Place(LOCAL, here.folder, here.python) if where.is_local else learners[0].place
-    root = here.username if where.is_local else where.username
     mpirun = Process(
         name="learners",
         job="learner",
@@ -132,7 +132,7 @@ def _learner_processes(
             [path for path, _ in spread.files],
             options,
         ),
-        env=(*(mpi.ROOT_MAY if root == "root" else ()), *spread.env),
+        env=(*ENVIRONMENT.items(), *spread.env),
         parts=tuple(rank.name for rank in ranks),
         restarts=options.restart_learners,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.model import Host, Place, Plan
-from cluster.on_host.keeper import write_whole
+from cluster.on_host.states import write_whole
 from user_error import UserError
 
 # In which jobs are listed.

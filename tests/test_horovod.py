@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from cluster.mpi_environment import ENVIRONMENT
+
 PROGRAM = """
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -25,9 +27,7 @@ def test_two_processes_reduce_and_broadcast():
     mpirun = ["mpirun", "-np", "2", "--oversubscribe", "-bind-to", "none"]
     result = subprocess.run(
         [*mpirun, sys.executable, "-c", PROGRAM],
-        env=os.environ
-        | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        | {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        env=os.environ | ENVIRONMENT | {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

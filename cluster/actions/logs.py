@@ -1,12 +1,12 @@
 """The logs of a run from all hosts, each line after the name of its process."""
 
-import re
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from cluster.hosts import Hosts, places, request
 from cluster.model import Place
+from cluster.on_host.keeper import TAG
 from cluster.record import Part, Record
 from cluster.ssh.ssh import HostFailed
 from user_error import UserError
@@ -14,9 +14,6 @@ from user_error import UserError
 LOOK_EVERY_S = 1.0
 # How much of the end of each log is shown; more if it is only one.
 SHOWN_BYTES, SHOWN_ALONE_BYTES = 2048, 65536
-# What mpirun's -tag-output puts before each line of a learner, and also inside a line where two
-# learners wrote at once.
-TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
 
 
 def written(part: Part, line: str) -> Iterator[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import os.path
 from typing import Any
 
 from cluster.hosts import Hosts, places, request
-from cluster.on_host.states import is_living
+from cluster.on_host.states import SILENT, is_living
 from cluster.record import Listener, Part, Record
 from cluster.ssh.ssh import HostFailed
 
@@ -40,6 +41,11 @@ class SeenPart:
         return self.state.startswith(UNSEEN)
 
     @property
+    def is_silent(self) -> bool:
+        """Whether it is an ``mpirun`` that may hang: no learner has written anything for long."""
+        return self.state == SILENT
+
+    @property
     def has_failed(self) -> bool:
         """Whether it ended without having finished or being stopped."""
         return not self.is_alive and self.state not in ("done", "stopped")
@@ -71,8 +77,8 @@ class Seen:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a process has failed or cannot be seen."""
-        return bool(self.unseen) or any(one.has_failed for one in self.parts)
+        """Whether a process has failed, cannot be seen or shows no sign of life."""
+        return bool(self.unseen) or any(one.has_failed or one.is_silent for one in self.parts)
 
 
 def look(record: Record, hosts: Hosts) -> Seen:
@@ -107,6 +113,25 @@ def look(record: Record, hosts: Hosts) -> Seen:
             seen.figures.update(_figures(reply["metrics"]))
     seen.parts.sort(key=lambda one: record.parts.index(one.part))
     return seen
+
+
+def advice(seen: Seen, record: Record) -> str:
+    """What to look at if an ``mpirun`` shows no sign of life; "" if none does."""
+    return "\n".join(_advice(one.part, record) for one in seen.parts if one.is_silent)
+
+
+def _advice(part: Part, record: Record) -> str:
+    log = os.path.join("" if part.host.is_local else part.place.folder, record.logdir, "cluster")
+    window = f", window {part.name} of tmux session {record.tmux}" if record.tmux else ""
+    return (
+        f"mpirun on {part.host} has started no learner yet. Look at\n"
+        f"  - its output there: {log}/{part.name}.log{window}\n"
+        "  - orted, which it starts on other learners' hosts (pgrep -a orted). If it is missing, "
+        "the login hangs.\n"
+        "    If it is running, it may not reach mpirun: firewall, or --mpirun_network\n"
+        "  - programs on ports 6000 to 6009 of a learner's host (ss -ltn), such as TensorBoard on "
+        "6006: end them"
+    )
 
 
 def _seen(part: Part, state: dict[str, Any]) -> SeenPart:

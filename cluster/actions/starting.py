@@ -120,8 +120,11 @@ def _wait(
 ) -> tuple[list[str], Seen]:
     """Waits until the learners listen; returns the failures so far, and the run's state."""
     started = time.monotonic()
+    advice = ""
     while True:
         seen = looking.look(record, hosts)
+        if not advice and (advice := looking.advice(seen, record)):
+            print(advice, flush=True)
         problems = [
             _failure(one) for one in seen.parts if one.has_failed and one.part.job != "tensorboard"
         ]

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from cluster import show
 from cluster.actions.logs import written
-from cluster.actions.looking import Seen, SeenPart, look
+from cluster.actions.looking import Seen, SeenPart, advice, look
 from cluster.hosts import Hosts
 from cluster.on_host.keeper import SAYS as KEEPER
 from cluster.record import Record
@@ -26,7 +26,7 @@ SILENT_S = 90.0
 
 
 def status(record: Record, hosts: Hosts, follow: bool) -> int:
-    """Shows the run; returns 1 if a process has failed or cannot be seen."""
+    """Shows the run; returns 1 if a process has failed, cannot be seen or shows no sign of life."""
     shown = show.console()
     seen = look(record, hosts)
     if follow and shown.is_terminal:
@@ -59,13 +59,15 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
             table.add_row(
                 name,
                 where.get(name, str(one.part.host)),
-                Text(state, "red" if failed else ""),
+                Text(state, "red" if failed or one.is_silent else ""),
                 _clock(one.since),
                 str(one.restarts or ""),
                 rate if state == "running" else "",
                 Text(line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
             )
-    text = _figures_text(seen.figures, seen.is_alive)
+    text = "\n".join(
+        filter(None, [_figures_text(seen.figures, seen.is_alive), advice(seen, record)])
+    )
     table.title, table.caption = (text, None) if on_top else (None, text)
     return table
 
@@ -79,6 +81,7 @@ def lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, str
     for line in one.last_lines:
         if line.startswith(KEEPER):  # earlier lines are from a process that has failed
             rates = dict.fromkeys(rates, "")
+            last = dict.fromkeys(last, line)
         for writer, text in written(one.part, line):
             if writer in last:
                 found = RATE.search(text)

@@ -10,9 +10,9 @@ from typing import Any
 from cluster.on_host import states, windows
 from cluster.on_host.checks import check, program
 from cluster.on_host.ending import stop
-from cluster.on_host.keeper import write_whole
 from cluster.on_host.processes import boot_id, wait_until
 from cluster.on_host.reaching import listen, reach
+from cluster.on_host.states import write_whole
 
 STARTS_WITHIN_S = 60.0
 MOST_AT_ONCE = 1 << 20

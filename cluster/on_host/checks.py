@@ -21,6 +21,7 @@ CODE = (
     "algorithms",
     "cluster",
     "environments",
+    "presets",
     "trainer",
     "transport",
     "vtrace",

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster.on_host import states, windows
-from cluster.on_host.keeper import write_whole
 from cluster.on_host.processes import boot_id, is_alive, marked, send, topmost, wait_until
+from cluster.on_host.states import write_whole
 
 Process = tuple[int, int]  # its id and its start time
 

@@ -10,6 +10,7 @@ keeper; the keeper shows the log where it runs, in a tmux window.
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,10 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from cluster.on_host.processes import MARK, boot_id, descendants, marked, send, start_time
-from cluster.on_host.states import is_stopped
+from cluster.on_host.states import SILENT, is_stopped, write_whole
 
 # Starts each line that the keeper writes to its process's log.
 SAYS = "keeper: "
+# What mpirun's -tag-output puts before each line of a learner, and also inside a line where two
+# learners wrote at once.
+TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
+# A learner writes its first line long before, unless mpirun or an orted hangs.
+SILENT_START_S = 60.0
 LOOK_EVERY_S = 0.2
 LONGEST_PAUSE_S = 60.0
 # A process that ran so long has recovered: the next pause is a short one again.
@@ -42,6 +48,7 @@ class Keeper:
         self._stopping = False
         self._grace_s = spec["grace_s"]
         self._restarts = 0
+        self._heard = False
         self._state: dict[str, Any] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._stop)
@@ -82,6 +89,7 @@ class Keeper:
         if is_stopped(self._state_path.parent, spec["run_id"]):
             self._stopping = True  # the run was stopped while it was being started
             return 0
+        self._heard = not spec["under_mpirun"]  # whether a learner has written anything
         with open(self._log_path, "ab") as log:
             try:
                 # A session of its own: signals reach it through the keeper only.
@@ -101,7 +109,7 @@ class Keeper:
         return self._wait(child)
 
     def _wait(self, child: subprocess.Popen) -> int:
-        asked_at = None
+        started, asked_at = time.monotonic(), None
         while child.poll() is None:
             if self._stopping and asked_at is None:
                 self._write(state="stopping")
@@ -111,9 +119,19 @@ class Keeper:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
             self._show()
+            self._watch_start(time.monotonic() - started)
             time.sleep(LOOK_EVERY_S)
         self._show()
         return child.returncode
+
+    def _watch_start(self, seconds: float) -> None:
+        """Reports an mpirun that starts no learner: its process runs, but may never get further."""
+        state, since = self._state["state"], self._state["since"]
+        if state == "running" and not self._heard and seconds > SILENT_START_S:
+            self._write(state=SILENT, since=since)
+            self._log(f"no learner has written anything for {seconds:.0f} s; see --action=status")
+        elif state == SILENT and self._heard:
+            self._write(state="running", since=since)
 
     def _terminate(self, child: subprocess.Popen) -> None:
         """Sends TERM, so that it can save; to the learners themselves rather than to mpirun.
@@ -140,8 +158,8 @@ class Keeper:
             "boot_id": boot_id(),
             "keeper": [os.getpid(), start_time(os.getpid())],
             "restarts": self._restarts,
-            **changed,
             "since": time.time(),
+            **changed,
         }
         try:
             write_whole(self._state_path, json.dumps(self._state))
@@ -160,20 +178,11 @@ class Keeper:
                 log.seek(self._shown)
                 new = log.read(1 << 20)
             self._shown += len(new)
+            self._heard = self._heard or bool(TAG.search(new.decode("utf-8", "replace")))
             sys.stdout.buffer.write(new)
             sys.stdout.flush()
         except OSError:
             pass  # the window or the log's folder is gone: the process continues
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replaces a file at once, so that nobody ever reads half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 if __name__ == "__main__":

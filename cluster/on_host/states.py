@@ -1,6 +1,7 @@
 """The state of a process: what its keeper last wrote, and whether that is still true."""
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from cluster.on_host.processes import is_alive
 
 # The file in which a stop records the run's id.
 STOPPED = "stopped"
+# The state of an mpirun none of whose learners has written anything for a while.
+SILENT = "running, no sign of life"
 
 
 def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
@@ -20,6 +23,16 @@ def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
     if state.get("run_id") == run_id:
         return state
     return {"state": "stopped"} if is_stopped(records, run_id) else {}
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replaces a file at once, so that nobody ever reads half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
 
 
 def is_stopped(records: Path, run_id: str) -> bool:

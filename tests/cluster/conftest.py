@@ -33,6 +33,7 @@ PROJECT = (
 
 def copy_project(folder: Path) -> None:
     """The frontend's own files, and a stand-in for experiment.py."""
+    folder.mkdir(parents=True)
     for name in PROJECT:
         if (ROOT / name).is_dir():
             shutil.copytree(

@@ -150,7 +150,7 @@ def test_a_damaged_record_is_told_and_what_to_do(frontend: Frontend):
         for action in ("stop", "status", "start", "restart"):
             told = frontend.run(action)
             assert told.returncode == 2 and "Traceback" not in told.stderr
-            assert "If none of that runs any more, remove the file." in told.stderr
+            assert "If none of it is running any more, remove the file." in told.stderr
     record.write_text(whole)
     assert frontend.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
 
@@ -201,7 +201,7 @@ def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     done = frontend.run("start", "--level_name=Fails", "--allow_partial")
     assert done.returncode == 0 and "the rest keeps running:\n  actor-0 on localhost" in done.stdout
-    assert "Started 1 learner. What" in done.stdout
+    assert "Started 1 learner. Next commands" in done.stdout
     told = frontend.run("status")
     assert told.returncode == 1 and "failed: 3" in told.stdout and "running" in told.stdout
 
@@ -210,7 +210,7 @@ def test_where_there_is_nothing_left_to_train_all_is_taken_down(frontend: Fronte
     frontend.csv(*EXAMPLE)
     done = frontend.run("start", "--level_name=Trained")
     assert done.returncode == 0
-    assert "The learners ended at once and without an error: all frames are played" in done.stdout
+    assert "The learners ended at once, without an error: all frames are played" in done.stdout
     assert frontend.processes() == []
     assert "all frames are played" in frontend.run("logs", "--name=learner-1").stdout
 

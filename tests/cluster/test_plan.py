@@ -16,7 +16,7 @@ from cluster.inventory import hosts_csv
 from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Here, Plan
-from cluster.mpi import ROOT_MAY
+from cluster.mpi_environment import ENVIRONMENT
 from cluster.plan import make_plan
 from trainer.settings import config
 from user_error import UserError
@@ -137,7 +137,7 @@ def test_mpirun_asks_its_ssh_for_each_host_by_the_name_that_the_configuration_kn
         agent = ("-hostfile", "hosts", "-mca", "plm_rsh_agent", str(tmp_path / "agent"))
         subprocess.run(
             ["mpirun", *agent, "-H", name, "-np", "1", "true"],
-            cwd=tmp_path, env={**os.environ, **dict(ROOT_MAY)}, capture_output=True, check=False,
+            cwd=tmp_path, env={**os.environ, **ENVIRONMENT}, capture_output=True, check=False,
         )  # fmt: skip
         assert (tmp_path / "started").read_text() == f"{name}\n"
 

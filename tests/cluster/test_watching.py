@@ -123,24 +123,25 @@ def test_ctrl_c_ends_following_and_not_the_run(frontend: Frontend):
     assert frontend.run("status").returncode == 0
 
 
+def is_learner(pid: int) -> bool:
+    """Whether it is a learner, and not the mpirun, whose command line has those of all learners."""
+    program, *words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return b"--job_name=learner" in words and not program.endswith(b"mpirun")
+
+
+def kill_a_learner(frontend: Frontend) -> list[int]:
+    """Kills one of the learners under mpirun; returns the mpirun."""
+    before = state(frontend, "learners")["child"]
+    learner = wait_for(lambda: [pid for pid in descendants(before[0]) if is_learner(pid)])[0]
+    assert send(learner, start_time(learner) or 0, signal.SIGKILL)
+    return before
+
+
 def test_learners_that_fail_are_started_again_together_but_not_for_ever(frontend: Frontend):
     frontend.csv(*EXAMPLE)
     assert frontend.run("start", "--restart_learners=1").returncode == 0
 
-    def kill_one() -> list[int]:
-        before = state(frontend, "learners")["child"]
-        learner = wait_for(
-            lambda: [
-                pid
-                for pid in descendants(before[0])
-                if b"--job_name=learner" in Path(f"/proc/{pid}/cmdline").read_bytes()
-                and b"mpirun" not in Path(f"/proc/{pid}/cmdline").read_bytes()
-            ]
-        )[0]
-        assert send(learner, start_time(learner) or 0, signal.SIGKILL)
-        return before
-
-    before = kill_one()
+    before = kill_a_learner(frontend)
     wait_for(
         lambda: (
             (now := state(frontend, "learners"))["restarts"] == 1
@@ -153,7 +154,7 @@ def test_learners_that_fail_are_started_again_together_but_not_for_ever(frontend
     assert told.returncode == 0 and rows_of(told.stdout)["learner-1"][3] == "1"
     assert "restarting in 1 s" in frontend.run("logs", "--name=learners").stdout
 
-    kill_one()
+    kill_a_learner(frontend)
     wait_for(lambda: state(frontend, "learners")["state"] == "ended")
     told = frontend.run("status")
     assert told.returncode == 1 and rows_of(told.stdout)["learner-0"][1].startswith("failed")

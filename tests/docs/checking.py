@@ -34,7 +34,7 @@ def check(words: list[str]) -> None:
     if not words:
         return
     program, arguments = words[0], words[1:]
-    if program == "mpirun":
+    if program in ("mpirun", "bin/mpirun"):
         _check_mpirun(arguments)
     elif program in PYTHONS:
         _check_python(arguments)

@@ -41,7 +41,7 @@ class Equality:
         self._comparisons += 1
         if (digests == digests[0]).all():
             return
-        self._team.share(self._variables)
+        self._team.broadcast(self._variables)
         self._differences += 1
         if self._differences == 1:
             others = ", ".join(map(str, np.flatnonzero(digests != digests[0])))

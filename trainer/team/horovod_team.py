@@ -30,6 +30,8 @@ def horovod() -> Any:
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     # Milliseconds between Horovod's checks for tensors to reduce; an update waits for two of them.
     os.environ.setdefault("HOROVOD_CYCLE_TIME", "0.1")
+    # Where no mpirun of this project has set it, see cluster/mpi_environment.py.
+    os.environ.setdefault("HWLOC_COMPONENTS", "-gl")
     hvd.init()
     return hvd
 
@@ -64,11 +66,11 @@ class HorovodTeam:
         """The rows [N, ...] of all learners, joined in the order of ranks."""
         return self._wait(lambda: self._hvd.allgather(rows, name="rows")).numpy()
 
-    def share(self, variables: Sequence[tf.Variable]) -> None:
+    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
         """Copies the first learner's values to all learners."""
         self._wait(lambda: self._hvd.broadcast_variables(list(variables), root_rank=0))
 
-    def tell(self, value: Any) -> Any:
+    def broadcast_value(self, value: Any) -> Any:
         """Returns the first learner's ``value``, which must be valid JSON, on all learners."""
         text = json.dumps(value).encode() if self.rank == 0 else b""
         # Gathered rather than broadcast: receivers do not know its length.

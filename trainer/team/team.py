@@ -33,10 +33,10 @@ class Team(Protocol):
     def gather(self, rows: np.ndarray) -> np.ndarray:
         """The rows [N, ...] of all learners, joined in the order of ranks."""
 
-    def share(self, variables: Sequence[tf.Variable]) -> None:
+    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
         """Copies the first learner's values to all learners."""
 
-    def tell(self, value: Any) -> Any:
+    def broadcast_value(self, value: Any) -> Any:
         """Returns the first learner's ``value``, which must be valid JSON, on all learners."""
 
     def waited_s(self) -> float:
@@ -57,10 +57,10 @@ class Alone:
     def gather(self, rows: np.ndarray) -> np.ndarray:
         return rows
 
-    def share(self, variables: Sequence[tf.Variable]) -> None:
+    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
         pass
 
-    def tell(self, value: Any) -> Any:
+    def broadcast_value(self, value: Any) -> Any:
         return value
 
     def waited_s(self) -> float:

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import psutil
 
+from cluster.mpi_environment import ENVIRONMENT
 from trainer.machine.launching import PROJECT
 
 PROGRAM = [sys.executable, str(PROJECT / "experiment.py")]
 ENDS_WITHIN_S = 20.0
-# mpirun refuses to run as root unless allowed twice.
-ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 class Failed(Exception):
@@ -51,7 +50,7 @@ class Processes:
             self._started[name] = subprocess.Popen(
                 command,
                 cwd=PROJECT,
-                env=os.environ | ROOT_MAY,
+                env=os.environ | ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -93,7 +93,7 @@ def test_two_learners_train_together_across_hosts_and_save_when_stopped(
     assert whole.processes() == []
     ends = whole.run("logs", "--name=learner-0").stdout
     # Each host is told for itself, and learners end together: the other's may hear of it first.
-    assert "Ended: SIGTERM." in ends or "Ended: another learner was told to end." in ends
+    assert "Ended: SIGTERM." in ends or "Ended: another learner was asked to stop." in ends
     run = network.hosts[0].home / "whole" / "logs" / "run"
     frames = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["environment_frames"]
     assert list((run / "checkpoints").glob(f"*{frames}*")), frames
@@ -119,6 +119,6 @@ def test_a_learners_host_that_dies_ends_the_learners_and_they_go_on_when_it_is_b
     network.mend(second)
     rows = wait_for(lambda: trains(whole), 400)
     assert int(rows["learner-0"][3]) > 0
-    assert "Going on from" in whole.run("logs", "--name=learner-0").stdout
+    assert "Resuming from" in whole.run("logs", "--name=learner-0").stdout
     assert whole.run("stop", "--stop_grace_s=60").returncode == 0
     wait_for(lambda: not any(host.processes() for host in network.hosts))

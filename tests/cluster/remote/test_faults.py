@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.cluster import networks
+from tests.cluster import displays, networks
 from tests.cluster.conftest import Frontend, sockets, wait_for
 from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts
 
@@ -145,7 +145,7 @@ def test_a_restart_goes_on_without_a_host_that_is_gone_if_that_is_allowed(
     remote.csv(HEADER, network.row("learner", first, 8001))
     warned = remote.run("start")
     assert warned.returncode == 0
-    assert f"started on {third.user}@{third.ip}:{third.port} cannot be seen now" in warned.stderr
+    assert f"warning: {third.user}@{third.ip}:{third.port} does not answer" in warned.stderr
     assert remote.run("stop").returncode == 0
     network.mend(third)
     record.write_text(before)
@@ -193,3 +193,22 @@ def test_a_learner_that_its_actors_cannot_reach_is_told(remote: Frontend, networ
         networks.sh(f"{route} del blackhole {first.ip}")
     assert told.returncode == 1
     assert f"cannot reach the learner's {first.ip}:8001" in told.stdout
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["two hosts", "one host"])
+def test_learners_are_restarted_beside_a_program_that_never_answers_on_their_host(
+    remote: Frontend, network: Network, apart: bool
+):
+    first, second = network.hosts[:2]
+    remote.csv(
+        HEADER,
+        network.row("learner", first, 8001),
+        network.row("learner", second if apart else first, 8002),
+    )
+    started = remote.run("start", "--restart_learners=1")
+    assert started.returncode == 0, started.stdout
+    with displays.occupied_on(first.namespace), displays.occupied_on(second.namespace):
+        networks.sh(f"pkill -KILL -u {first.user} -f -- --job_name=learner")
+        wait_for(lambda: remote.run("logs", "--name=learner-1").stdout.count("is rank 1 of 2") == 2)
+    assert remote.run("stop").returncode == 0
+    assert first.processes() == second.processes() == []
