@@ -60,7 +60,7 @@ class Torso(snt.Module, abc.ABC):
 
         ``blank`` is the result of ``blank()``, passed in so that it is computed once.
         """
-        return self.backdrop.taken_off(frames, blank) if self.backdrop else frames
+        return self.backdrop.subtract_mean(frames, blank) if self.backdrop else frames
 
     def blank(self) -> tf.Tensor:
         """A prepared frame [*frame.shape] with nothing on it."""

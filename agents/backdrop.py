@@ -40,7 +40,7 @@ class Backdrop(snt.Module):
         """[..., C]: a frame with nothing on it."""
         return tf.saturate_cast(tf.round(self.mean), self._dtype)
 
-    def taken_off(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
+    def subtract_mean(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
         """[N, ..., C]: frames minus the blank frame, in whole grey levels."""
         # Whole levels, so that blank frames become zeros and bfloat16 holds them exactly.
         return tf.cast(frames, self._compute_dtype) - tf.cast(blank, self._compute_dtype)

@@ -1,4 +1,4 @@
-"""Means that follow what is seen: quickly at first, then slowly."""
+"""Running means: plain averages at first, slow exponential ones later."""
 
 from collections.abc import Iterable
 
@@ -11,14 +11,14 @@ def move(
     seen: tf.Variable,
     slowest: float,
 ) -> None:
-    """Moves each estimate towards the mean of what was summed, where anything was.
+    """Moves each estimate towards the mean of new values; keeps it if there are none.
 
     Args:
-        estimates: each with the sum of what it is the mean of.
-        count: how many values were summed; a scalar, or one for each element of the estimates.
-        seen: counts the moves. The first ones are averaged, so that nothing remains of the
+        estimates: pairs of an estimate and the sum of its new values.
+        count: the number of values in the sums; a scalar, or one for each element.
+        seen: counts the calls. The first ones are averaged, so that nothing remains of the
             initial values.
-        slowest: each move goes at least this fraction of the way.
+        slowest: each call moves at least this fraction of the way.
     """
     present = tf.cast(count > 0, tf.float32)
     seen.assign_add(present)

@@ -1,1 +1,1 @@
-"""What is learned, one file an algorithm, and the data that all of them learn from."""
+"""Learning algorithms, one file each, and the data that all of them learn from."""

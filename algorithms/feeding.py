@@ -5,11 +5,11 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class FirstInFirstOut:
-    """Every unroll is learned from once, as it arrives; some of the newest may be repeated."""
+    """Unrolls are trained on in the order of arrival; recent ones may be replayed."""
 
     replayed: float = 0.0  # the fraction of a batch that is drawn from recent unrolls
-    capacity: int = 0  # how many recent unrolls are kept for it
+    capacity: int = 0  # recent unrolls kept for replay
 
     def fresh(self, batch_size: int) -> int:
-        """New unrolls in a batch."""
+        """The number of new unrolls in a batch."""
         return max(1, batch_size - round(batch_size * self.replayed))

@@ -1,4 +1,4 @@
-"""What an algorithm reports: names, and how people read them. Imports nothing heavy."""
+"""Figures that an algorithm reports: names, and labels for people. Imports nothing heavy."""
 
 from typing import NamedTuple
 
@@ -8,5 +8,5 @@ class Figure(NamedTuple):
 
     name: str  # in metrics.jsonl and TensorBoard
     label: str  # in the panel, and in lines
-    row: str  # of the panel: "losses", "learning", or "" where it is not shown there
+    row: str  # in the panel: "losses", "learning", or "" to leave it out
     in_line: bool = True  # whether the one-line report shows it, too

@@ -1,4 +1,4 @@
-"""IMPALA: an actor-critic that corrects the age of its unrolls with V-trace."""
+"""IMPALA: an actor-critic that corrects for policy lag with V-trace."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ class Impala(Algorithm):
         self._popart: PopArt | None = None
 
     def start(self, agent: Any) -> None:
-        """Makes PopArt's estimates, if they are wanted."""
+        """Creates PopArt's estimates, with ``--popart``."""
         if self.settings.popart:
             self._popart = PopArt(agent.baseline_head, self.levels)
 
@@ -34,7 +34,7 @@ class Impala(Algorithm):
         return self._popart.kept if self._popart else {}
 
     def scale_of_values(self, kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """PopArt's, where it learned."""
+        """PopArt's spread and mean, with ``--popart``."""
         return PopArt.scale(kept) if self.settings.popart else super().scale_of_values(kept)
 
     def loss(self, agent: Any, batch: Unroll, prepared: Any) -> Loss:
@@ -86,7 +86,7 @@ class Impala(Algorithm):
         )
 
     def no_sums(self) -> tf.Tensor:
-        """As PopArt sums them, see ``PopArt.sums``."""
+        """Zeros of the shape of ``PopArt.sums``."""
         return tf.zeros([3, self.levels])
 
     def after_update(self, sums: tf.Tensor) -> None:
@@ -95,7 +95,7 @@ class Impala(Algorithm):
             self._popart.update(sums)
 
     def _baseline(self, output: AgentOutput, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """[T + 1, B]: what the baseline head gives for each unroll's level, and as values."""
+        """[T + 1, B] each: the baseline head's output for each unroll's level, and its value."""
         head = output.baseline
         if head.shape.rank == 3:
             head = tf.reduce_sum(head * tf.one_hot(level, head.shape[-1]), axis=-1)

@@ -1,4 +1,4 @@
-"""The settings of V-trace."""
+"""The settings of IMPALA."""
 
 import dataclasses
 from typing import ClassVar
@@ -14,7 +14,7 @@ CORRECTIONS = ("vtrace", "none")
 
 @dataclasses.dataclass(frozen=True)
 class ImpalaSettings(AlgorithmSettings):
-    """What V-trace learns with."""
+    """IMPALA's losses, its figures, and how its batches are fed."""
 
     implementation: ClassVar[str] = "algorithms.impala:Impala"
     figures: ClassVar[tuple[Figure, ...]] = (
@@ -26,11 +26,11 @@ class ImpalaSettings(AlgorithmSettings):
     )
     fixed: ClassVar[tuple[str, ...]] = ("popart",)
 
-    discounting: float = setting(0.99, "Learning", "discount of later reward", least=0, most=1)
+    discounting: float = setting(0.99, "Learning", "discount of future rewards", least=0, most=1)
     reward_clipping: str = setting(
         "abs_one",
         "Learning",
-        "abs_one: to [-1, 1]; soft_asymmetric: smooth, losses weigh less; none",
+        "abs_one: to [-1, 1]; soft_asymmetric: smooth, negative rewards count less; none",
         choices=REWARD_CLIPPINGS,
     )
     entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
@@ -38,17 +38,17 @@ class ImpalaSettings(AlgorithmSettings):
     correction: str = setting(
         "vtrace",
         "Learning",
-        "vtrace: weigh unrolls by how likely the newest policy is to act alike; none: take them "
-        "as they are, to see what V-trace is worth",
+        "vtrace: weight actions by how likely the newest policy is to choose them; none: use "
+        "unrolls as they are, to measure the effect of V-trace",
         choices=CORRECTIONS,
     )
     vtrace_lambda: float = setting(
-        0.95, "Learning", "V-trace's lambda: below 1, less of the far future", least=0, most=1
+        0.95, "Learning", "V-trace's lambda: below 1, targets look less far ahead", least=0, most=1
     )
     replay_share: float = setting(
         0.0,
         "Learning",
-        "share of a batch that is drawn from recent unrolls instead of new ones",
+        "fraction of a batch that is drawn from recent unrolls instead of new ones",
         least=0,
         most=0.95,
     )
@@ -58,8 +58,8 @@ class ImpalaSettings(AlgorithmSettings):
     popart: bool = setting(
         True,
         "Learning",
-        "learn the baseline in units of its targets' spread, for each level by itself, so that "
-        "costs mean the same whatever the size of rewards",
+        "learn the baseline in units of its targets' spread, separately for each level, so that "
+        "costs mean the same for rewards of any size",
     )
 
     @property

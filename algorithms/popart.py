@@ -40,19 +40,19 @@ class PopArt:
         return np.sqrt(np.maximum(mean_square - mean**2, SMALLEST_SPREAD**2)), mean
 
     def values(self, normalised: tf.Tensor, level: tf.Tensor) -> tf.Tensor:
-        """[T, B] of the head's outputs → [T, B] values; level [B]."""
+        """The head's outputs [T, B] → values [T, B]; level [B]."""
         return normalised * self.spread(level) + tf.gather(self._mean, level)
 
     def normalise(self, values: tf.Tensor, level: tf.Tensor) -> tf.Tensor:
-        """[T, B] values → [T, B] of the head's outputs that stand for them."""
+        """Values [T, B] → the head's outputs [T, B] for them."""
         return (values - tf.gather(self._mean, level)) / self.spread(level)
 
     def spread(self, level: tf.Tensor) -> tf.Tensor:
-        """[B]: the standard deviation of each unroll's level's targets."""
+        """[B]: the standard deviation of the targets of each unroll's level."""
         return tf.gather(self._spreads(), level)
 
     def sums(self, targets: tf.Tensor, level: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """[3, L]: what ``update`` needs of a batch's targets [T, B]; batches' sums add up."""
+        """[3, L]: a batch's sums for ``update``, from targets [T, B]; sums of batches add up."""
         of_level = tf.one_hot(level, self._mean.shape[0])  # [B, L]
         powers = (tf.ones_like(targets), targets, tf.square(targets))
         return tf.stack([tf.einsum("tb,bl->l", weights * one, of_level) for one in powers])

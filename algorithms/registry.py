@@ -1,4 +1,4 @@
-"""Algorithms by name: their settings, without TensorFlow, and what learns with them."""
+"""Finds algorithms by name: first their settings, without TensorFlow, then their classes."""
 
 import importlib
 from typing import Any
@@ -7,7 +7,7 @@ from algorithms.settings import AlgorithmSettings
 from user_error import UserError, closest
 
 DEFAULT = "impala"
-# Where the settings of each are; these say what learns with them.
+# Where each algorithm's settings are; these name its class.
 KNOWN = {"impala": "algorithms.impala_settings:ImpalaSettings"}
 
 
@@ -17,7 +17,7 @@ def settings_of(name: str) -> type[AlgorithmSettings]:
     if ":" not in path:
         raise UserError(
             f"--algorithm={name} is not known. {closest(name, KNOWN)} "
-            "One of your own is named package.module:Settings."
+            "Name one of your own as package.module:Settings."
         )
     found = _import(name, path)
     if not (isinstance(found, type) and issubclass(found, AlgorithmSettings)):
@@ -29,7 +29,7 @@ def settings_of(name: str) -> type[AlgorithmSettings]:
 
 
 def make(name: str, settings: Any, levels: int) -> Any:
-    """The algorithm with these settings, for so many levels."""
+    """The algorithm with these settings, for a run on ``levels`` levels."""
     return _import(name, settings_of(name).implementation)(settings, levels)
 
 

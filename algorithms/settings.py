@@ -1,4 +1,4 @@
-"""What the settings of every algorithm say. Imports nothing heavy."""
+"""The base class of the settings of algorithms. Imports nothing heavy."""
 
 import dataclasses
 from typing import ClassVar
@@ -12,8 +12,8 @@ class AlgorithmSettings:
     """An algorithm's own settings are fields of a subclass, in a module without TensorFlow."""
 
     implementation: ClassVar[str]  # package.module:Class, a subclass of ``Algorithm``
-    figures: ClassVar[tuple[Figure, ...]] = ()  # what each update reports besides its total loss
-    fixed: ClassVar[tuple[str, ...]] = ()  # fields that must stay as they were when a run resumes
+    figures: ClassVar[tuple[Figure, ...]] = ()  # of each update, besides its total loss
+    fixed: ClassVar[tuple[str, ...]] = ()  # fields that a resume must not change
 
     @property
     def feeding(self) -> FirstInFirstOut:

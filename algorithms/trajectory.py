@@ -1,6 +1,6 @@
-"""What flows from the environments to the learner, defined once.
+"""The data that flows from environments to the learner.
 
-Shapes are ``[T + 1, B, ...]`` with time first; docs/architecture.md says what row 0 is.
+Shapes are ``[T + 1, B, ...]`` with time first; docs/architecture.md explains row 0.
 The fields hold NumPy arrays on the actor's side and tensors on the learner's.
 """
 
@@ -13,11 +13,10 @@ __all__ = ["AgentOutput", "EnvironmentStep", "Episodes", "Unroll"]
 
 
 class Episodes(NamedTuple):
-    """Episodes that ended at a row, ``[T + 1, B]``; a length of 0 means that none did."""
+    """Episodes that ended at a row, ``[T + 1, B]``; a length of 0 means none."""
 
     raw_return: Any  # float32: undiscounted, unclipped, all lives
     length: Any  # int32: agent steps
-    frames: Any  # int32: frames of the emulator or simulator
 
 
 class Unroll(NamedTuple):
@@ -25,8 +24,8 @@ class Unroll(NamedTuple):
 
     environment: EnvironmentStep  # [T + 1, B, ...]
     action: Any  # [T + 1, B, ...]: the action that led to each row
-    recorded: dict[str, Any]  # float32 [T + 1, B] each: what the algorithm noted of each action
+    recorded: dict[str, Any]  # float32 [T + 1, B] each: recorded by the algorithm with each action
     initial_state: Any  # nest of [B, ...]: the agent's state before row 0
-    episodes: Episodes  # [T + 1, B]; row 0 was reported with the unroll before
+    episodes: Episodes  # [T + 1, B]; row 0 belongs to the previous unroll
     level: Any  # int32 [B]: index into --level_name
     weights_version: Any  # float32 [B]: mean update count of the weights that chose the actions

@@ -1,10 +1,12 @@
-"""From settings to what a process is made of: the one place that sees all parts of them.
+"""Makes the parts of a process from its settings.
 
-Programs call these functions; what they make is handed its own part of the settings only.
+Programs pass all settings to these functions; each part gets only those that its package declares.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import agents
@@ -27,14 +29,14 @@ from transport import Identity
 
 
 def level_spec(settings: Settings) -> EnvironmentSpec:
-    """What all levels of the run have in common, each of them looked at."""
+    """The spec that all levels of the run share; an error if they differ."""
     specs = [environments.spec(level, **_looks(settings)) for level in settings.level.levels]
     environments.check_alike(specs)
     return specs[0]
 
 
 def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
-    """With what fits the level in place of what was left open."""
+    """The settings, with values that fit the level where none were chosen."""
     return settings.replace(
         agent_name=agent_name(settings, spec),
         total_environment_frames=settings.learning.total_environment_frames
@@ -43,7 +45,7 @@ def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
 
 
 def frames_to_train(spec: EnvironmentSpec) -> int:
-    """How long a level is trained where nothing else is asked for."""
+    """The default of ``--total_environment_frames``."""
     return 10_000_000 if spec.image else 1_000_000
 
 
@@ -61,18 +63,18 @@ def learner(
 
 def learner_of(agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1) -> Learner:
     """A learner that trains this agent."""
-    # An agent that is no ``agents.Agent`` may have no backdrop.
+    # Agents that are not an ``agents.Agent`` may have no backdrop.
     backdrop = getattr(agent, "backdrop", None) if settings.agent.backdrop else None
     return Learner(agent, algorithm(settings), settings.learning, backdrop, team, pieces)
 
 
 def batches(settings: Settings) -> Batches:
-    """The learner's batches, fed as the algorithm wants them."""
+    """The learner's batches, fed as the algorithm requires."""
     return Batches(settings.algorithm.feeding, settings.learning.batch_size, settings.program.seed)
 
 
 def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
-    """One unroll of which only types and shapes mean something."""
+    """One unroll of the right types and shapes, with arbitrary values."""
     return blank_unroll(
         spec,
         settings.actors.unroll_length,
@@ -82,7 +84,7 @@ def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
 
 
 def random_unrolls(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
-    """A batch in which everything is random."""
+    """A batch of random unrolls."""
     return random_batch(
         unroll(settings, spec, agent),
         spec,
@@ -93,7 +95,7 @@ def random_unrolls(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unr
 
 
 def identity(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Identity:
-    """Everything in which an actor must not differ from its learner."""
+    """Everything on which an actor must agree with its learner."""
     return wire.identity(
         settings.program.algorithm,
         agent_name(settings, spec),
@@ -104,29 +106,41 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Identity:
     )
 
 
+def _seed_of(seed: int, start: int) -> int:
+    """The seed of an actor that starts after ``start`` updates, so that it repeats no episodes."""
+    if not start:
+        return seed
+    return int(np.random.SeedSequence([seed, start]).generate_state(1)[0]) % 2**31
+
+
 def actor(
-    settings: Settings, environment: VectorEnvironment, policy: Policy, index: int, check: Any
+    settings: Settings,
+    environment: VectorEnvironment,
+    policy: Policy,
+    index: int,
+    check: Callable[[], None],
+    start: int = 0,
 ) -> Actor:
-    """The actor of that number, see ``Actor``."""
+    """Actor ``index`` of a process that starts after ``start`` updates; see ``Actor``."""
     return Actor(
         environment,
         policy,
         settings.actors.unroll_length,
         level=index % len(settings.level.levels),
-        seed=settings.program.seed * 100_003 + index,
+        seed=_seed_of(settings.program.seed * 100_003 + index, start),
         check=check,
     )
 
 
-def actor_environment(settings: Settings, index: int) -> VectorEnvironment:
-    """The environments of the actor of that number; levels are dealt out to actors in turn."""
+def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorEnvironment:
+    """The environments of an actor, see ``actor``; actors take the levels in turn."""
     level = index % len(settings.level.levels)
     with threads_named("emulator"):
         return environments.make(
             settings.level.levels[level],
             sizes.envs_per_actor(settings),
             # Far apart, so that no two actors share a seed.
-            settings.program.seed + index * 1_000_003,
+            _seed_of(settings.program.seed + index * 1_000_003, start),
             level_index=level,
             sticky_actions=settings.level.sticky_actions,
             episodic_life=settings.level.episodic_life,
@@ -136,7 +150,7 @@ def actor_environment(settings: Settings, index: int) -> VectorEnvironment:
 
 
 def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
-    """Environments to evaluate on: whole games, and pictures where they are wanted."""
+    """Environments for evaluation: whole games, rendered if they are recorded or watched."""
     return environments.make(
         settings.level.levels[level],
         count,
@@ -150,7 +164,7 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
 
 
 def _looks(settings: Settings) -> dict[str, Any]:
-    """The settings that change what a level looks like to an agent."""
+    """The settings that change how an agent sees a level."""
     return {
         "num_action_repeats": settings.level.num_action_repeats,
         "width": settings.level.width,
@@ -160,7 +174,7 @@ def _looks(settings: Settings) -> dict[str, Any]:
 
 
 def agent_name(settings: Settings, spec: EnvironmentSpec) -> str:
-    """The agent asked for, or the one that fits the level."""
+    """The name of the chosen agent, or of one that fits the level."""
     return settings.agent.agent_name or agents.default_name(spec.observation_space)
 
 
@@ -170,7 +184,7 @@ def learning_agent(settings: Settings, spec: EnvironmentSpec) -> Any:
 
 
 def acting_agent(settings: Settings, spec: EnvironmentSpec) -> Any:
-    """An agent whose large weights are kept in the precision that it computes in."""
+    """An agent that keeps its large weights in the precision in which it computes."""
     return _agent(settings, spec, precision.compute_dtype(settings.agent.precision))
 
 

@@ -37,7 +37,8 @@ class Roster:
     @property
     def present(self) -> int:
         """How many actors are there."""
-        return len(self._there())
+        with self._lock:
+            return len(self._there())
 
     def hear(self, letter: dict[str, Any]) -> None:
         """Handles a letter of an actor."""
@@ -88,7 +89,7 @@ class Roster:
                     actor.gone = True
                     self._say(
                         f"nothing has been heard of {actor.name} for {self._timeout_s:g} s; "
-                        f"{_actors(self.present)}."
+                        f"{self._count()}."
                     )
 
     def waited_s(self) -> float:
@@ -104,17 +105,17 @@ class Roster:
         actor.silent_s = 0.0
         if not actor.name:
             actor.name = name
-            self._say(f"{name} has joined; {_actors(self.present)}.")
+            self._say(f"{name} has joined; {self._count()}.")
         elif actor.gone:
             actor.gone = False
-            self._say(f"{name} is back; {_actors(self.present)}.")
+            self._say(f"{name} is back; {self._count()}.")
 
     def _left(self, key: bytes, name: str) -> None:
         """Removes an actor, but keeps the number of its last block, which may arrive twice."""
         actor = self._actors.get(key)
         if actor and actor.name:
             actor.name, actor.gone = "", False
-            self._say(f"{name} has left; {_actors(self.present)}.")
+            self._say(f"{name} has left; {self._count()}.")
 
     def _refuse(self, key: bytes, message: str) -> None:
         """Reports a refusal, once for each actor."""
@@ -125,12 +126,12 @@ class Roster:
     def _differences(self, other: Identity) -> str:
         return _plain(messages.differences(self._identity, other), 2000)
 
+    def _count(self) -> str:
+        count = len(self._there())
+        return "1 actor connected" if count == 1 else f"{count} actors connected"
+
     def _there(self) -> list[_Actor]:
         return [actor for actor in self._actors.values() if actor.name and not actor.gone]
-
-
-def _actors(count: int) -> str:
-    return "1 actor connected" if count == 1 else f"{count} actors connected"
 
 
 def _plain(text: str, longest: int) -> str:

@@ -1,4 +1,4 @@
-"""PopArt keeps what values mean while it moves the units in which they are learned."""
+"""PopArt keeps values the same while it changes the units in which they are learned."""
 
 import numpy as np
 import pytest
@@ -18,20 +18,20 @@ def made() -> tuple[PopArt, Linear]:
 
 
 def values(popart: PopArt, head: Linear) -> np.ndarray:
-    """[L, 50]: the values of some features on each level."""
-    said = tf.transpose(head(FEATURES))
-    return np.array([popart.values(said[i : i + 1].numpy().T, [i])[:, 0] for i in range(LEVELS)])
+    """[L, 50]: values of the same features on each level."""
+    outputs = tf.transpose(head(FEATURES))
+    return np.array([popart.values(outputs[i : i + 1].numpy().T, [i])[:, 0] for i in range(LEVELS)])
 
 
 def update(popart: PopArt, level: int, mean: float, spread: float, seed: int = 0) -> None:
-    """One update by a batch of [20, 4] targets of one level."""
+    """One update with targets [20, 4] of one level."""
     random = np.random.default_rng(seed)
     targets = np.float32(random.normal(mean, spread, size=[20, 4]))
     popart.update(popart.sums(targets, np.full([4], level), tf.ones_like(targets)))
 
 
 @pytest.mark.parametrize(("mean", "spread"), [(0.0, 1.0), (300.0, 50.0), (-5.0, 0.1), (0.0, 1e4)])
-def test_no_value_changes_when_the_units_do(mean, spread):
+def test_new_units_change_no_value(mean, spread):
     popart, head = made()
     for seed in range(5):
         before, weights = values(popart, head), head.weights.numpy()
@@ -41,7 +41,7 @@ def test_no_value_changes_when_the_units_do(mean, spread):
         np.testing.assert_allclose(values(popart, head), before, atol=1e-5 * size)
 
 
-def test_a_level_that_is_not_in_the_batch_stays_untouched():
+def test_levels_that_are_not_in_the_batch_stay_unchanged():
     popart, head = made()
     before = [slot.numpy() for slot in popart.kept.values()] + [
         head.weights.numpy(),
@@ -57,7 +57,7 @@ def test_a_level_that_is_not_in_the_batch_stays_untouched():
         assert (new[1] != old[1]).all()
 
 
-def test_each_levels_mean_and_spread_come_to_be_those_of_its_targets():
+def test_mean_and_spread_converge_to_those_of_each_levels_targets():
     popart, _ = made()
     wanted = {0: (1000.0, 200.0), 1: (-3.0, 0.5), 2: (0.0, 30.0)}
     for seed in range(200):
@@ -69,12 +69,12 @@ def test_each_levels_mean_and_spread_come_to_be_those_of_its_targets():
         assert got == pytest.approx(0.0, abs=0.1)
 
 
-def test_values_and_their_normal_form_are_one_anothers_inverse():
+def test_values_undoes_normalise():
     popart, _ = made()
     update(popart, 2, 70.0, 9.0)
     level, given = np.array([2, 0]), np.array([[70.0, 1.0], [50.0, -1.0]], np.float32)
-    there = popart.normalise(given, level)
-    np.testing.assert_allclose(popart.values(there, level), given, rtol=1e-5)
+    normalised = popart.normalise(given, level)
+    np.testing.assert_allclose(popart.values(normalised, level), given, rtol=1e-5)
 
 
 def test_resets_do_not_count():
@@ -89,7 +89,7 @@ def test_resets_do_not_count():
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
 
 
-def test_targets_that_are_all_the_same_do_not_divide_by_zero():
+def test_equal_targets_do_not_divide_by_zero():
     popart, head = made()
     before = values(popart, head)
     for _ in range(5):

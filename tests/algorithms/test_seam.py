@@ -1,4 +1,4 @@
-"""Another algorithm learns without a change elsewhere, whatever carries its unrolls."""
+"""A second algorithm learns without changes elsewhere, with every transport."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ FLAGS = [
     "--report_every_s=0.5",
     "--env_threads=1",
 ]
-# A policy that chooses at random holds out for 22 steps on average.
+# A random policy lasts for 22 steps on average.
 LEARNED = 60.0
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("trainer cluster")]

@@ -1,4 +1,4 @@
-"""A second algorithm, as small as can be: n-step Q-learning with a target network."""
+"""A minimal second algorithm: n-step Q-learning with a target network."""
 
 import copy
 import dataclasses
@@ -17,18 +17,18 @@ from flags import setting
 
 @dataclasses.dataclass(frozen=True)
 class TinyQSettings(AlgorithmSettings):
-    """What it learns with."""
+    """The settings of ``TinyQ``."""
 
     implementation: ClassVar[str] = "tests.algorithms.tiny_q:TinyQ"
     figures: ClassVar[tuple[Figure, ...]] = (Figure("squared_error", "squared error", "losses"),)
 
-    discounting: float = setting(0.9, "Learning", "discount of later reward", least=0, most=1)
+    discounting: float = setting(0.9, "Learning", "discount of future rewards", least=0, most=1)
     exploration: float = setting(0.3, "Learning", "chance of a random action", least=0, most=1)
     follow: float = setting(0.1, "Learning", "how fast the target network follows", least=0)
 
 
 class TinyQ(Algorithm):
-    """Moves each action's value towards what followed it, and what the target network expects."""
+    """Moves each action's value towards its n-step return, bootstrapped from a target network."""
 
     heads = Heads(action_values=True, values=0)
     records = ()
@@ -58,10 +58,10 @@ class TinyQ(Algorithm):
     def prepare(self, agent: Any, batch: Unroll) -> tf.Tensor:
         values = tf.reduce_max(_values(self._target, batch), axis=-1)
         is_reset = batch.environment.first[1:]
-        going_on = 1.0 - tf.cast(batch.environment.terminated[1:], tf.float32)
+        continues = 1.0 - tf.cast(batch.environment.terminated[1:], tf.float32)
         rewards, discounts = vtrace.mask_resets(
             batch.environment.reward[1:],
-            self.settings.discounting * going_on,
+            self.settings.discounting * continues,
             values[:-1],
             is_reset,
         )

@@ -95,7 +95,7 @@ def test_seeds_are_trained_in_turn_and_a_stopped_study_goes_on(tmp_path):
 
     done = run("study_seeds", tmp_path, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"Going on from {first}" in done.stdout
+    assert f"Resuming from {first}" in done.stdout
     assert {row["seed"] for row in table_of(tmp_path)} == {"3", "4"}
     assert "frames to 1" in done.stdout
 

@@ -1,4 +1,4 @@
-"""Real processes of a training, and what they say."""
+"""Real processes of a training, and their output."""
 
 import os
 import signal
@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 
 from benchmarks.tools.ports import free_port
+from cluster import mpi_environment
 
 PROJECT = Path(__file__).parents[2]
-ENVIRONMENT = os.environ | {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+ENVIRONMENT = os.environ | mpi_environment.ENVIRONMENT
+ENVIRONMENT |= {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    # Fewer cores than processes: who waits lets others go on.
+    # There are fewer cores than processes, so waiting ones must yield.
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "CUDA_VISIBLE_DEVICES": "",
     "PYTHONUNBUFFERED": "1",
@@ -26,16 +26,16 @@ ENVIRONMENT = os.environ | {
 
 
 class Process:
-    """A process with all that it starts; ended with the ``with`` block."""
+    """A process and its children; killed at the end of the ``with`` block."""
 
     def __init__(self, command: Sequence[str]):
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._process = subprocess.Popen(
             command,
             cwd=PROJECT,
             env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
-            stdout=self._said,
+            stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
@@ -47,26 +47,26 @@ class Process:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._said.close()
+        self._output.close()
 
     def output(self) -> str:
-        """All that was printed until now."""
-        size = os.fstat(self._said.fileno()).st_size
-        return os.pread(self._said.fileno(), size, 0).decode(errors="replace")
+        """Everything printed so far."""
+        size = os.fstat(self._output.fileno()).st_size
+        return os.pread(self._output.fileno(), size, 0).decode(errors="replace")
 
     def send(self, number: int) -> None:
         """Sends a signal."""
         self._process.send_signal(number)
 
     def wait(self, seconds: float) -> int:
-        """The exit code; an error where there is none in time."""
+        """The exit code; fails if the process does not end in time."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds} s:\n{self.output()}") from None
 
     def wait_for(self, text: str, seconds: float = 60, times: int = 1) -> None:
-        """Waits until ``text`` was printed so many times."""
+        """Waits until ``text`` has been printed ``times`` times."""
         until = time.monotonic() + seconds
         while self.output().count(text) < times:
             ended = self._process.poll()
@@ -84,7 +84,7 @@ class Process:
 def mpirun(
     programs: Sequence[Sequence[str]], hosts: Sequence[str] = (), options: Sequence[str] = ()
 ) -> Process:
-    """One rank for each program, given as arguments of Python; here, or each on its host."""
+    """One rank for each program, given as arguments of Python; local, or each on its host."""
     command = ["mpirun", *options]
     command += [] if hosts else ["-H", ",".join(["localhost"] * len(programs))]
     for index, program in enumerate(programs):
@@ -105,5 +105,5 @@ def alone(*flags: str) -> Process:
 
 
 def free_address() -> str:
-    """Where a learner may listen, on this machine."""
+    """A free address of this machine for a learner."""
     return f"localhost:{free_port()}"

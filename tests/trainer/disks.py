@@ -1,4 +1,4 @@
-"""Disks that fill up."""
+"""Simulates disks that fill up."""
 
 import contextlib
 import resource
@@ -6,7 +6,7 @@ import resource
 
 @contextlib.contextmanager
 def files_limited_to(size):
-    """Writes beyond ``size`` fail after a part was taken, as on a disk that fills up."""
+    """Makes files end at ``size`` bytes: writes beyond it fail in part, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

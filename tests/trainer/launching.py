@@ -1,4 +1,4 @@
-"""Runs of experiment.py as one gives them: processes of their own."""
+"""Runs of experiment.py as processes, as users start them."""
 
 import os
 import subprocess
@@ -11,11 +11,11 @@ from typing import Any
 from trainer.storage.checkpoints import Checkpoint, Store
 
 REPOSITORY = Path(__file__).parents[2]
-DEADLINE_S = 100  # for a machine that does much else
+DEADLINE_S = 100  # for a busy machine
 
 
 def start(*flags: str, level: str = "CartPole-v1", **options: Any) -> subprocess.Popen[str]:
-    """A training that runs beside the test."""
+    """Starts a training in the background."""
     command = [sys.executable, "experiment.py", f"--level_name={level}", "--report_every_s=0.5"]
     usual: dict[str, Any] = {
         "env": {**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -31,7 +31,7 @@ def start(*flags: str, level: str = "CartPole-v1", **options: Any) -> subprocess
 
 
 def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
-    """What a training that has been started said and how it ended."""
+    """Waits for a training; returns its output and exit code."""
     try:
         stdout, stderr = process.communicate(timeout=DEADLINE_S)
     except subprocess.TimeoutExpired:
@@ -41,12 +41,12 @@ def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
 
 
 def run(*flags: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """A training from its start to its end."""
+    """Runs a training to its end."""
     return ended(start(*flags, **options))
 
 
 def wait_for(happened: Callable[[], Any], process: subprocess.Popen[str]) -> None:
-    """Returns once it has happened; not without the process, nor for ever."""
+    """Waits until ``happened()`` is true; fails if the process ends or time runs out."""
     until = time.monotonic() + DEADLINE_S
     while not happened():
         assert process.poll() is None and time.monotonic() < until, process.communicate()
@@ -59,7 +59,7 @@ def store(folder: Path) -> Store:
 
 
 def newest(folder: Path) -> Checkpoint:
-    """The run's newest checkpoint, which has to be whole."""
+    """The run's newest checkpoint; fails if it is damaged."""
     warnings: list[str] = []
     found = store(folder).newest(warnings.append)
     assert found and not warnings
@@ -67,7 +67,7 @@ def newest(folder: Path) -> Checkpoint:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder, by its path."""
+    """The content of every file in a folder, by path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")

@@ -1,4 +1,4 @@
-"""Small environments to train on, each given to ``--level_name`` by its module's path."""
+"""Small environments to train on; ``level`` gives their names for ``--level_name``."""
 
 import time
 from typing import Any
@@ -10,7 +10,7 @@ HERE = "tests.trainer.levels"
 
 
 class Steps(gymnasium.Env):
-    """Episodes of 7 steps, rewarded 1 a step; shows which step it is and the last action."""
+    """Episodes of 7 steps with reward 1 each; observes the step's number and last action."""
 
     observation_space: Any = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     action_space: Any = gymnasium.spaces.Discrete(2)
@@ -32,14 +32,14 @@ class Steps(gymnasium.Env):
 
 
 class Tens(Steps):
-    """Alike, but shorter and rewarded with 10 a step."""
+    """The same, but shorter and with a reward of 10 a step."""
 
     length = 3
     reward = 10.0
 
 
 class Pictures(Steps):
-    """Alike, but seen as a picture."""
+    """The same, but observed as pictures."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
 
@@ -48,25 +48,25 @@ class Pictures(Steps):
 
 
 class Glimpses(Pictures):
-    """Alike, but shorter."""
+    """The same, but shorter."""
 
     length = 3
 
 
 class TwoChoices(Steps):
-    """Alike, with two choices at once."""
+    """The same, with two choices at once."""
 
     action_space = gymnasium.spaces.MultiDiscrete([2, 3])
 
 
 class Continuous(Steps):
-    """Alike, with an action of two real numbers."""
+    """The same, with an action of two real numbers."""
 
     action_space = gymnasium.spaces.Box(-2, 2, (2,), np.float32)
 
 
 class Breaks(Steps):
-    """Alike, but raises after a hundred steps."""
+    """The same, but raises an exception after a hundred steps."""
 
     def __init__(self) -> None:
         self.left = 100
@@ -82,21 +82,21 @@ class Breaks(Steps):
 
 
 class Leaves(Breaks):
-    """Alike, but takes the whole process for its own."""
+    """The same, but tries to exit the whole process."""
 
     def fail(self) -> None:
         raise SystemExit(0)
 
 
 class Hangs(Breaks):
-    """Alike, but does not come back."""
+    """The same, but never returns."""
 
     def fail(self) -> None:
         time.sleep(1000)
 
 
 class NoNumbers(Steps):
-    """Alike, but from the 41st step on its reward is not a number."""
+    """The same, but from the 41st step on its reward is NaN."""
 
     def __init__(self) -> None:
         self.left = 40
@@ -108,7 +108,7 @@ class NoNumbers(Steps):
 
 
 class Hiccup(Continuous):
-    """Alike, with real numbers for actions, but its tenth reward alone is not a number."""
+    """The same, but only its tenth reward is NaN."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -120,5 +120,5 @@ class Hiccup(Continuous):
 
 
 def level(environment: type[gymnasium.Env]) -> str:
-    """What to give ``--level_name``."""
+    """The value of ``--level_name`` for an environment."""
     return f"{HERE}:{environment.__name__}"

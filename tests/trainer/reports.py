@@ -1,4 +1,4 @@
-"""Reports as a training makes them, for tests of where they go."""
+"""Sample reports, for tests of the places that show them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ ABOUT = {"agent": "SimpleConvNetAgent", "level": "PongNoFrameskip-v4", "weights"
 
 
 def figures(frames=1_000_000, **changed):
-    """One report of a run that learns Pong."""
+    """A report of a run on Pong."""
     return {
         "environment_frames": frames,
         "agent_steps": frames // 4,
@@ -42,7 +42,7 @@ def figures(frames=1_000_000, **changed):
 
 
 def samples(seed=0):
-    """What histograms are drawn of."""
+    """The samples of histograms."""
     return {"baseline": np.random.default_rng(seed).normal(2.0, 1.0, (21, 8)).astype(np.float32)}
 
 
@@ -50,7 +50,7 @@ LEVELS = ["PongNoFrameskip-v4", "BreakoutNoFrameskip-v4", "CartPole-v1"]
 
 
 def of_levels(frames=1_000_000, levels=tuple(LEVELS), **changed):
-    """A report of a run on several levels, the last of which has ended no episode yet."""
+    """A report of a run on several levels; the last one has no finished episode yet."""
     returns: dict[str, float | None] = {
         f"mean_episode_return/{level}": 10.0 + i for i, level in enumerate(levels)
     }
@@ -59,7 +59,7 @@ def of_levels(frames=1_000_000, levels=tuple(LEVELS), **changed):
 
 
 def settings_of(folder, **changed):
-    """Those of such a run."""
+    """The settings of such a run."""
     chosen: dict[str, Any] = {
         "agent_name": "SimpleConvNetAgent",
         "total_environment_frames": 16_000_000,
@@ -68,13 +68,13 @@ def settings_of(folder, **changed):
 
 
 def events(folder):
-    """What TensorBoard reads in a folder."""
+    """A folder's events, as TensorBoard reads them."""
     accumulator = EventAccumulator(str(folder), STORE_EVERYTHING_SIZE_GUIDANCE)
     return accumulator.Reload()
 
 
 def scalars(folder):
-    """Each scalar as TensorBoard draws it, by its name: steps and values."""
+    """Steps and values of each scalar in TensorBoard, by name."""
     read = events(folder)
     return {
         tag: [(event.step, event.value) for event in read.Scalars(tag)]

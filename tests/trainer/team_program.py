@@ -1,7 +1,7 @@
-"""Run by several processes under mpirun: a team's updates beside those of one learner alone.
+"""Compares a team's updates with those of a single learner, in several processes under mpirun.
 
 Each process makes the same batches, one for each learner. In the team, each learner trains on its
-own; the lone learner trains on all at once, or on what there is when learners have nothing.
+own batch; the single learner trains on all of them at once, without those of starved learners.
 """
 
 from typing import Any
@@ -24,10 +24,10 @@ VARIANTS: list[dict[str, Any]] = [
     CLIPPED,
     {"optimizer": "rmsprop", "momentum": 0.5, "popart": False, "gradients_clipping": -1.0},
     {"agent_name": "VectorLSTMAgent", "reward_clipping": "soft_asymmetric"},
-    # Not Adam, whose steps are as large where gradients are nothing but rounding.
+    # Not Adam: its steps are just as large if gradients are only rounding errors.
     {"level_name": f"{level(Pictures)},{level(Glimpses)}", "optimizer": "rmsprop", "epsilon": 0.1},
 ]
-# The largest error of a sum, as a share of the largest number in it.
+# The largest error of a sum, as a fraction of the largest number in it.
 ROUNDED = {"none": 1e-6, "fp16": 2e-3, "bf16": 1.6e-2}
 
 
@@ -38,7 +38,7 @@ def settings(**changes: Any) -> Settings:
 
 
 def batches(of: Settings, learners: int) -> list[Unroll]:
-    """A batch for each learner, with other levels and other numbers of resets in each."""
+    """A batch for each learner, each with different levels and numbers of resets."""
     made = parts(of)
     steps, tens = (made.actor(index) for index in (0, 1))
     steps.unroll()
@@ -49,7 +49,7 @@ def batches(of: Settings, learners: int) -> list[Unroll]:
 
 
 def learner(of: Settings, team: Team = ALONE) -> Learner:
-    """All learners begin with the same weights."""
+    """A learner; all of them begin with the same weights."""
     return build.learner_of(parts(of).learner.agent, of, team)
 
 
@@ -71,18 +71,18 @@ def test_updates(team: HorovodTeam, **changes: Any) -> None:
     resets = [int(batch.environment.first[1:].sum()) for batch in each]
     assert len(set(resets)) > 1, resets
     everyone = list(range(team.size))
-    # In the third and fourth update, learners have nothing.
+    # In the third and fourth update, some learners have no batch.
     for present in (everyone, everyone, everyone[:-1], everyone[-1:], everyone):
         mine = each[team.rank] if team.rank in present else None
-        told = ours.update(mine, 0.5)
+        got = ours.update(mine, 0.5)
         wanted = alone.update(join([each[rank] for rank in present]), 0.5)
         assert_alike(ours, alone, f"{changes}, {present}")
         if changes == CLIPPED:
-            assert float(told.figures["gradient_norm"]) > of.learning.gradients_clipping
+            assert float(got.figures["gradient_norm"]) > of.learning.gradients_clipping
         # These two are means of the learners' figures, not figures of all unrolls together.
-        for name in set(told.figures) - {"baseline_spread", "importance_weight"}:
-            got = told.figures[name].numpy(), wanted.figures[name].numpy()
-            np.testing.assert_allclose(*got, rtol=1e-3, atol=1e-5, err_msg=f"{changes}, {name}")
+        for name in set(got.figures) - {"baseline_spread", "importance_weight"}:
+            pair = got.figures[name], wanted.figures[name]
+            np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-5, err_msg=f"{changes}, {name}")
 
 
 def test_bit_equality(team: HorovodTeam) -> None:
@@ -97,7 +97,7 @@ def test_bit_equality(team: HorovodTeam) -> None:
 def test_sums(team: HorovodTeam, compression: str) -> None:
     shapes: list[list[int]] = [[7], [], [3, 5], [1]]
     random = np.random.default_rng(1)
-    # A sum over learners of numbers that differ, tiny ones and large ones among them.
+    # Learners add up different numbers, both tiny and large.
     scales = 10.0 ** random.integers(-4, 4, len(shapes))
     all_of_them = [
         [(scale * random.normal(size=s)).astype(np.float32) for s, scale in zip(shapes, scales)]  # noqa: B905
@@ -113,12 +113,12 @@ def test_sums(team: HorovodTeam, compression: str) -> None:
         assert other.shape == one.shape
 
 
-def test_what_is_told(team: HorovodTeam) -> None:
+def test_messages(team: HorovodTeam) -> None:
     ranks = range(team.size)
     mine = Round(batches=1, steps=10 + team.rank, weights_version=2.5)
     total, _, _ = team.add_up(mine, [tf.zeros([])], [tf.zeros([3])])
     assert total[:3] == (team.size, sum(10 + rank for rank in ranks), 2.5 * team.size), total
-    assert team.tell({"told": team.rank}) == {"told": 0}
+    assert team.broadcast_value({"rank": team.rank}) == {"rank": 0}
     assert len(team.gather(np.zeros([team.rank, 3]))) == sum(ranks)
 
 
@@ -127,7 +127,7 @@ if __name__ == "__main__":
     for compression in ROUNDED:
         together = HorovodTeam(hvd, 60, compression)
         assert together.size > 1
-        test_what_is_told(together)
+        test_messages(together)
         test_sums(together, compression)
         test_bit_equality(together)
     exactly = HorovodTeam(hvd, 60)

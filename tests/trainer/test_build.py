@@ -1,7 +1,9 @@
-"""What a level decides where its user has not."""
+"""Defaults that depend on the level, and actors that start late in a run."""
 
+import numpy as np
 import pytest
 
+from tests.trainer.training import parts, small
 from trainer import build
 from trainer.settings.config import Settings
 
@@ -13,7 +15,7 @@ from trainer.settings.config import Settings
         ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000),
     ],
 )
-def test_what_is_left_open_is_chosen_by_the_level(level_name, agent, frames):
+def test_defaults_fit_the_level(level_name, agent, frames):
     settings = Settings(level_name=level_name)
     spec = build.level_spec(settings)
     completed = build.complete(settings, spec)
@@ -21,8 +23,25 @@ def test_what_is_left_open_is_chosen_by_the_level(level_name, agent, frames):
     assert build.complete(completed, spec) == completed
 
 
-def test_what_is_named_stays():
+def test_chosen_settings_are_kept():
     settings = Settings(
         level_name="CartPole-v1", agent_name="VectorLSTMAgent", total_environment_frames=123
     )
     assert build.complete(settings, build.level_spec(settings)) == settings
+
+
+def played(start):
+    """The first rows that an actor plays in a run resumed after ``start`` updates."""
+    settings = small("CartPole-v1")
+    made = parts(settings)
+    environment = build.actor_environment(settings, 0, start)
+    unroll = build.actor(settings, environment, made.acting, 0, lambda: None, start).unroll()
+    environment.close()
+    return unroll.environment.observation, unroll.action
+
+
+def test_a_resumed_run_plays_other_episodes_than_at_its_start():
+    first, again, later = played(0), played(0), played(500)
+    np.testing.assert_array_equal(first[0], again[0])
+    assert not np.array_equal(first[0][0], later[0][0])
+    np.testing.assert_array_equal(later[0], played(500)[0])

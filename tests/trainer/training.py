@@ -1,4 +1,4 @@
-"""The parts of a training, put together as a training does, to be looked at one by one."""
+"""The parts of a training, made as a real one makes them, to be tested one by one."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from trainer.settings.config import Settings
 
 
 def small(level_name: str, **changes: Any) -> Settings:
-    """Settings under which everything is quick, and exact enough to compare."""
+    """Settings for tests that are quick, and exact enough to compare."""
     chosen: dict[str, Any] = {
         "precision": "float32",
         "num_actors": 1,
@@ -27,7 +27,7 @@ def small(level_name: str, **changes: Any) -> Settings:
 
 
 class Parts(NamedTuple):
-    """What learns and what acts, with the same weights."""
+    """A learner and an acting agent with the same weights."""
 
     settings: Settings
     spec: EnvironmentSpec
@@ -46,7 +46,7 @@ class Parts(NamedTuple):
 
 
 def parts(settings: Settings) -> Parts:
-    """The learner and the acting agent; weights are stirred, as a fresh policy is even."""
+    """The learner and the acting agent; weights get noise, as a fresh policy is uniform."""
     spec = build.level_spec(settings)
     learner = build.learner(settings, spec)
     random = np.random.default_rng(3)
@@ -58,7 +58,7 @@ def parts(settings: Settings) -> Parts:
 
 
 def block(settings: Settings, seed: int = 0) -> Unroll:
-    """A block of unrolls that were really played."""
+    """A block of unrolls from a real environment."""
     made = parts(settings)
     actor = made.actor(seed * len(settings.level.levels))
     actor.unroll()

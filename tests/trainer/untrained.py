@@ -1,4 +1,4 @@
-"""Runs as training leaves them behind, but with an agent that has learned nothing."""
+"""Folders of finished runs whose agent has learned nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from trainer.storage.checkpoints import Checkpoint, Store
 
 
 def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: Any) -> Settings:
-    """Puts a checkpoint into the run's folder; returns the settings of its training."""
+    """Writes a checkpoint to a run's folder; returns the settings of its training."""
     settings = Settings(level_name=level_name, logdir=str(folder), **changes)
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
-    # A fresh agent's policy is even, which would hide mistakes.
+    # A fresh agent's policy is uniform, which would hide mistakes.
     random = np.random.default_rng(settings.program.seed)
     weights = {
         name: np.asarray(variable + 0.1 * random.normal(size=variable.shape).astype(np.float32))
@@ -55,7 +55,7 @@ class Uneven(gymnasium.Env):
 
 
 class Continuous(Uneven):
-    """The same with an action of two real numbers; it can be drawn."""
+    """The same with an action of two real numbers; it can be rendered."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
     action_space = gymnasium.spaces.Box(-2, 2, (2,), np.float32)

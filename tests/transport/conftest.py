@@ -1,4 +1,4 @@
-"""Each way to carry what learners and actors say to each other."""
+"""Fixtures for each transport between learners and actors."""
 
 import socket
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.transport.ends import Actor, Learner, Plain, Secure, running
 
 @pytest.fixture
 def secure_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Secure:
-    """Makes all learners and actors of a test talk over TLS."""
+    """Makes all learners and actors of a test use TLS."""
     carrier = Secure(tmp_path / "credentials")
     monkeypatch.setattr(Learner, "carrier", carrier)
     return carrier
@@ -20,13 +20,13 @@ def secure_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Secure:
 
 @pytest.fixture(params=["tensorflow", "secure"])
 def carrier(request: pytest.FixtureRequest) -> Plain | Secure:
-    """What carries what the ends of a test say: one after the other."""
+    """The transport of a test: each in turn."""
     return Plain() if request.param == "tensorflow" else request.getfixturevalue("secure_ends")
 
 
 @pytest.fixture
 def ipv6_port() -> int:
-    """A free port of the loopback of IPv6."""
+    """A free port of IPv6's loopback address."""
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
@@ -37,7 +37,7 @@ def ipv6_port() -> int:
 
 @pytest.fixture
 def learner() -> Iterator[Learner]:
-    """One that goes on whatever happens: at the end, an actor of its own is served."""
+    """A learner that must survive its test: at the end, it serves one more actor."""
     made = Learner()
     with running(made):
         made.receiver.publish([np.zeros(3, np.float32)], 0)

@@ -1,4 +1,4 @@
-"""A learner's and an actor's end of a transport, on loopback, whatever carries what they say."""
+"""A learner's and an actor's end of any transport, on loopback."""
 
 import contextlib
 import socket
@@ -22,8 +22,8 @@ MOST_BYTES = BLOCKS.size(1000)
 class Plain:
     """Distributed TensorFlow."""
 
-    # Blocks under way while nobody takes any: one in the learner's queue, which is full, one at
-    # its door, one in TensorFlow's queue, one sent off.
+    # Blocks in transit while the learner takes none: one in its queue, which is then full, one
+    # waiting for that, one in TensorFlow's queue, one sent.
     held = 4
 
     def server(self, host: str, port: int, say: Any) -> distributed.Server:
@@ -36,7 +36,7 @@ class Plain:
 class Secure:
     """gRPC over TLS, with credentials of its own."""
 
-    held = 3  # alike, without a queue of its own
+    held = 3  # the same, without TensorFlow's queue
 
     def __init__(self, folder: Path):
         credentials.make(folder)
@@ -53,24 +53,24 @@ class Secure:
 
 
 class Learner:
-    """A receiver, and what it said."""
+    """A receiver and the lines that it printed."""
 
     carrier: ClassVar[Any] = Plain()
 
-    def __init__(self, capacity: int = 4, **told: str):
+    def __init__(self, capacity: int = 4, **changes: str):
         self.address = free_address()
         self.host, port = self.address.split(":")
         self.port = int(port)
-        self.said: list[str] = []
-        self.told = {"level": "A"} | told
+        self.printed: list[str] = []
+        self.properties = {"level": "A"} | changes
         self.receiver = Receiver(
-            self.carrier.server(self.host, self.port, self.said.append),
-            make_identity(self.told, BLOCKS.digest()),
+            self.carrier.server(self.host, self.port, self.printed.append),
+            make_identity(self.properties, BLOCKS.digest()),
             BLOCKS,
             WEIGHTS,
             capacity=capacity,
             timeout_s=TIMEOUT_S,
-            say=self.said.append,
+            say=self.printed.append,
         )
 
     def connection(self) -> Any:
@@ -90,24 +90,24 @@ class Learner:
 
 
 class Actor:
-    """A link, what it said and the weights that came."""
+    """A link, the lines that it printed and the weights that it received."""
 
-    def __init__(self, learner: Learner, name: str, **told: str):
-        self.said: list[str] = []
+    def __init__(self, learner: Learner, name: str, **changes: str):
+        self.printed: list[str] = []
         self.weights: list[tuple[int, list[float]]] = []
         self.link = Link(
             learner.connection,
             learner.address,
             name,
-            make_identity(learner.told | told, BLOCKS.digest()),
+            make_identity(learner.properties | changes, BLOCKS.digest()),
             BLOCKS,
             timeout_s=TIMEOUT_S,
             load=lambda arrays, version: self.weights.append((version, arrays[0].tolist())),
-            say=self.said.append,
+            say=self.printed.append,
         )
 
     def put(self, numbers: list[int], seconds: float = 20) -> bool:
-        """Sends a block; whether it was wanted in time."""
+        """Sends a block; False if the learner had no room in time."""
         until = time.monotonic() + seconds
         while not self.link.announce(0.1):
             if time.monotonic() > until:
@@ -126,7 +126,7 @@ def running(*ends: Any) -> Iterator[None]:
 
 
 def eventually(check: Any, seconds: float = 15) -> None:
-    """Returns once it is so."""
+    """Waits until ``check()`` is true."""
     until = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < until
@@ -136,10 +136,10 @@ def eventually(check: Any, seconds: float = 15) -> None:
 ONCE = "Further ones are not reported."
 
 
-def told_once(learner: Learner, words: str) -> None:
-    """Whether a learner said these words, and said them once."""
-    eventually(lambda: any(words in line for line in learner.said))
-    assert len([line for line in learner.said if ONCE in line]) == 1, learner.said
+def reported_once(learner: Learner, words: str) -> None:
+    """Asserts that a learner printed these words, and warned only once."""
+    eventually(lambda: any(words in line for line in learner.printed))
+    assert len([line for line in learner.printed if ONCE in line]) == 1, learner.printed
 
 
 @contextlib.contextmanager

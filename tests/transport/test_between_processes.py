@@ -13,7 +13,7 @@ from user_error import UserError
 pytestmark = pytest.mark.usefixtures("carrier")
 
 
-def test_nothing_is_lost_doubled_or_torn_between_several_actors():
+def test_blocks_of_several_actors_arrive_whole_and_once():
     learner = Learner(capacity=5)
     actors = [Actor(learner, f"actor {i}") for i in range(3)]
 
@@ -40,16 +40,16 @@ def test_a_full_queue_holds_back_its_actors(carrier):
     with running(learner, actor):
         learner.receiver.publish([np.zeros(3, np.float32)], 0)
         sent = 0
-        # Longer than a call may take: waiting for room must not be taken for silence.
+        # Longer than a call may take: waiting for room must not count as silence.
         while actor.put([sent] * 4, seconds=3 * TIMEOUT_S):
             sent += 1
         assert sent == carrier.held
-        assert "Waiting" not in "".join(actor.said)
+        assert "Waiting" not in "".join(actor.printed)
         assert learner.take(4 * sent) == [i for i in range(sent) for _ in range(4)]
         assert learner.receiver.waited_s() > 0
 
 
-def test_weights_arrive_newest_first_and_only_when_there_are_newer():
+def test_an_actor_gets_each_newer_version_of_the_weights_once():
     learner = Learner()
     actor = Actor(learner, "actor")
     with running(learner, actor):
@@ -62,7 +62,7 @@ def test_weights_arrive_newest_first_and_only_when_there_are_newer():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("changes", "words"),
     [
         ({"level": "B"}, "level is A at the learner and B at the actor"),
         (
@@ -72,20 +72,20 @@ def test_weights_arrive_newest_first_and_only_when_there_are_newer():
         ({"new": "1"}, "new is unknown at the learner and 1 at the actor"),
     ],
 )
-def test_an_actor_with_another_spec_is_refused_on_both_sides(told, words):
+def test_an_actor_with_another_spec_is_refused_on_both_sides(changes, words):
     learner = Learner()
-    actor, other = Actor(learner, "actor"), Actor(learner, "other", **told)
+    actor, other = Actor(learner, "actor"), Actor(learner, "other", **changes)
     with running(learner, actor, other):
         learner.receiver.publish([np.zeros(3, np.float32)], 0)
         with pytest.raises(Refused, match=words):
             other.put([66])
-        eventually(lambda: any(words in line for line in learner.said))
+        eventually(lambda: any(words in line for line in learner.printed))
         actor.put([1])
         assert learner.take(1) == [1]
-    assert len([line for line in learner.said if "refused" in line]) == 1
+    assert len([line for line in learner.printed if "refused" in line]) == 1
 
 
-def test_blocks_that_nobody_announced_reach_no_batch():
+def test_blocks_from_unannounced_senders_are_dropped():
     learner = Learner()
     actor = Actor(learner, "actor")
     with running(learner, actor):
@@ -100,9 +100,9 @@ def test_blocks_that_nobody_announced_reach_no_batch():
         assert learner.take(1) == [5]
 
 
-def test_a_block_that_is_sent_twice_arrives_once():
+def test_a_block_sent_twice_arrives_once():
     learner = Learner()
-    print_of = messages.fingerprint(make_identity(learner.told, BLOCKS.digest()))
+    print_of = messages.fingerprint(make_identity(learner.properties, BLOCKS.digest()))
     with running(learner):
         connection = learner.connection()
         for number in (1, 1, 2, 1, 2, 3):
@@ -113,22 +113,22 @@ def test_a_block_that_is_sent_twice_arrives_once():
         connection.close()
 
 
-def test_an_actor_that_ends_without_a_word_is_missed_and_one_that_leaves_is_not():
+def test_a_silent_actor_is_reported_missing_but_one_that_leaves_is_not():
     learner = Learner()
     leaving, silent = Actor(learner, "leaving"), Actor(learner, "silent")
     with running(learner, leaving):
         connection = learner.connection()
         connection.write(silent.link._letter("hello", identity=silent.link._identity))
-        eventually(lambda: "leaving has joined" in str(learner.said))
+        eventually(lambda: "leaving has joined" in str(learner.printed))
         leaving.link.__exit__()
-        eventually(lambda: "leaving has left" in str(learner.said))
-        eventually(lambda: "nothing has been heard of silent" in str(learner.said))
+        eventually(lambda: "leaving has left" in str(learner.printed))
+        eventually(lambda: "nothing has been heard of silent" in str(learner.printed))
         connection.write(silent.link._letter("beat"))
-        eventually(lambda: "silent is back" in str(learner.said))
-    assert "heard of leaving" not in str(learner.said)
+        eventually(lambda: "silent is back" in str(learner.printed))
+    assert "heard of leaving" not in str(learner.printed)
 
 
-def test_actors_are_told_when_the_learner_has_finished():
+def test_actors_learn_that_the_learner_has_finished():
     learner = Learner()
     actor = Actor(learner, "actor")
     with running(learner, actor):
@@ -142,17 +142,17 @@ def test_actors_are_told_when_the_learner_has_finished():
         finishing.join()
 
 
-def test_an_actor_waits_for_a_learner_that_is_not_there_and_says_for_whom(carrier):
+def test_an_actor_waits_for_a_missing_learner_and_names_it(carrier):
     learner = Learner()
     nobody = Actor(learner, "actor")
     nobody.link._connect = lambda: carrier.connection("localhost", 1)
     with running(nobody):
-        eventually(lambda: nobody.said)
+        eventually(lambda: nobody.printed)
         assert not nobody.put([1], seconds=0.2)
-    assert nobody.said == [f"Waiting for the learner at {learner.address} (Connection refused)."]
+    assert nobody.printed == [f"Waiting for the learner at {learner.address} (Connection refused)."]
 
 
-def test_an_address_of_ipv6_in_brackets_is_as_good(carrier, ipv6_port):
+def test_an_ipv6_address_in_brackets_works(carrier, ipv6_port):
     server = carrier.server("[::1]", ipv6_port, lambda _: None)
     server.announce(b"it is me")
     connection = carrier.connection("[::1]", ipv6_port)
@@ -161,6 +161,6 @@ def test_an_address_of_ipv6_in_brackets_is_as_good(carrier, ipv6_port):
     server.close()
 
 
-def test_a_host_that_tensorflow_cannot_read_is_told():
+def test_a_host_that_tensorflow_cannot_parse_is_reported():
     with pytest.raises(UserError, match="--learner_host=a/b:1025: cannot listen there"):
         Plain().server("a/b", 1025, None)

@@ -13,14 +13,14 @@ def play(queue: UnrollQueue, block: object, count: int) -> None:
     queue.put(block, count)
 
 
-def test_blocks_come_out_in_the_order_in_which_they_went_in():
+def test_blocks_come_out_in_order():
     queue = UnrollQueue(capacity=10)
     for block in "abc":
         play(queue, block, 2)
     assert [queue.take(), queue.take(), queue.take()] == ["a", "b", "c"]
 
 
-def test_an_actor_that_is_far_enough_ahead_waits_before_it_plays():
+def test_an_actor_that_is_too_far_ahead_waits_before_it_plays():
     queue = UnrollQueue(capacity=4)
     play(queue, "a", 4)
     late = threading.Thread(target=play, args=(queue, "b", 4))
@@ -33,7 +33,7 @@ def test_an_actor_that_is_far_enough_ahead_waits_before_it_plays():
     assert queue.put_wait_s >= 0.1
 
 
-def test_what_is_in_play_counts_as_ahead():
+def test_announced_unrolls_count_as_ahead():
     queue = UnrollQueue(capacity=4)
     queue.announce(4)
     second = threading.Thread(target=queue.announce, args=(4,), daemon=True)
@@ -46,53 +46,53 @@ def test_what_is_in_play_counts_as_ahead():
     assert not second.is_alive()
 
 
-def test_a_block_larger_than_the_queue_passes():
+def test_a_block_larger_than_the_queue_fits():
     queue = UnrollQueue(capacity=1)
     play(queue, "large", 16)
     assert queue.take() == "large"
 
 
-def test_taking_from_an_empty_queue_ends_with_its_time():
+def test_taking_from_an_empty_queue_times_out():
     queue = UnrollQueue(capacity=1)
     assert queue.take(timeout_s=0.05) is None
     assert queue.take_wait_s >= 0.05
 
 
-def test_nothing_is_lost_or_doubled_between_many_threads():
+def test_blocks_of_many_threads_arrive_once():
     queue = UnrollQueue(capacity=8)
 
-    def put_fifty(who: int) -> None:
+    def put_fifty(index: int) -> None:
         for i in range(50):
-            play(queue, (who, i), 3)
+            play(queue, (index, i), 3)
 
-    threads = [threading.Thread(target=put_fifty, args=(who,)) for who in range(4)]
+    threads = [threading.Thread(target=put_fifty, args=(index,)) for index in range(4)]
     for thread in threads:
         thread.start()
     taken = [queue.take(timeout_s=10) or (-1, -1) for _ in range(200)]
     for thread in threads:
         thread.join(5)
     assert len(set(taken)) == 200
-    for who in range(4):
-        assert [i for one, i in taken if one == who] == list(range(50))
+    for index in range(4):
+        assert [i for one, i in taken if one == index] == list(range(50))
 
 
-def test_a_closed_queue_says_so_to_those_who_wait_and_those_who_come():
+def test_closing_a_queue_ends_present_and_later_calls():
     queue = UnrollQueue(capacity=1)
     play(queue, "a", 1)
-    told = []
+    ended = []
 
     def wait_for_room():
         try:
             play(queue, "b", 1)
         except Closed:
-            told.append("closed")
+            ended.append("closed")
 
     waiting = threading.Thread(target=wait_for_room)
     waiting.start()
     time.sleep(0.05)
     queue.close()
     waiting.join(5)
-    assert told == ["closed"]
+    assert ended == ["closed"]
     with pytest.raises(Closed):
         queue.take()
     with pytest.raises(Closed):

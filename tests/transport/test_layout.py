@@ -24,7 +24,7 @@ class Pair(NamedTuple):
     kinds=st.lists(st.sampled_from(DTYPES), min_size=2, max_size=4),
     data=st.data(),
 )
-def test_what_is_packed_comes_out_again(count, kinds, data):
+def test_unpacking_returns_what_was_packed(count, kinds, data):
     specs, values = [], []
     for kind in kinds:
         shape = data.draw(arrays.array_shapes(min_dims=1, max_dims=3, max_side=4))
@@ -57,8 +57,8 @@ def test_bytes_of_another_size_are_refused(bytes_):
         layout.unpack(np.zeros([bytes_], np.uint8), 3)
 
 
-def test_a_layout_of_weights_can_be_told():
+def test_a_layout_of_weights_survives_its_description():
     layout = Layout([ArraySpec(np.dtype(kind), (2, 3)) for kind in DTYPES])
-    told = arrays_layout(layout.describe())
-    assert told.describe() == layout.describe() and told.digest() == layout.digest()
+    copy = arrays_layout(layout.describe())
+    assert copy.describe() == layout.describe() and copy.digest() == layout.digest()
     assert Layout([ArraySpec(np.dtype(np.uint8), (2, 3))]).digest() != layout.digest()

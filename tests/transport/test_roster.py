@@ -1,4 +1,7 @@
-"""How many actors a learner had, as it counts them itself."""
+"""The learner's count of its actors."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -10,11 +13,11 @@ IDENTITY = make_identity({}, "layout")
 
 
 def letter(kind, number):
-    told = {"kind": kind, "actor": bytes([number] * 16).hex(), "name": f"actor {number}"}
-    return told | ({"identity": IDENTITY} if kind == "hello" else {})
+    content = {"kind": kind, "actor": bytes([number] * 16).hex(), "name": f"actor {number}"}
+    return content | ({"identity": IDENTITY} if kind == "hello" else {})
 
 
-def test_actors_are_counted_over_the_time_since_the_first_came():
+def test_the_mean_counts_from_when_the_first_actor_joined():
     roster = Roster(IDENTITY, timeout_s=100.0, say=lambda _: None)
     roster.pass_time(50.0)
     assert roster.mean_present() == 0
@@ -30,15 +33,35 @@ def test_actors_are_counted_over_the_time_since_the_first_came():
     assert roster.mean_present() == pytest.approx((1 + 2 * 2) / 5)
 
 
-def test_a_block_that_is_sent_twice_counts_once_though_its_actor_has_left_meanwhile():
-    said: list[str] = []
-    roster = Roster(IDENTITY, timeout_s=100.0, say=said.append)
+def test_a_block_sent_twice_counts_once_even_if_its_actor_has_left():
+    printed: list[str] = []
+    roster = Roster(IDENTITY, timeout_s=100.0, say=printed.append)
     roster.hear(letter("hello", 1))
     header = Header(fingerprint(IDENTITY), bytes([1] * 16), 1, 1, 0.0)
     assert roster.accepts(header)
     for _ in range(2):
         roster.hear(letter("bye", 1))
     assert not roster.accepts(header)
-    assert (roster.present, len(said)) == (0, 2)
+    assert (roster.present, len(printed)) == (0, 2)
     roster.hear(letter("hello", 1))
-    assert (roster.present, len(said)) == (1, 3)
+    assert (roster.present, len(printed)) == (1, 3)
+
+
+def join(roster, count):
+    for number in range(count):
+        roster.hear(letter("hello", number))
+
+
+def test_actors_can_be_counted_while_others_join():
+    roster = Roster(IDENTITY, timeout_s=100.0, say=lambda _: None)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            joining = pool.submit(join, roster, 256)
+            while not joining.done():
+                assert 0 <= roster.present <= 256
+            joining.result()
+    finally:
+        sys.setswitchinterval(interval)
+    assert roster.present == 256

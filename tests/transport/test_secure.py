@@ -1,4 +1,4 @@
-"""The secure transport: what strangers and clumsy callers get, and what the learner tells of it."""
+"""The secure transport: answers to strangers and faulty callers, and the learner's reports."""
 
 import contextlib
 import os
@@ -15,8 +15,8 @@ from tests.transport.ends import (
     MOST_BYTES,
     Learner,
     eventually,
+    reported_once,
     running,
-    told_once,
 )
 from transport import make_identity, messages, secure
 from transport.secure import calls, listening
@@ -32,7 +32,7 @@ METHODS = (calls.HELLO, calls.TELL, calls.PUT, calls.WEIGHTS)
 
 @contextlib.contextmanager
 def channel(learner: Learner, tls: bool = True) -> Iterator[grpc.Channel]:
-    """A caller that is no actor of ours, but knows the certificate."""
+    """A caller that is not one of our actors but knows the certificate."""
     if tls:
         trusted = grpc.ssl_channel_credentials(learner.carrier.actor.certificate)
         with grpc.secure_channel(learner.address, trusted, secure.connection.OPTIONS) as made:
@@ -45,7 +45,7 @@ def channel(learner: Learner, tls: bool = True) -> Iterator[grpc.Channel]:
 def code(
     channel: grpc.Channel, method: str, *metadata: tuple[str, Any], message: bytes = b""
 ) -> str:
-    """What a call is answered with."""
+    """The status of a call."""
     try:
         channel.unary_unary(method)(message, timeout=10, metadata=metadata)
     except grpc.RpcError as error:
@@ -53,7 +53,7 @@ def code(
     return "OK"
 
 
-def test_who_does_not_know_the_token_gets_nothing_and_is_told_of_once(learner):
+def test_callers_without_the_token_are_refused_and_reported_once(learner):
     token = learner.carrier.actor.token
     strangers = [
         (),
@@ -68,11 +68,11 @@ def test_who_does_not_know_the_token_gets_nothing_and_is_told_of_once(learner):
         for metadata in strangers:
             for method in (*METHODS, "/impala.Learner/Other"):
                 assert code(stranger, method, *metadata) == "UNAUTHENTICATED"
-    told_once(learner, "a call from 127.0.0.1 was refused: it came without the token")
-    assert all(token.hex() not in line for line in learner.said)
+    reported_once(learner, "a call from 127.0.0.1 was refused: it came without the token")
+    assert all(token.hex() not in line for line in learner.printed)
 
 
-def test_what_a_stranger_sends_is_not_read(learner):
+def test_data_from_strangers_is_not_read(learner):
     def endless() -> Iterator[bytes]:
         while True:
             sent.append(1)
@@ -82,11 +82,11 @@ def test_what_a_stranger_sends_is_not_read(learner):
     with channel(learner) as stranger, pytest.raises(grpc.RpcError) as error:
         stranger.stream_unary(calls.PUT)(endless(), timeout=20)
     assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
-    # What fits into buffers of the connection goes out before the answer comes.
+    # The connection's buffers fill before the answer arrives.
     assert len(sent) < 100
 
 
-def test_nothing_else_can_be_called_even_with_the_token(learner):
+def test_no_other_method_can_be_called_even_with_the_token(learner):
     token = (calls.TOKEN, learner.carrier.actor.token)
     others = (
         "/impala.Learner/Other", "/impala.Learner/", "/", "/grpc.health.v1.Health/Check",
@@ -100,7 +100,7 @@ def test_nothing_else_can_be_called_even_with_the_token(learner):
         assert code(insider, calls.HELLO, token) == "OK"
 
 
-def test_who_does_not_speak_tls_is_cut_off_and_told_of_once(learner):
+def test_clients_without_tls_are_cut_off_and_reported_once(learner):
     with channel(learner, tls=False) as plain:
         for method in METHODS:
             assert code(plain, method, (calls.TOKEN.replace("-bin", ""), "x")) == "UNAVAILABLE"
@@ -112,10 +112,10 @@ def test_who_does_not_speak_tls_is_cut_off_and_told_of_once(learner):
                     stranger.sendall(os.urandom(4096))
                 while stranger.recv(4096):
                     pass
-    told_once(learner, f"a client connected to {learner.host}:{learner.port} and made no call")
+    reported_once(learner, f"a client connected to {learner.host}:{learner.port} and made no call")
 
 
-def test_who_speaks_tls_but_not_grpc_is_cut_off_and_told_of_once(learner):
+def test_clients_with_tls_but_without_grpc_are_cut_off_and_reported_once(learner):
     trusting = ssl.create_default_context(cadata=learner.carrier.actor.certificate.decode())
     for protocols in (["h2"], ["http/1.1"], []):
         trusting.set_alpn_protocols(protocols or ["x"])
@@ -129,20 +129,20 @@ def test_who_speaks_tls_but_not_grpc_is_cut_off_and_told_of_once(learner):
                 stranger.sendall(os.urandom(4096))
             while stranger.recv(4096):
                 pass
-    told_once(learner, "made no call")
+    reported_once(learner, "made no call")
 
 
-def test_who_connects_and_is_silent_is_cut_off(learner):
+def test_silent_clients_are_cut_off(learner):
     with socket.create_connection((learner.host, learner.port)) as stranger:
         stranger.settimeout(60)
-        # Without a handshake within its time, the other side ends the connection.
+        # Without a handshake in time, the learner ends the connection.
         with contextlib.suppress(ConnectionResetError):
             while stranger.recv(4096):
                 pass
-    told_once(learner, "made no call")
+    reported_once(learner, "made no call")
 
 
-def test_who_speaks_grpc_and_then_is_silent_is_cut_off(monkeypatch):
+def test_grpc_clients_that_fall_silent_are_cut_off(monkeypatch):
     monkeypatch.setattr(listening, "LONGEST_IDLE_S", 1.0)
     idle = Learner()
     trusting = ssl.create_default_context(cadata=idle.carrier.actor.certificate.decode())
@@ -153,15 +153,15 @@ def test_who_speaks_grpc_and_then_is_silent_is_cut_off(monkeypatch):
         trusting.wrap_socket(bare, server_hostname="impala-learner") as stranger,
     ):
         stranger.settimeout(60)
-        # How HTTP/2 begins, with settings that change nothing.
+        # The start of HTTP/2, with empty settings.
         stranger.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
         with contextlib.suppress(ConnectionResetError, ssl.SSLEOFError):
             while stranger.recv(4096):
                 pass
-        told_once(idle, "made no call")
+        reported_once(idle, "made no call")
 
 
-def test_more_connections_than_are_allowed_are_refused(monkeypatch):
+def test_connections_beyond_the_limit_are_refused(monkeypatch):
     monkeypatch.setattr(listening, "MOST_CONNECTIONS", 2)
     small = Learner()
     with running(small), contextlib.ExitStack() as stack:
@@ -172,13 +172,13 @@ def test_more_connections_than_are_allowed_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("method", METHODS[:3])
-def test_a_message_of_more_than_the_limit_is_refused_and_told_of_once(learner, method):
+def test_messages_beyond_the_limit_are_refused_and_reported_once(learner, method):
     token = (calls.TOKEN, learner.carrier.actor.token)
     with channel(learner) as clumsy:
         for size in (calls.LARGEST_MESSAGE + 1, 40 << 20):
             answer = code(clumsy, method, token, message=bytes(size))
             assert answer in ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT")
-    told_once(learner, "was refused")
+    reported_once(learner, "was refused")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_message_of_more_than_the_limit_is_refused_and_told_of_once(learner, m
         ([Opening(2**63, b"").pack()], f"{MOST_BYTES:,} are allowed"),
     ],
 )
-def test_a_block_that_is_none_is_refused_in_words_and_told_of_once(learner, messages, words):
+def test_malformed_blocks_are_refused_with_a_reason_and_reported_once(learner, messages, words):
     token = (calls.TOKEN, learner.carrier.actor.token)
     with channel(learner) as clumsy:
         put = clumsy.stream_unary(calls.PUT)
@@ -204,10 +204,10 @@ def test_a_block_that_is_none_is_refused_in_words_and_told_of_once(learner, mess
                 put(iter(messages), timeout=10, metadata=(token,))
             assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
             assert words in error.value.details()
-    told_once(learner, words)
+    reported_once(learner, words)
 
 
-def test_an_actor_that_is_stopped_as_it_calls_is_not_said_to_have_sent_nonsense(learner):
+def test_an_actor_stopped_during_a_call_is_not_reported_as_malformed(learner):
     def unfinished() -> Iterator[bytes]:
         ended.wait(60)
         yield from ()
@@ -219,7 +219,7 @@ def test_an_actor_that_is_stopped_as_it_calls_is_not_said_to_have_sent_nonsense(
         eventually(lambda: learner.receiver._server._guard._callers)
         assert not call.done()
     ended.set()
-    told_once(learner, "or none, or its sender was stopped")
+    reported_once(learner, "or none, or its sender was stopped")
     with pytest.raises(calls.CutOff, match="or its sender was stopped"):
         calls.join(iter([bytes(3)]), 5)
 
@@ -228,22 +228,23 @@ def test_an_actor_that_is_stopped_as_it_calls_is_not_said_to_have_sent_nonsense(
     "letter",
     [
         b"{}", b"[]", b"null", b"[" * 60_000, b'{"actor": "zz", "name": "x", "kind": "hello"}',
-        b'{"actor": "00", "name": {}, "kind": [], "identity": 3}', os.urandom(1000),
+        b'{"actor": "00", "name": {}, "kind": [], "identity": 3}',
+        pytest.param(os.urandom(1000), id="noise"),
     ],
 )  # fmt: skip
-def test_letters_that_are_none_change_nothing(learner, letter):
+def test_malformed_letters_change_nothing(learner, letter):
     connection = learner.connection()
     for _ in range(3):
         connection.write(letter)
     connection.close()
 
 
-def test_what_an_actor_calls_itself_cannot_change_the_terminal(learner):
+def test_an_actors_name_cannot_control_the_terminal(learner):
     connection = learner.connection()
     letter = {"kind": "hello", "actor": "00" * 16, "name": "a\x1b[2J\nb" + "c" * 1000}
-    identity = make_identity(learner.told, BLOCKS.digest())
+    identity = make_identity(learner.properties, BLOCKS.digest())
     connection.write(messages.encode(letter | {"identity": identity}))
-    eventually(lambda: "has joined" in str(learner.said))
+    eventually(lambda: "has joined" in str(learner.printed))
     connection.close()
-    (joined,) = [line for line in learner.said if "has joined" in line]
+    (joined,) = [line for line in learner.printed if "has joined" in line]
     assert joined.startswith("a?[2J?bccc") and len(joined) < 200

@@ -16,9 +16,9 @@ from tests.transport.ends import (
     Learner,
     Secure,
     eventually,
+    reported_once,
     running,
     secure_server,
-    told_once,
 )
 from transport import (
     Closed,
@@ -37,20 +37,20 @@ from transport.secure import calls, server
 pytestmark = pytest.mark.usefixtures("secure_ends")
 
 
-def test_a_block_larger_than_the_learner_takes_ends_its_actor_with_words(learner):
+def test_a_block_beyond_the_limit_ends_its_actor_with_a_reason(learner):
     actor = Actor(learner, "large")
-    told = "are allowed. Give the actor a lower --envs_per_actor"
-    with running(actor), pytest.raises(Refused, match=told):
+    advice = "are allowed. Give the actor a lower --envs_per_actor"
+    with running(actor), pytest.raises(Refused, match=advice):
         actor.put(list(range(2000)))
         actor.put([1])
 
 
-def test_an_actor_of_another_run_is_refused_and_ends_with_words(learner, tmp_path):
+def test_an_actor_of_another_run_is_refused_with_a_reason(learner, tmp_path):
     other = Secure(tmp_path / "other")
     stranger = secure.Connection(
         learner.host,
         learner.port,
-        # The right certificate, as anyone can fetch it, and a token of another run.
+        # The right certificate, which anyone can fetch, and a token of another run.
         type(other.actor)("actor.pem", learner.carrier.actor.certificate, other.actor.token),
         TIMEOUT_S,
     )
@@ -66,12 +66,12 @@ def test_an_actor_refuses_a_learner_with_another_certificate_and_sends_it_nothin
         actor = Actor(impostor, "actor")
         with running(actor), pytest.raises(Refused, match="its certificate is not the one in"):
             actor.put([1])
-        told_once(impostor, "made no call: an actor that gave up, a port scan")
-    assert not any("joined" in line for line in impostor.said)
+        reported_once(impostor, "made no call: an actor that gave up, a port scan")
+    assert not any("joined" in line for line in impostor.printed)
     assert other.actor.token != mine.actor.token
 
 
-def test_a_learner_of_the_other_transport_is_told_to_an_actor():
+def test_an_actor_reports_a_learner_without_tls():
     with socket.create_server(("localhost", 0)) as plain:
         port = plain.getsockname()[1]
 
@@ -86,7 +86,7 @@ def test_a_learner_of_the_other_transport_is_told_to_an_actor():
             connection.about()
 
 
-def test_a_secure_learner_is_told_to_an_actor_of_the_other_transport(secure_ends):
+def test_a_plain_actor_reports_a_learner_with_tls(secure_ends):
     with secure_server(secure_ends) as (_, there):
         host, port = there._learner.split(":")
         plain = distributed.Connection(host, int(port), TIMEOUT_S)
@@ -95,7 +95,7 @@ def test_a_secure_learner_is_told_to_an_actor_of_the_other_transport(secure_ends
         plain.close()
 
 
-def test_large_blocks_and_weights_arrive_as_they_were(secure_ends):
+def test_large_blocks_and_weights_arrive_unchanged(secure_ends):
     layout = Layout([ArraySpec(np.dtype(np.uint8), (None, 3 * calls.PIECE + 5))])
     heavy = Layout([ArraySpec(np.dtype(np.float32), (calls.PIECE,))])
     sent = [np.random.default_rng(1).integers(0, 255, [2, 3 * calls.PIECE + 5], np.uint8)]
@@ -117,7 +117,7 @@ def test_large_blocks_and_weights_arrive_as_they_were(secure_ends):
             assert (got == weights).all()
 
 
-def test_blocks_that_nobody_takes_stay_with_their_actors_beyond_a_few(secure_ends):
+def test_a_learner_that_takes_no_blocks_keeps_none(secure_ends):
     header, block = np.zeros(48, np.uint8), BLOCKS.pack(np.zeros([2, 1], np.int64), 1)
     with secure_server(secure_ends) as (made, connection):
         host, port = connection._learner.split(":")
@@ -138,14 +138,14 @@ def test_blocks_that_nobody_takes_stay_with_their_actors_beyond_a_few(secure_end
         for thread in threads:
             thread.join()
         assert answers == ["silent"] * len(threads)
-        # Those will be sent again by their actors; none is kept.
+        # Their actors will send them again; the learner keeps none.
         eventually(lambda: not made._desk._blocks)
         threading.Thread(target=put).start()
         assert (made.receive()[1] == block).all()
         eventually(lambda: "taken" in answers)
 
 
-def test_who_waits_is_told_that_the_learner_ends(secure_ends):
+def test_waiting_calls_end_when_the_learner_closes(secure_ends):
     with secure_server(secure_ends) as (made, connection):
         ended: list[type] = []
 

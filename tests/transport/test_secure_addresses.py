@@ -1,4 +1,4 @@
-"""The secure transport listens where it was told to, and nowhere else."""
+"""The secure transport listens at the given address only."""
 
 import socket
 
@@ -14,7 +14,7 @@ from user_error import UserError
 pytestmark = pytest.mark.usefixtures("secure_ends")
 
 
-def test_at_an_address_of_ipv6_none_of_ipv4_is_listened_at(secure_ends, ipv6_port):
+def test_an_ipv6_address_does_not_open_the_port_on_ipv4(secure_ends, ipv6_port):
     made = secure.Server(
         "[::1]", ipv6_port, secure_ends.learner,
         most_bytes=1, timeout_s=TIMEOUT_S, say=lambda _: None,
@@ -25,7 +25,7 @@ def test_at_an_address_of_ipv6_none_of_ipv4_is_listened_at(secure_ends, ipv6_por
     made.close()
 
 
-def test_only_the_address_that_was_given_is_listened_at(secure_ends):
+def test_only_the_given_address_accepts_connections(secure_ends):
     with socket.socket() as probe:
         probe.bind(("127.0.0.5", 0))
         port = probe.getsockname()[1]
@@ -43,18 +43,18 @@ def test_only_the_address_that_was_given_is_listened_at(secure_ends):
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        ("192.0.2.1", "Cannot assign requested address.*name an address of this machine"),
+        ("192.0.2.1", "Cannot assign requested address.*give an address of this machine"),
         ("no-such-host.invalid", "cannot listen there"),
     ],
 )
-def test_an_address_that_is_not_ours_is_told(secure_ends, host, words):
+def test_an_address_of_another_machine_is_reported(secure_ends, host, words):
     with pytest.raises(UserError, match=words):
         secure.Server(
             host, 8001, secure_ends.learner, most_bytes=1, timeout_s=1.0, say=lambda _: None
         )
 
 
-def test_a_port_in_use_is_told(secure_ends):
+def test_a_port_in_use_is_reported(secure_ends):
     with (
         secure_server(secure_ends) as (_, connection),
         pytest.raises(UserError, match="cannot listen there .Address already in use"),

@@ -1,1 +1,1 @@
-"""Playing: environments and agents are built here, and actors fill unrolls."""
+"""Playing: agents choose actions, and actors fill unrolls."""

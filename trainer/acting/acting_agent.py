@@ -13,11 +13,10 @@ from trainer.acting.deciding import decide
 
 
 class ActingAgent:
-    """An agent whose large weights are kept in the precision that it computes in.
+    """An agent that keeps its large weights in the precision in which it computes.
 
-    They are cast once an update (``load``) and not once a step. Actors may act while weights
-    are loaded: a step that mixes two versions is still described correctly by what was recorded
-    with it.
+    ``load`` casts them once per update, so that no step has to. Actors may act while weights are
+    loaded: a step may mix two versions, but the values recorded with its actions are still correct.
     """
 
     def __init__(self, agent: Any, algorithm: Algorithm):
@@ -29,7 +28,7 @@ class ActingAgent:
         self.version = 0
 
     def load(self, weights: Sequence[tf.Variable], version: int) -> None:
-        """Takes over a learner's weights."""
+        """Copies a learner's weights."""
         self._assign(list(weights))
         self.version = version
 
@@ -40,7 +39,7 @@ class ActingAgent:
     def act(
         self, step: EnvironmentStep, action: Any, state: Any, seed: Any
     ) -> tuple[np.ndarray, dict[str, np.ndarray], Any]:
-        """Actions ``[B, ...]``, what is noted of them and the new state, for one row."""
+        """Actions ``[B, ...]`` for a row, the values recorded with them, and the new state."""
         given = (step.observation, step.reward, step.first, action, state, seed)
         graph = self._graphs.get(len(action)) or self._trace(len(action), given)
         action, *flat = graph(tf.nest.flatten(given))
@@ -52,7 +51,7 @@ class ActingAgent:
         )
 
     def _trace(self, count: int, given: Any) -> "_Graph":
-        """The graph of ``_act`` for so many environments."""
+        """The graph of ``_act`` for ``count`` environments."""
         with self._tracing:
             if count not in self._graphs:
                 self._graphs[count] = _Graph(self._act, given)
@@ -79,10 +78,10 @@ class ActingAgent:
 
 
 class _Graph:
-    """A function's graph, called with arrays that are not nested and gives such tensors.
+    """A function's graph, which takes a flat list of arrays and returns one of tensors.
 
-    The call is one operation. TensorFlow's own way to call a traced function takes 0.3 ms to find
-    out anew that what it is given is as it was, with the interpreter's lock in its hands.
+    The call is one operation. TensorFlow's usual call of a traced function spends 0.3 ms on
+    checking its arguments again, while holding the interpreter's lock.
     """
 
     def __init__(self, function: Callable[..., Any], given: Any):

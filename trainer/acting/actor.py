@@ -11,10 +11,10 @@ from environments import EnvironmentSpec, Episode, VectorEnvironment
 
 
 class Policy(Protocol):
-    """Who chooses actions; see ``trainer.acting.acting_agent.ActingAgent``."""
+    """Chooses actions; see ``trainer.acting.acting_agent.ActingAgent``."""
 
     version: int
-    records: Sequence[str]  # what it notes of each action
+    records: Sequence[str]  # names of the values recorded with each action
 
     def initial_state(self, batch_size: int) -> Any:
         """The agent's state before an episode's first observation."""
@@ -22,11 +22,11 @@ class Policy(Protocol):
     def act(
         self, step: EnvironmentStep, action: Any, state: Any, seed: Any
     ) -> tuple[Any, dict[str, Any], Any]:
-        """Actions, what the algorithm notes of them and the new state, for one row."""
+        """Actions for a row, the values recorded with them, and the new state."""
 
 
 class Actor:
-    """Steps ``environment`` with ``policy``; every call of ``unroll`` continues the last one."""
+    """Steps ``environment`` with ``policy``; each ``unroll`` continues the last one."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Actor:
         seed: int,
         check: Callable[[], None] = lambda: None,
     ):
-        """``check`` is called before every step, and ends the unroll by what it raises."""
+        """``check`` is called before every step; an exception from it ends the unroll."""
         self._environment = environment
         self._policy = policy
         self._length = unroll_length
@@ -70,13 +70,13 @@ class Actor:
 def blank_unroll(
     spec: EnvironmentSpec, unroll_length: int, initial_state: Any, records: Sequence[str]
 ) -> Unroll:
-    """One unroll of which only types and shapes mean something; the state is of one unroll."""
+    """One unroll of the right types and shapes, with arbitrary values; the state has B = 1."""
     state = tf.nest.map_structure(np.asarray, initial_state)
     return _Rows(spec, 1, unroll_length, records).unroll(state, np.zeros([1], np.int32), 0.0)
 
 
 class _Rows:
-    """The arrays of one block, written row by row and then handed on without a copy."""
+    """The arrays of one block, written row by row and then passed on without a copy."""
 
     def __init__(
         self, spec: EnvironmentSpec, count: int, unroll_length: int, records: Sequence[str]
@@ -94,16 +94,15 @@ class _Rows:
         self.episodes = Episodes(
             raw_return=np.zeros([rows, count], np.float32),
             length=np.zeros([rows, count], np.int32),
-            frames=np.zeros([rows, count], np.int32),
         )
 
     def start(self, step: EnvironmentStep) -> None:
-        """Puts the very first step where the last row of an earlier block would be."""
+        """Stores the very first step in the last row, as if an earlier block had ended with it."""
         for array, value in zip(self.environment, step, strict=True):
             array[-1] = value
 
     def next(self) -> "_Rows":
-        """Fresh arrays that begin with this block's last row."""
+        """Arrays for the next block, which begins with this block's last row."""
         new = _Rows(self._spec, self.action.shape[1], len(self.action) - 1, list(self.recorded))
         for mine, theirs in zip(self.environment, new.environment, strict=True):
             theirs[0] = mine[-1]
@@ -113,11 +112,11 @@ class _Rows:
         return new
 
     def row(self, t: int) -> tuple[EnvironmentStep, np.ndarray]:
-        """What the agent is given at row ``t``: the step and the action that led to it."""
+        """The agent's inputs at row ``t``: the step and the action that led to it."""
         return EnvironmentStep(*(array[t] for array in self.environment)), self.action[t]
 
     def write(self, t: int, step: EnvironmentStep, action: Any, recorded: dict[str, Any]) -> None:
-        """Stores what came of acting."""
+        """Stores a step, the action that led to it and the values recorded with that action."""
         for array, value in zip(self.environment, step, strict=True):
             array[t] = value
         self.action[t] = action
@@ -125,14 +124,13 @@ class _Rows:
             array[t] = recorded[name]
 
     def write_episodes(self, t: int, ended: list[Episode]) -> None:
-        """Stores the episodes that ended at row ``t``; which environment it was does not matter."""
+        """Stores the episodes that ended at row ``t``; their columns do not matter."""
         for column, episode in enumerate(ended):
             self.episodes.raw_return[t, column] = episode.raw_return
             self.episodes.length[t, column] = episode.length
-            self.episodes.frames[t, column] = episode.frames
 
     def unroll(self, initial_state: Any, level: np.ndarray, weights_version: float) -> Unroll:
-        """The block, with what belongs to it as a whole."""
+        """The block as an unroll, with the fields that hold for all of its rows."""
         return Unroll(
             environment=self.environment,
             action=self.action,

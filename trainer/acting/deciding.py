@@ -1,4 +1,4 @@
-"""From a row of environments to actions: one function for actors, evaluation and export."""
+"""Turns a row of observations into actions: one function for actors, evaluation and export."""
 
 from typing import Any, NamedTuple
 
@@ -9,11 +9,11 @@ from algorithms.trajectory import AgentOutput
 
 
 class Decision(NamedTuple):
-    """What an agent makes of one row."""
+    """An agent's decision on one row."""
 
     action: tf.Tensor  # [B, ...]
-    recorded: dict[str, tf.Tensor]  # [B] each, what the algorithm notes of these actions
-    output: AgentOutput  # [B, ...], what the network gave
+    recorded: dict[str, tf.Tensor]  # [B] each, recorded with these actions
+    output: AgentOutput  # [B, ...], of the network
 
 
 def decide(
@@ -27,7 +27,7 @@ def decide(
     seed: tf.Tensor,
     greedy: bool = False,
 ) -> tuple[Decision, Any]:
-    """The decision on a row [B, ...], and the agent's new state; part of a graph."""
+    """The decision on a row [B, ...], and the agent's new state; runs inside a graph."""
     row = (tf.expand_dims(array, 0) for array in (observation, reward, last_action, first))
     output, state = agent(*row, state)
     output = tf.nest.map_structure(lambda rows: rows[0], output)

@@ -13,7 +13,7 @@ from trainer.acting.deciding import decide
 
 
 class Choice(NamedTuple):
-    """What the agent made of a row."""
+    """The agent's actions on a row, and the network's output."""
 
     action: np.ndarray  # [B, ...]
     policy: np.ndarray  # [B, P], see ``AgentOutput``
@@ -21,7 +21,7 @@ class Choice(NamedTuple):
 
 
 class Player:
-    """Acts for a batch of environments, row after row, once it was started for them."""
+    """Chooses actions for a batch of environments, row by row; call ``start`` first."""
 
     def __init__(self, agent: Any, algorithm: Algorithm, greedy: bool):
         self._agent = agent
@@ -29,12 +29,12 @@ class Player:
         self._greedy = greedy
 
     def start(self, batch_size: int, seed: int) -> None:
-        """Forgets what was played before; the same seed samples the same actions."""
+        """Resets the agent's state; the same seed samples the same actions."""
         self._state = self._agent.initial_state(batch_size)
         self._seed = np.array([seed, 0], np.int32)
 
     def act(self, step: EnvironmentStep, last_action: np.ndarray) -> Choice:
-        """The actions to take on a row; ``last_action`` is what led to it."""
+        """The actions to take on a row; ``last_action`` led to it."""
         self._seed[1] += 1
         choice, self._state = self._act(step, last_action, self._state, self._seed)
         return tf.nest.map_structure(lambda tensor: tensor.numpy(), choice)
@@ -67,10 +67,10 @@ def play(
     onlookers: tuple[Onlooker, ...] = (),
     finished: Callable[[Episode], None] = lambda episode: None,
 ) -> list[Episode]:
-    """``num_episodes`` whole games, environment by environment.
+    """Plays ``num_episodes`` whole games and returns them, environment by environment.
 
-    How many each environment plays is settled beforehand. To take the first that end would
-    favour short games, and the return often goes with the length.
+    Each environment's number of games is fixed in advance. Taking the first games to end would
+    favour short ones, and the return often depends on the length.
     """
     count = environment.num_envs
     quota = [num_episodes // count + (index < num_episodes % count) for index in range(count)]
@@ -78,13 +78,13 @@ def play(
     ended: list[Episode] = []
     player.start(count, seed)
     step, action = environment.reset(), first_action(environment)
-    while any(len(mine) < wanted for mine, wanted in zip(played, quota, strict=True)):
+    while any(len(mine) < due for mine, due in zip(played, quota, strict=True)):
         choice = player.act(step, action)
         for look in onlookers:
             look(environment, step, choice)
         action = choice.action
         step = environment.step(action)
-        # The row after an episode's last one is a first one: it tells whose episodes ended.
+        # The row after an episode's last one is marked ``first``: it shows whose episodes ended.
         whose = np.flatnonzero(step.first)
         for index, episode in zip(whose, ended, strict=True):
             if len(played[index]) < quota[index]:
@@ -95,6 +95,6 @@ def play(
 
 
 def first_action(environment: VectorEnvironment) -> np.ndarray:
-    """Zeros that stand for the action before the first; the agent does not see them."""
+    """Zeros in place of an action before the first one; the agent ignores them."""
     spec = environment.spec
     return np.zeros([environment.num_envs, *(spec.action_space.shape or ())], spec.action_dtype)

@@ -10,14 +10,14 @@ import tensorflow as tf
 from algorithms.feeding import FirstInFirstOut
 from algorithms.trajectory import Unroll
 
-# How long a wait for unrolls lasts before the one who waits looks whether it is to stop.
+# Waits for unrolls are interrupted this often to check whether to stop.
 LOOK_EVERY_S = 0.2
 
 UNTIMED = ("initial_state", "level", "weights_version")
 
 
 class Batch(NamedTuple):
-    """What one update is made of."""
+    """The input of one update."""
 
     unrolls: Unroll
     steps: int  # new agent steps
@@ -25,7 +25,10 @@ class Batch(NamedTuple):
 
 
 class Batches:
-    """Joins and cuts blocks along the unroll axis; what is left over begins the next batch."""
+    """Joins and cuts blocks along the unroll axis; leftover unrolls begin the next batch.
+
+    Until there are enough earlier unrolls to replay, batches contain only new ones.
+    """
 
     def __init__(self, feeding: FirstInFirstOut, size: int, seed: int = 0):
         self._fresh = feeding.fresh(size)
@@ -34,16 +37,18 @@ class Batches:
         self._waiting: list[Unroll] = []
 
     def next(self, take: Callable[[], Unroll | None]) -> Batch | None:
-        """A batch; ``take`` gives further blocks until it is full.
+        """The next batch, filled with blocks from ``take``.
 
-        None once ``take`` gives None; what came until then is kept for the next call.
+        Returns None if ``take`` does; blocks taken until then are kept for the next call.
         """
-        while sum(map(unrolls_in, self._waiting)) < self._fresh:
+        replays = self._replay is not None and self._replay.holds(self._replayed)
+        fresh = self._fresh if replays else self._fresh + self._replayed
+        while sum(map(unrolls_in, self._waiting)) < fresh:
             block = take()
             if block is None:
                 return None
             self._waiting.append(block)
-        parts, missing = [], self._fresh
+        parts, missing = [], fresh
         while missing:
             block = self._waiting.pop(0)
             used = min(unrolls_in(block), missing)
@@ -52,40 +57,45 @@ class Batches:
                 block = cut(block, 0, used)
             parts.append(block)
             missing -= used
+        # Drawn before the new ones are added, so that no new unroll is in the batch twice.
         repeated: list[Unroll] = []
-        if self._replay:
+        if self._replay is not None:
+            repeated = self._replay.sample(self._replayed if replays else 0)
             for part in parts:
                 self._replay.add(part)
-            repeated = self._replay.sample(self._replayed)
-        return describe(join(parts + repeated), self._fresh)
+        return describe(join(parts + repeated), fresh)
 
 
 class Replay:
-    """The newest ``capacity`` unrolls; ``sample`` draws from them evenly, with repetition."""
+    """The newest ``capacity`` unrolls; ``sample`` draws uniformly, with replacement."""
 
     def __init__(self, capacity: int, seed: int):
         self._unrolls: collections.deque[Unroll] = collections.deque(maxlen=capacity)
         self._random = np.random.default_rng(seed)
 
     def add(self, block: Unroll) -> None:
-        """Keeps a block's unrolls; the oldest make room."""
+        """Adds a block's unrolls; drops the oldest if it is full."""
         for index in range(unrolls_in(block)):
             self._unrolls.append(cut(block, index, index + 1))
 
+    def holds(self, count: int) -> bool:
+        """Whether there are ``count`` unrolls, or as many as fit."""
+        return len(self._unrolls) >= min(count, self._unrolls.maxlen or count)
+
     def sample(self, count: int) -> list[Unroll]:
-        """``count`` unrolls, one a block."""
+        """``count`` unrolls, each a block of its own."""
         picks = self._random.integers(len(self._unrolls), size=count)
         return [self._unrolls[pick] for pick in picks]
 
 
 def describe(unrolls: Unroll, fresh: int) -> Batch:
-    """The batch of these unrolls, the first ``fresh`` of which are new."""
+    """The batch of these unrolls; the first ``fresh`` of them are new."""
     steps = fresh * (len(unrolls.action) - 1)
     return Batch(unrolls, steps, float(unrolls.weights_version[:fresh].mean()))
 
 
 def unrolls_in(block: Unroll) -> int:
-    """How many unrolls lie side by side in a block."""
+    """The number of unrolls in a block."""
     return block.level.shape[0]
 
 
@@ -95,7 +105,7 @@ def cut(block: Unroll, start: int, stop: int) -> Unroll:
 
 
 def join(parts: list[Unroll]) -> Unroll:
-    """Blocks side by side as one."""
+    """Joins blocks into one."""
     if len(parts) == 1:
         return parts[0]
     return _by_axis(
@@ -106,7 +116,7 @@ def join(parts: list[Unroll]) -> Unroll:
 
 
 def _by_axis(timed: Callable, untimed: Callable, *blocks: Unroll) -> Unroll:
-    """``timed`` on what has shape [T + 1, B, ...], ``untimed`` on what has [B, ...]."""
+    """Applies ``timed`` to arrays [T + 1, B, ...] and ``untimed`` to arrays [B, ...]."""
     return Unroll(
         **{
             name: tf.nest.map_structure(untimed if name in UNTIMED else timed, *values)

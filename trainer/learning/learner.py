@@ -1,13 +1,15 @@
-"""The learner: one update of the weights from one batch of unrolls, or from one a learner.
+"""The learner: one update of the weights from one batch of unrolls, or from one batch per learner.
 
-Losses are means over real transitions. Where several learners train together, each adds its
-gradient times the number of its transitions, and the sum is divided by their number: so the
-update is the one that a single learner would make of all their unrolls. A learner without a
-batch adds nothing. In the same way a batch may be made of pieces, each of which adds its share:
-nothing in one waits for another, so TensorFlow computes them side by side, and all cores have
-work even while a single operation cannot use more of them.
+Losses are means over real transitions. When several learners train together, each contributes its
+gradient times the number of its transitions, and the sum is divided by the total number. The
+update is therefore the one that a single learner would make from all their unrolls. A learner
+without a batch contributes nothing. A batch may be cut into pieces in the same way: the pieces do
+not depend on each other, so TensorFlow computes them in parallel, and all cores have work even
+when a single operation cannot use more of them.
 """
 
+import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,29 +22,46 @@ from algorithms.trajectory import Unroll
 from trainer.learning import optimizers
 from trainer.learning.batches import cut, unrolls_in
 from trainer.learning.settings import LearningSettings
+from trainer.machine.gpus import visible_gpus
 from trainer.team.team import ALONE, Round, Team
+from user_error import UserError
 
 
-class Statistics(NamedTuple):
-    """What one update reports about itself."""
+@dataclasses.dataclass
+class Statistics:
+    """What one update reports about itself, fetched from the device in one go when it is needed."""
 
-    figures: dict[str, Any]  # [] each: total loss, gradient norm and what the algorithm reports
+    names: Sequence[str]
+    values: tf.Tensor  # [F + 1]: a figure for each name, then 1 if the update was skipped
     samples: dict[str, Any]  # [T, B] each, for histograms
-    skipped: Any  # 1.0 where loss or gradients were not finite and the update was left out
+
+    @functools.cached_property
+    def _fetched(self) -> np.ndarray:
+        return self.values.numpy()
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Total loss, gradient norm and what the algorithm reports."""
+        return dict(zip(self.names, self._fetched.tolist(), strict=False))
+
+    @property
+    def skipped(self) -> bool:
+        """Whether loss or gradients were not finite, so that nothing was changed."""
+        return bool(self._fetched[-1])
 
 
-class Share(NamedTuple):
-    """What one learner's batch adds to an update; the shares of several learners add up."""
+class Contribution(NamedTuple):
+    """What one learner's batch adds to an update; those of several learners are summed."""
 
     gradients: list[tf.Tensor]  # times ``count``
-    count: tf.Tensor  # real transitions, as a share of those that a batch can have
+    count: tf.Tensor  # real transitions, as a fraction of those that a batch can have
     figures: tf.Tensor  # [F], the total loss and the algorithm's figures, times ``count``
     sums: tf.Tensor  # see ``Algorithm.after_update``
     frames: tf.Tensor  # see ``Backdrop.sums``
 
 
 class Learner:
-    """An agent's weights and optimizer; ``update`` moves both by one batch."""
+    """An agent's weights and optimizer; ``update`` trains both on one batch."""
 
     def __init__(
         self,
@@ -53,9 +72,9 @@ class Learner:
         team: Team = ALONE,
         pieces: int = 1,
     ):
-        """``pieces`` of a batch are computed side by side on a processor; a GPU takes it whole.
+        """On a CPU, a batch is computed in ``pieces``, in parallel; a GPU takes it whole.
 
-        ``backdrop`` is the agent's mean picture, where it is to be kept up to date.
+        ``backdrop`` is the agent's mean picture, if it is to be updated.
         """
         self.agent = agent
         self.weights = list(agent.variables)
@@ -74,23 +93,23 @@ class Learner:
         self._team = team
         self._pieces = pieces
         # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions.
-        self.compile(with_xla=bool(tf.config.list_physical_devices("GPU")))
+        self.compile(with_xla=bool(visible_gpus()))
 
     def compile(self, with_xla: bool) -> None:
         """Makes graphs of the two halves of an update.
 
-        What the team adds up in between cannot be added up within a program of XLA.
+        In between, the team sums contributions, which cannot be done inside an XLA program.
         """
         self._with_xla = with_xla
-        # Autograph rewrites every function on the way, which takes most of the time of tracing;
-        # nothing here needs Python's own conditions and loops over tensors.
-        self._differentiate = tf.function(self._share, autograph=False, jit_compile=with_xla)
+        # Autograph would rewrite every function, which takes most of the tracing time. Nothing here
+        # uses Python conditions or loops over tensors.
+        self._differentiate = tf.function(self._contribution, autograph=False, jit_compile=with_xla)
         self._move = tf.function(self._apply, autograph=False, jit_compile=with_xla)
 
     def prepare(self, batch: Unroll) -> None:
-        """Makes ready for batches of these shapes, whatever is in them; moves nothing."""
-        share, _ = self.share(batch)
-        self._move.get_concrete_function(share, np.float32(0.0))
+        """Traces the graphs for batches of these shapes; changes no variable."""
+        contribution, _ = self.contribution(batch)
+        self._move.get_concrete_function(contribution, np.float32(0.0))
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -99,16 +118,16 @@ class Learner:
 
     @property
     def slots(self) -> list[tf.Variable]:
-        """What a checkpoint keeps besides the weights."""
+        """The variables that a checkpoint keeps besides the weights."""
         return self.optimizer.slots + list(self.algorithm.kept.values())
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """All that an update moves."""
+        """All variables that an update changes."""
         return self.weights + self.slots
 
     def groups(self) -> dict[str, dict[str, tf.Variable]]:
-        """All that an update moves by name: weights, optimizer, and what the algorithm keeps."""
+        """The same by name, in groups: weights, optimizer, and what the algorithm keeps."""
         return {
             "weights": named(self.weights),
             "optimizer": named(self.optimizer.slots),
@@ -123,40 +142,43 @@ class Learner:
                 variable.assign(value)
         self.updates = updates
 
-    def update(self, batch: Unroll | None, share_left: float) -> Statistics:
-        """Trains on ``batch`` and on what the rest of the team has, be it without one of its own.
+    def update(self, batch: Unroll | None, run_left: float) -> Statistics:
+        """Trains on ``batch``, if there is one, and on the batches of the rest of the team.
 
-        ``share_left`` of the run is still to come (learning rate).
+        ``run_left`` is the fraction of the run that is still to come; it sets the learning rate.
         """
-        share, samples = self.share(batch)
-        _, share = self.add_up(Round(), share)
-        return self.move(share, samples, share_left)
+        contribution, samples = self.contribution(batch)
+        _, contribution = self.add_up(Round(), contribution)
+        return self.move(contribution, samples, run_left)
 
-    def share(self, batch: Unroll | None) -> tuple[Share, list[tf.Tensor]]:
-        """What a batch adds to an update, and samples for histograms; nothing without a batch."""
+    def contribution(self, batch: Unroll | None) -> tuple[Contribution, list[tf.Tensor]]:
+        """What a batch adds to an update, and samples for histograms; zeros without a batch."""
         if batch is None:
             return self._nothing(), [tf.zeros([0])] * len(self.algorithm.samples)
         return self._differentiate(batch)
 
-    def add_up(self, mine: Round, share: Share) -> tuple[Round, Share]:
-        """The sums of what all learners say and of their shares."""
-        said, exact, gradients = self._team.add_up(mine, list(share[1:]), share.gradients)
-        return said, Share(gradients, *exact)
+    def add_up(self, mine: Round, contribution: Contribution) -> tuple[Round, Contribution]:
+        """The sums of all learners' messages and contributions."""
+        round, exact, gradients = self._team.add_up(
+            mine, list(contribution[1:]), contribution.gradients
+        )
+        return round, Contribution(gradients, *exact)
 
-    def move(self, share: Share, samples: list[tf.Tensor], share_left: float) -> Statistics:
-        """Moves the weights by the sum of all shares."""
-        self.learning_rate = self._settings.learning_rate * max(0.0, share_left)
-        figures, norm, skipped = self._move(share, np.float32(self.learning_rate))
+    def move(
+        self, contribution: Contribution, samples: list[tf.Tensor], run_left: float
+    ) -> Statistics:
+        """Moves the weights by the sum of all contributions."""
+        self.learning_rate = self._settings.learning_rate * max(0.0, run_left)
+        values = self._move(contribution, np.float32(self.learning_rate))
         self.updates += 1
-        averaged = dict(zip(self._averaged, figures, strict=True))
         return Statistics(
-            figures=averaged | {"gradient_norm": norm},
+            names=self.figures,
+            values=values,
             samples=dict(zip(self.algorithm.samples, samples, strict=True)),
-            skipped=skipped,
         )
 
-    def _share(self, batch: Unroll) -> tuple[Share, list[tf.Tensor]]:
-        """The sum of the pieces' shares."""
+    def _contribution(self, batch: Unroll) -> tuple[Contribution, list[tf.Tensor]]:
+        """The sum of the pieces' contributions."""
         count = unrolls_in(batch)
         pieces = 1 if self._with_xla else min(self._pieces, count)
         cuts = [count * piece // pieces for piece in range(pieces + 1)]
@@ -164,36 +186,49 @@ class Learner:
             tf.stop_gradient, self.algorithm.prepare(self.agent, batch)
         )
 
-        def part(start: int, stop: int) -> tuple[Share, list[tf.Tensor]]:
+        def part(start: int, stop: int) -> tuple[Contribution, list[tf.Tensor]]:
             piece = tf.nest.map_structure(lambda array: array[:, start:stop], prepared)
-            return self._share_of(cut(batch, start, stop), piece, (stop - start) / count)
+            return self._contribution_of(cut(batch, start, stop), piece, (stop - start) / count)
 
-        shares, samples = zip(
+        contributions, samples = zip(
             *(part(start, stop) for start, stop in itertools.pairwise(cuts)),
             strict=True,
         )
-        total = tf.nest.map_structure(lambda *each: tf.add_n(each), *shares)
+        total = tf.nest.map_structure(lambda *each: tf.add_n(each), *contributions)
         return total, [tf.concat(each, axis=1) for each in zip(*samples, strict=True)]
 
-    def _share_of(self, piece: Unroll, prepared: Any, part: float) -> tuple[Share, list[tf.Tensor]]:
-        """What a piece adds that is such a part of its batch."""
+    def _contribution_of(
+        self, piece: Unroll, prepared: Any, part: float
+    ) -> tuple[Contribution, list[tf.Tensor]]:
+        """What a piece adds; ``part`` is the fraction of the batch that it is."""
         with tf.GradientTape() as tape:
             loss = self.algorithm.loss(self.agent, piece, prepared)
             count = part * tf.reduce_mean(loss.weights)
             weighted = loss.total * count
         figures = {"total_loss": loss.total, **loss.figures}
-        share = Share(
-            gradients=tape.gradient(weighted, self._trained),
+        contribution = Contribution(
+            gradients=self._all_of(tape.gradient(weighted, self._trained)),
             count=count,
             figures=tf.stack([figures[name] for name in self._averaged]) * count,
             sums=loss.sums,
             frames=self._frame_sums(piece.environment.observation),
         )
-        return share, [loss.samples[name] for name in self.algorithm.samples]
+        return contribution, [loss.samples[name] for name in self.algorithm.samples]
 
-    def _nothing(self) -> Share:
-        """The share of a learner that has no batch."""
-        return Share(
+    def _all_of(self, gradients: list[tf.Tensor | None]) -> list[tf.Tensor]:
+        """The gradients, where there is one for each weight."""
+        there = [gradient for gradient in gradients if gradient is not None]
+        if len(there) < len(gradients):
+            unused = [w.name for w, g in zip(self._trained, gradients, strict=True) if g is None]
+            raise UserError(
+                f"the loss does not depend on {', '.join(unused)}, although the agent lists it "
+                "as trainable: use it in the agent's output, or create it with trainable=False."
+            )
+        return there
+
+    def _nothing(self) -> Contribution:
+        """The contribution of a learner that has no batch."""
+        return Contribution(
             gradients=[tf.zeros_like(weight) for weight in self._trained],
             count=tf.zeros([]),
             figures=tf.zeros([len(self._averaged)]),
@@ -202,15 +237,17 @@ class Learner:
         )
 
     def _frame_sums(self, observation: tf.Tensor) -> tf.Tensor:
-        """Of one frame of each unroll, as those that follow it hardly differ."""
+        """Sums over one frame of each unroll, because the frames after it hardly differ."""
         if not self._backdrop:
             return tf.zeros([1])
         return self._backdrop.sums(self.agent.prepare(observation[:1]))
 
-    def _apply(self, share: Share, learning_rate: tf.Tensor) -> tuple[Any, tf.Tensor, tf.Tensor]:
-        """Moves the weights; the averaged figures, the gradient's norm and whether it skipped."""
-        gradients = [tf.math.divide_no_nan(one, share.count) for one in share.gradients]
-        figures = tf.math.divide_no_nan(share.figures, share.count)
+    def _apply(self, contribution: Contribution, learning_rate: tf.Tensor) -> tf.Tensor:
+        """Changes the weights; returns ``Statistics.values``."""
+        gradients = [
+            tf.math.divide_no_nan(one, contribution.count) for one in contribution.gradients
+        ]
+        figures = tf.math.divide_no_nan(contribution.figures, contribution.count)
         norm = tf.linalg.global_norm(gradients)
         if self._settings.gradients_clipping > 0:
             gradients, _ = tf.clip_by_global_norm(
@@ -220,13 +257,13 @@ class Learner:
 
         def apply() -> tf.Tensor:
             self.optimizer.apply(gradients, learning_rate)
-            self.algorithm.after_update(share.sums)
+            self.algorithm.after_update(contribution.sums)
             if self._backdrop:
-                self._backdrop.update(share.frames)
+                self._backdrop.update(contribution.frames)
             return tf.constant(True)
 
         tf.cond(good, apply, lambda: tf.constant(False))
-        return tf.unstack(figures), norm, 1.0 - tf.cast(good, tf.float32)
+        return tf.concat([figures, [norm, 1.0 - tf.cast(good, tf.float32)]], axis=0)
 
 
 def named(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:

@@ -9,7 +9,7 @@ from trainer.learning.settings import LearningSettings
 
 
 class Optimizer(Protocol):
-    """Moves weights; ``slots`` is what a checkpoint must keep."""
+    """Moves weights; a checkpoint must keep its ``slots``."""
 
     slots: list[tf.Variable]
 
@@ -87,7 +87,7 @@ def _like(weight: tf.Variable, start: Callable[[tf.Tensor], tf.Tensor], what: st
 
 
 def make(settings: LearningSettings, weights: Sequence[tf.Variable]) -> Optimizer:
-    """The optimizer of ``--optimizer``."""
+    """The optimizer that ``--optimizer`` names."""
     return (
         RMSProp(weights, settings) if settings.optimizer == "rmsprop" else Adam(weights, settings)
     )

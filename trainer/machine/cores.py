@@ -1,10 +1,13 @@
 """The cores that this process may use: how they are divided, and how busy they are."""
 
+import contextlib
 import os
 from typing import NamedTuple
 
 import psutil
 import tensorflow as tf
+
+from trainer.machine.quota import usable_cores
 
 
 class CoresTime(NamedTuple):
@@ -36,7 +39,7 @@ def busy_fraction(since: CoresTime | None) -> float | None:
     return min(1.0, max(0.0, (now.busy - since.busy) / (now.passed - since.passed)))
 
 
-def share(processes: int = 1, side_by_side: int = 1) -> int:
+def divide(processes: int = 1, side_by_side: int = 1) -> int:
     """Limits the threads of a TensorFlow operation; returns how many operations run in parallel.
 
     This process gets one of ``processes`` equal parts of the cores, and each of ``side_by_side``
@@ -44,7 +47,8 @@ def share(processes: int = 1, side_by_side: int = 1) -> int:
     computes its batch in pieces, or where emulators and actors need cores at the same time. Too
     many threads would wait for a core and delay the operation that they belong to.
     """
-    cores = max(1, len(os.sched_getaffinity(0)) // processes)
+    cores = max(1, usable_cores() // processes)
     parallel_ops = min(side_by_side, cores)
-    tf.config.threading.set_intra_op_parallelism_threads(cores // parallel_ops)
+    with contextlib.suppress(RuntimeError):  # the caller has used TensorFlow before
+        tf.config.threading.set_intra_op_parallelism_threads(cores // parallel_ops)
     return parallel_ops

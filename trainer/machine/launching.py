@@ -4,7 +4,10 @@ import os
 import sys
 from pathlib import Path
 
+# The folder with experiment.py: a checkout, or where pip has installed the project.
 PROJECT = Path(__file__).resolve().parents[2]
+# The commands of an installed project, by the scripts of a checkout.
+COMMANDS = {"experiment.py": "impala-train", "run_experiment_mm_raw.py": "impala-cluster"}
 
 # Open MPI, other MPIs and Horovod's launcher set these to the number of processes they started.
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
@@ -13,6 +16,29 @@ SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
 def launched_together() -> bool:
     """Whether this process was started as one of several."""
     return any(int(os.environ.get(name) or 1) > 1 for name in SIZES)
+
+
+def is_checkout() -> bool:
+    """Whether the project runs in place, with all that hosts need to set themselves up."""
+    return (PROJECT / "bin" / "setup").exists()
+
+
+def script_name(script: str) -> str:
+    """What messages call this process, which runs a script or the command that pip made of it."""
+    return COMMANDS[script] if Path(sys.argv[0]).name == COMMANDS[script] else script
+
+
+def script_command(script: str) -> list[str]:
+    """The words with which a user here runs a script of the project."""
+    if is_checkout():
+        return [typed(sys.executable), typed(PROJECT / script)]
+    return [beside_python(COMMANDS[script])]
+
+
+def import_from_here() -> None:
+    """Lets the user's own modules be in the current folder, wherever the script is."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def beside_python(name: str) -> str:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from trainer.machine.gpus import visible_gpus
+
 CPU_FLAGS_OF_BFLOAT16 = {"amx_bf16", "avx512_bf16"}
 
 
@@ -15,14 +17,16 @@ def compute_dtype(precision: str) -> tf.DType:
     return tf.as_dtype(precision)
 
 
-@functools.cache
 def _has_fast_bfloat16() -> bool:
-    """Whether this machine multiplies bfloat16 faster than float32."""
-    if tf.config.list_physical_devices("GPU"):
-        details = tf.config.experimental.get_device_details(
-            tf.config.list_physical_devices("GPU")[0]
-        )
+    """Whether what computes here, a GPU or the processor, is faster with bfloat16."""
+    for gpu in visible_gpus():
+        details = tf.config.experimental.get_device_details(gpu)
         return details.get("compute_capability", (0, 0)) >= (8, 0)
+    return _processor_has_bfloat16()
+
+
+@functools.cache
+def _processor_has_bfloat16() -> bool:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

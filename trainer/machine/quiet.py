@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
+from trainer.machine.launching import is_checkout
 from user_error import UserError
 
 
@@ -23,13 +24,14 @@ def import_tensorflow() -> None:
         os.dup2(captured.fileno(), 2)
         try:
             import tensorflow  # noqa: F401
+
+            from trainer.machine.gpus import take_memory_as_needed
+
+            take_memory_as_needed()
         except ModuleNotFoundError as error:
             if error.name != "tensorflow":
                 raise
-            raise UserError(
-                f"{sys.executable} has no TensorFlow. Run bin/train instead: it sets up .venv and "
-                "runs experiment.py with it. Afterwards .venv/bin/python works, too."
-            ) from None
+            raise UserError(f"{sys.executable} has no TensorFlow. {_remedy()}") from None
         except BaseException:
             captured.seek(0)
             os.write(stderr, captured.read())
@@ -37,6 +39,15 @@ def import_tensorflow() -> None:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+def _remedy() -> str:
+    if is_checkout():
+        return (
+            "Run bin/train instead: it sets up .venv and runs experiment.py with it. Afterwards "
+            ".venv/bin/python works, too."
+        )
+    return "Install it with: pip install tensorflow-cpu, or tensorflow[and-cuda] for a GPU."
 
 
 @contextlib.contextmanager

@@ -47,7 +47,9 @@ class Terminal:
         self._lock = threading.Lock()
         self._console: Console | None = None
         if self.is_live:
-            self._console = Console(file=cast(TextIO, self._stream), force_terminal=True)
+            self._console = Console(
+                file=cast(TextIO, self._stream), force_terminal=True, force_jupyter=False
+            )
         self._live: Live | None = None
 
     def say(self, text: str) -> None:

@@ -1,1 +1,1 @@
-"""What a process does from start to end: train here, learn, act; and how it stops."""
+"""A process from start to end: local training, learner or actor; and how it stops."""

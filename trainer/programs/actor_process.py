@@ -1,7 +1,9 @@
 """``--job_name=actor``: plays for a learner in another process."""
 
+import contextlib
 import os
 import socket
+from typing import NoReturn
 
 import tensorflow as tf
 
@@ -26,7 +28,7 @@ def act(settings: Settings) -> None:
     """Plays until the learner has finished or a signal arrives."""
     connect = carriers.connector(settings.remote, settings.credentials_file)
     tf.config.set_visible_devices([], "GPU")
-    cores.share(side_by_side=2 if carriers.on_one_machine(settings.remote) else 1)
+    cores.divide(side_by_side=2 if carriers.on_one_machine(settings.remote) else 1)
     spec = build.level_spec(settings)
     agent = build.acting_agent(settings, spec)
     acting = ActingAgent(agent, build.algorithm(settings))
@@ -51,29 +53,38 @@ def act(settings: Settings) -> None:
 
 
 def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> str:
-    """Plays unrolls; returns the reason why it ended."""
-
-    def check() -> None:
-        if stop.is_set():
-            raise _Leave
-
-    environment = build.actor_environment(settings, settings.program.task)
-    envs = environment.num_envs
-    frames = settings.actors.unroll_length * envs * environment.spec.frames_per_step
-    pace = Pace(f"actor {settings.program.task}", settings.reporting.report_every_s, say)
+    """Plays unrolls; returns the reason for ending."""
     try:
-        actor = build.actor(settings, environment, acting, settings.program.task, check)
-        while True:
-            check()
-            ready = link.announce(LOOK_EVERY_S)
-            if ready:
-                link.put(actor.unroll(), envs)
-            pace.add(frames if ready else 0)
+        _fill(settings, acting, link, stop)
     except _Leave:
         return f"left on {stop.name}."
     except Closed:
         return f"the learner at {settings.remote.learner_host} has finished; left."
     except Refused as error:
         raise UserError(str(error)) from None
-    finally:
-        environment.close()
+
+
+def _fill(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> NoReturn:
+    """Plays and sends blocks of unrolls until an exception ends it."""
+
+    def check() -> None:
+        if stop.is_set():
+            raise _Leave
+
+    task = settings.program.task
+    pace = Pace(f"actor {task}", settings.reporting.report_every_s, say)
+    # The first weights also show how far the training is: see build.actor.
+    while not link.announce(LOOK_EVERY_S):
+        check()
+        pace.add(0)
+    start = acting.version
+    with contextlib.closing(build.actor_environment(settings, task, start)) as environment:
+        actor = build.actor(settings, environment, acting, task, check, start)
+        envs = environment.num_envs
+        frames = settings.actors.unroll_length * envs * environment.spec.frames_per_step
+        while True:
+            check()
+            ready = link.announce(LOOK_EVERY_S)
+            if ready:
+                link.put(actor.unroll(), envs)
+            pace.add(frames if ready else 0)

@@ -31,17 +31,17 @@ from user_error import UserError
 
 
 def learn(settings: Settings) -> None:
-    """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
+    """Trains until ``--total_environment_frames`` or a signal; resumes the run in the logdir."""
     with StopSignal() as stop:
-        team, places = _team(settings)
+        team, parallel_ops = _team(settings)
         spec = build.level_spec(settings)
         settings = build.complete(settings, spec)
-        learner = build.learner(settings, spec, team, places)
+        learner = build.learner(settings, spec, team, parallel_ops)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack)
             if meter.environment_frames >= settings.learning.total_environment_frames:
                 if run:
-                    run.say_trained(meter)
+                    run.report_trained(meter)
                 return
             say = run.reporter.say if run else terminal.say
             agent = build.acting_agent(settings, spec)
@@ -57,15 +57,15 @@ def learn(settings: Settings) -> None:
                 if settings.remote.synthetic_unrolls
                 else RemoteActors(receiver, agent, build.batches(settings))
             )
-            Training(settings, learner, meter, actors, stop, run, team, say).go_on()
+            Training(settings, learner, meter, actors, stop, run, team, say).run()
             if meter.environment_frames >= settings.learning.total_environment_frames:
                 receiver.finish()
 
 
 def _team(settings: Settings) -> tuple[Team, int]:
-    """The learners that were started together; also takes this one's GPU and cores.
+    """The learners started together; the number of operations that a learner runs in parallel.
 
-    The number is of operations that these have room for side by side.
+    Also takes this learner's GPU and cores.
     """
     if settings.remote.transport == "secure":
         keep_to_this_host()
@@ -73,11 +73,11 @@ def _team(settings: Settings) -> tuple[Team, int]:
     gpus = tf.config.list_physical_devices("GPU")
     if hvd and gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
-    places = cores.share(hvd.local_size() if hvd else 1, side_by_side=2)
+    parallel_ops = cores.divide(hvd.local_size() if hvd else 1, side_by_side=2)
     if hvd is None:
-        return ALONE, places
+        return ALONE, parallel_ops
     patience = settings.remote.peer_timeout_s + settings.team.max_batch_wait_s
-    return HorovodTeam(hvd, patience, settings.team.gradient_compression), places
+    return HorovodTeam(hvd, patience, settings.team.gradient_compression), parallel_ops
 
 
 def _start(
@@ -87,7 +87,7 @@ def _start(
     team: Team,
     stack: contextlib.ExitStack,
 ) -> tuple[Run | None, Meter]:
-    """The folder, which the first learner has, and all learners at the same point of the run."""
+    """Brings all learners to the same point of the run; only the first one gets its folder."""
     run, error, first = None, None, {}
     if team.rank == 0:
         try:
@@ -96,13 +96,15 @@ def _start(
             first = {"counters": meter.counters(), "updates": learner.updates}
         except UserError as refused:
             error = refused
-    first = team.tell(first | {"ended": error is not None, "settings": _common(settings)})
+    first = team.broadcast_value(
+        first | {"ended": error is not None, "settings": _common(settings)}
+    )
     if error:
         raise error
     if first["ended"]:
-        raise SystemExit(2)  # the first learner tells why
+        raise SystemExit(2)  # the first learner prints the reason
     _check_common(first["settings"], _common(settings), team.rank)
-    team.share(learner.variables)
+    team.broadcast(learner.variables)
     learner.updates = first["updates"]
     if team.rank:
         meter = Meter(
@@ -112,7 +114,7 @@ def _start(
 
 
 def _common(settings: Settings) -> dict[str, Any]:
-    """The settings in which learners of a team must not differ."""
+    """The settings that all learners of a team must share."""
     own = ("task", "learner_host", "actor_hosts", "logdir", "credentials")
     return {name: value for name, value in settings.flat().items() if name not in own}
 
@@ -134,19 +136,19 @@ def _receiver(
     mine: Credentials | None,
     say: Callable[[str], None],
 ) -> Receiver:
-    """Listens for actors, which act with an agent like ``agent``."""
+    """Listens for actors, whose agents are like ``agent``."""
     blocks = wire.block_layout(build.unroll(settings, spec, agent))
     prefix = f"learner {team.rank}: " if team.size > 1 else ""
 
-    def tell(text: str) -> None:
+    def say_prefixed(text: str) -> None:
         say(prefix + text)
 
     server = carriers.server(
-        settings.remote, mine, blocks.size() * sizes.largest_block(settings), tell
+        settings.remote, mine, blocks.size() * sizes.largest_block(settings), say_prefixed
     )
     named = [name for name in settings.remote.actor_hosts.split(",") if name]
     expected = f"{len(named)} actors" if len(named) > 1 else "actors"
-    tell(f"waiting for {expected} at {settings.remote.learner_host}.")
+    say_prefixed(f"waiting for {expected} at {settings.remote.learner_host}.")
     return Receiver(
         server,
         build.identity(settings, spec, agent),
@@ -154,5 +156,5 @@ def _receiver(
         wire.weights_layout(agent),
         capacity=sizes.waiting_unrolls(settings),
         timeout_s=settings.remote.peer_timeout_s,
-        say=tell,
+        say=say_prefixed,
     )

@@ -1,7 +1,7 @@
 """Training on one machine: actors and learner as threads of one program that share the weights.
 
 TensorFlow and the emulators release the interpreter's lock, so that emulation, inference and
-learning run side by side. The learner has the main thread; each actor has one of its own.
+learning run in parallel. The learner has the main thread; each actor has one of its own.
 """
 
 import contextlib
@@ -18,9 +18,11 @@ from trainer.learning.batches import Batch
 from trainer.learning.learner import Learner
 from trainer.machine import cores
 from trainer.machine.threads import name_thread
+from trainer.programs.outcome import OnReport, Outcome, ignore
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
+from trainer.reporting import reporters
 from trainer.reporting.metrics import EndedEpisodes
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -28,32 +30,45 @@ from transport import Closed, UnrollQueue
 from user_error import UserError
 
 
-def train(settings: Settings) -> None:
-    """Trains until ``--total_environment_frames`` or a signal; resumes what lies in the logdir."""
-    places = cores.share(side_by_side=2)
+def train(
+    settings: Settings,
+    stop: StopSignal | None = None,
+    on_report: OnReport = ignore,
+    launched: float | None = None,
+) -> Outcome:
+    """Trains until ``--total_environment_frames`` or a signal; resumes the run in the logdir.
+
+    ``stop`` can request the end, too; ``Run`` explains ``on_report`` and ``launched``.
+    """
+    reporters.load(settings.reporting.reporters)  # refuses a wrong one before anything is made
+    parallel_ops = cores.divide(side_by_side=2)
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
-    learner = build.learner(settings, spec, pieces=places)
-    with Run(settings, spec, learner) as run:
+    learner = build.learner(settings, spec, pieces=parallel_ops)
+    with Run(settings, spec, learner, on_report, launched) as run:
         meter = run.resume(learner)
         if meter.environment_frames >= settings.learning.total_environment_frames:
-            run.say_trained(meter)
-            return
+            return run.report_trained(meter)
         acting = ActingAgent(build.acting_agent(settings, spec), learner.algorithm)
-        with StopSignal() as stop, ActorThreads(settings, acting) as actors:
+        stop = stop or StopSignal()
+        with stop, ActorThreads(settings, acting, learner.updates) as actors:
             training = Training(settings, learner, meter, actors, stop, run)
-            training.go_on(like=build.random_unrolls(settings, spec, learner.agent))
+            training.run(like=build.random_unrolls(settings, spec, learner.agent))
+        assert run.outcome
+        return run.outcome
 
 
 class ActorFailed(Exception):
-    """An environment or the agent raised something in an actor's thread; the cause says what."""
+    """An exception of an environment or the agent in an actor's thread; it is the cause."""
 
 
 class ActorThreads:
     """The actors of this process and the queue that they fill."""
 
-    def __init__(self, settings: Settings, acting: ActingAgent):
+    def __init__(self, settings: Settings, acting: ActingAgent, start: int = 0):
+        """``start`` is the number of updates before this process."""
         self._settings = settings
+        self._start = start
         self._acting = acting
         self._batches = build.batches(settings)
         self._episodes = EndedEpisodes()
@@ -72,7 +87,7 @@ class ActorThreads:
         except RuntimeError as error:
             self.__exit__()
             raise UserError(
-                f"--num_actors={len(self._threads)}: so many threads cannot be started ({error})."
+                f"--num_actors={len(self._threads)}: cannot start this many threads ({error})."
             ) from None
         return self
 
@@ -83,7 +98,7 @@ class ActorThreads:
                 thread.join()
 
     def next(self, wait_s: float) -> Batch | None:
-        """The next batch; None when it is not full in time."""
+        """The next batch; None if it is not full in time."""
         until = time.monotonic() + wait_s
         return self._batches.next(lambda: self._take(until))
 
@@ -92,15 +107,15 @@ class ActorThreads:
         return self._episodes.take()
 
     def publish(self, learner: Learner) -> None:
-        """Lets the actors play with the learner's weights."""
+        """Gives the learner's weights to the actors."""
         self._acting.load(learner.weights, learner.updates)
 
     def count(self) -> float:
-        """How many they are."""
+        """The number of actors."""
         return len(self._threads)
 
     def waits(self) -> dict[str, float]:
-        """Seconds waited since the start: the learner for unrolls, an actor for the queue."""
+        """Seconds waited so far: the learner for unrolls, an actor for the queue."""
         return {
             "learner_wait_share": self._queue.take_wait_s,
             "actor_wait_share": self._queue.put_wait_s / len(self._threads),
@@ -110,7 +125,7 @@ class ActorThreads:
         try:
             block = self._queue.take(max(0.0, until - time.monotonic()))
         except Closed:
-            raise self._error or Closed  # noqa: B904 (the error has a cause of its own)
+            raise self._error or Closed  # noqa: B904 (the error has its own cause)
         if block is not None:
             self._episodes.add(block)
         return block
@@ -120,11 +135,11 @@ class ActorThreads:
         name_thread(f"actor {index}")
         settings = self._settings
         try:
-            # Emulators are made with the interpreter's lock held, and start without. So the next
-            # actor's are made while this one's start.
+            # Creating emulators holds the interpreter's lock, starting them does not. So the next
+            # actor's are created while this one's start.
             with self._making:
                 self._queue.check_open()
-                environment = build.actor_environment(settings, index)
+                environment = build.actor_environment(settings, index, self._start)
             with contextlib.closing(environment):
                 self._play(environment, index)
         except Closed:
@@ -142,7 +157,12 @@ class ActorThreads:
     def _play(self, environment: VectorEnvironment, index: int) -> None:
         """Fills the queue until it is closed."""
         actor = build.actor(
-            self._settings, environment, self._acting, index, self._queue.check_open
+            self._settings,
+            environment,
+            self._acting,
+            index,
+            self._queue.check_open,
+            self._start,
         )
         envs = environment.num_envs
         while True:
@@ -150,6 +170,6 @@ class ActorThreads:
             self._queue.put(actor.unroll(), envs)
 
     def _fail(self, error: Exception) -> None:
-        """Leaves it to the learner's thread to tell the first error and to end the run."""
+        """Leaves the first error to the learner's thread, which raises it and ends the run."""
         self._error = self._error or error
         self._queue.close()

@@ -11,12 +11,14 @@ import psutil
 from algorithms import registry
 from environments import EnvironmentSpec
 from trainer.learning.learner import Learner, Statistics
+from trainer.programs.outcome import OnReport, Outcome, ignore
 from trainer.reporting.metrics import Meter
 from trainer.reporting.reporter import Reporter
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import GROUPS, Checkpoint, Store
 from trainer.storage.folder import FolderLock, make_writable
+from trainer.storage.records import plain, read_metrics
 from user_error import UserError
 
 # A mean over fewer episodes is too uncertain to choose the best checkpoint by.
@@ -26,13 +28,36 @@ EPISODES_FOR_BEST = 20
 class Run:
     """One training in its folder; ``after_update`` reports and saves when it is time."""
 
-    def __init__(self, settings: Settings, spec: EnvironmentSpec, learner: Learner):
-        """Locks the folder; changes nothing in it if its checkpoint does not fit and is refused."""
+    def __init__(
+        self,
+        settings: Settings,
+        spec: EnvironmentSpec,
+        learner: Learner,
+        on_report: OnReport = ignore,
+        launched: float | None = None,
+    ):
+        """Locks the folder; changes nothing in it if its checkpoint does not fit and is refused.
+
+        ``on_report`` gets the figures of each report. ``launched`` is when the training was
+        requested, in seconds since the epoch; None means when the process started.
+        """
         self.folder = Path(settings.run_folder)
+        self.outcome: Outcome | None = None  # once it has ended
         self._settings = settings
         self._spec = spec
+        self._on_report = on_report
+        self._launched = launched or psutil.Process().create_time()
         make_writable(self.folder)
         self._lock = FolderLock(self.folder)
+        try:
+            self._open(settings, spec, learner)
+        except BaseException:
+            self._lock.release()  # a notebook would keep it along with the error
+            raise
+        self._reported = self._saved = time.monotonic()
+        self._updated = False
+
+    def _open(self, settings: Settings, spec: EnvironmentSpec, learner: Learner) -> None:
         self.store = Store(self.folder / "checkpoints", settings.storage.keep_checkpoints)
         warnings: list[str] = []
         self._found = self.store.newest(warnings.append)
@@ -54,14 +79,14 @@ class Run:
         )
         for warning in warnings:
             self.reporter.say(f"warning: {warning}")
-        self._reported = self._saved = time.monotonic()
-        self._updated = False
 
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         self.reporter.close()
+        if error is not None:
+            self.reporter.end_with_error(error)
         self._lock.release()
 
     def resume(self, learner: Learner) -> Meter:
@@ -76,13 +101,15 @@ class Run:
         self.reporter.say(f"Resuming from {path} at {meter.environment_frames:,} frames.")
         return meter
 
-    def say_trained(self, meter: Meter) -> None:
+    def report_trained(self, meter: Meter) -> Outcome:
         """Reports that the run has already reached its end."""
         self.reporter.say(
             f"{self.folder} is already trained: {meter.environment_frames:,} of "
             f"{self._settings.learning.total_environment_frames:,} frames. Raise "
             "--total_environment_frames to continue, or play with --mode=test."
         )
+        reported = read_metrics(self.folder)
+        return self._outcome(reported[-1] if reported else {}, "already trained")
 
     def after_update(
         self, learner: Learner, meter: Meter, statistics: Statistics, waits: dict[str, float]
@@ -90,18 +117,19 @@ class Run:
         """Reports and saves when it is time."""
         if not self._updated:
             self._updated = True
-            seconds = time.time() - psutil.Process().create_time()
+            seconds = time.time() - self._launched
             self.reporter.say(f"{FIRST_UPDATE} {seconds:.1f} s after launch.")
         now = time.monotonic()
         if now - self._reported >= self._settings.reporting.report_every_s:
             self._reported = now
-            self.reporter.report(self._figures(learner, meter, waits), statistics.samples)
+            figures = self._figures(learner, meter, waits)
+            self._on_report(self.reporter.report(figures, statistics.samples))
         if now - self._saved >= self._settings.storage.checkpoint_every_s:
             self._saved = now
             self.save(learner, meter)
 
     def save(self, learner: Learner, meter: Meter) -> bool:
-        """Writes a checkpoint, and the best one if it is; reports a failure and returns False."""
+        """Writes a checkpoint, also as the best one if it is; reports a failure, returns False."""
         mean, best = meter.mean_episode_return, self._best_return
         if mean is not None and meter.recent_episodes >= EPISODES_FOR_BEST:
             best = max(best, mean)  # in this order, NaN is never the best
@@ -123,7 +151,7 @@ class Run:
         )
         return True
 
-    def fail(self, learner: Learner, meter: Meter, error: Exception) -> None:
+    def end_with_error(self, learner: Learner, meter: Meter, error: Exception) -> None:
         """Reports the error that ended the run, and saves a checkpoint."""
         self.reporter.close()
         self.reporter.say(f"Ended by an error: {error}")
@@ -144,11 +172,23 @@ class Run:
         saved = self.save(learner, meter)
         whole = meter.whole_run(waits) | {"num_actors": num_actors}
         self.reporter.finish(figures | whole, reason)
+        self.outcome = self._outcome(figures | whole, reason)
+        if figures["updates_in_report"]:
+            self._on_report(self.outcome.figures)  # last, as it may raise an error
         if not saved:
             raise UserError(
                 f"the last checkpoint could not be written to {self.store.folder}. Make room and "
                 "run the same command again: it resumes from the previous checkpoint."
             )
+
+    def _outcome(self, figures: dict[str, Any], reason: str) -> Outcome:
+        return Outcome(
+            self.folder,
+            {name: plain(value) for name, value in figures.items()},
+            self.reporter.best_return(),
+            reason,
+            self._settings,
+        )
 
     def _figures(self, learner: Learner, meter: Meter, waits: dict[str, float]) -> dict[str, Any]:
         figures = meter.report(waits)
@@ -210,8 +250,8 @@ def check_fits(
     fixed = {name: [name] for name in settings.algorithm.fixed}
     for name, flags in (BLAMED | fixed).items():
         if str(now[name]).lower() != str(before[name]).lower():
-            what = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
-            raise UserError(_misfit(now, before, flags, what, where))
+            detail = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
+            raise UserError(_misfit(now, before, flags, detail, where))
     kept = arrays_of(checkpoint)
     for group, variables in learner.groups().items():
         shapes = [tuple(variable.shape) for variable in variables.values()]
@@ -238,7 +278,7 @@ def other_level(checkpoint: Checkpoint, settings: Settings) -> list[str]:
 
 
 def _misfit(
-    now: dict[str, Any], before: dict[str, Any], flags: list[str], what: str, where: Path
+    now: dict[str, Any], before: dict[str, Any], flags: list[str], detail: str, where: Path
 ) -> str:
     """The error message; it names the flags that have changed, or else the first."""
     changed = [flag for flag in flags if now[flag] != before[flag]] or flags[:1]
@@ -246,10 +286,10 @@ def _misfit(
     trained = " ".join(f"--{flag}={before[flag]}" for flag in changed)
     if given == trained:
         return (
-            f"{given}{what} does not fit the run in {where}: the code behind it has changed. "
+            f"{given}{detail} does not fit the run in {where}: the code behind it has changed. "
             "Choose another --logdir."
         )
     return (
-        f"{given}{what} does not fit the run in {where}, which was trained with {trained}. "
+        f"{given}{detail} does not fit the run in {where}, which was trained with {trained}. "
         "Use that, or choose another --logdir."
     )

@@ -17,13 +17,13 @@ def ended_by_signals() -> Iterator[None]:
 
     Python would raise KeyboardInterrupt, which libraries swallow while they are imported.
     """
-    meanwhile: dict[int, tuple[Any, Any]] = {
+    handlers: dict[int, tuple[Any, Any]] = {
         signal.SIGINT: (signal.default_int_handler, signal.SIG_DFL),
         signal.SIGTERM: (signal.SIG_DFL, _leave),
     }
-    before = {number: signal.getsignal(number) for number in meanwhile}
+    before = {number: signal.getsignal(number) for number in handlers}
     # The parent process may have set other handlers, as nohup does.
-    changed = {n: new for n, (usual, new) in meanwhile.items() if before[n] is usual}
+    changed = {n: new for n, (usual, new) in handlers.items() if before[n] is usual}
     for number, handler in changed.items():
         signal.signal(number, handler)
     try:
@@ -44,19 +44,27 @@ def _leave(number: int, _: FrameType | None) -> None:
 class StopSignal:
     """Remembers the first signal; a second one ends the process at once, as by default."""
 
-    def __init__(self) -> None:
+    def __init__(self, restores: bool = False) -> None:
+        """``restores``: a second signal does what it does in the caller's program."""
         self.name = ""
+        self._restores = restores
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignal":
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+                before = signal.signal(number, self._note)
+                # None: a handler that Python did not set and cannot restore
+                self._before[number] = signal.SIG_DFL if before is None else before
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def request(self, reason: str) -> None:
+        """Requests a stop, as a signal does; the summary shows the reason."""
+        self.name = self.name or reason
 
     def is_set(self) -> bool:
         """Whether a stop was requested."""
@@ -64,5 +72,5 @@ class StopSignal:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.name = signal.Signals(number).name
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, signal.SIG_DFL)
+        for one, before in self._before.items():
+            signal.signal(one, before if self._restores else signal.SIG_DFL)

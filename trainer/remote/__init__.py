@@ -1,1 +1,1 @@
-"""Actors in other processes, as the learner sees them, and what carries their unrolls."""
+"""Actors in other processes, as the learner sees them, and the transport of their unrolls."""

@@ -1,4 +1,4 @@
-"""What carries unrolls between processes, by ``--transport``; and who is thereby trusted."""
+"""Connections between learners and actors by ``--transport``, and whom they trust."""
 
 import ipaddress
 import socket
@@ -17,7 +17,7 @@ from user_error import UserError
 
 
 def connector(settings: RemoteSettings, credentials_file: str) -> Callable[[], Connection]:
-    """How an actor connects to its learner."""
+    """A function that connects an actor to its learner."""
     host, port = addresses.address(settings.learner_host)
     if settings.transport == "tensorflow":
         return lambda: distributed.Connection(host, port, settings.peer_timeout_s)
@@ -28,16 +28,16 @@ def connector(settings: RemoteSettings, credentials_file: str) -> Callable[[], C
 
 
 def of_team(settings: RemoteSettings, credentials_file: str, team: Team) -> Credentials | None:
-    """A learner's credentials, which all learners of a team share; None where there are none."""
+    """A learner's credentials, which its team shares; None if the transport uses none."""
     if settings.transport == "tensorflow":
         return None
     if not settings.credentials:
         credentials.make(Path(credentials_file).parent)
     mine = credentials.read(credentials_file, of_learner=True)
-    if team.tell(mine.fingerprint) != mine.fingerprint:
+    if team.broadcast_value(mine.fingerprint) != mine.fingerprint:
         raise UserError(
-            f"--credentials={mine.path} of learner {team.rank} differs from that of learner 0. "
-            "Learners that train together share one: copy it from there."
+            f"--credentials={mine.path} of learner {team.rank} differs from learner 0's. "
+            "Learners that train together need the same file: copy it from there."
         )
     return mine
 
@@ -45,19 +45,19 @@ def of_team(settings: RemoteSettings, credentials_file: str, team: Team) -> Cred
 def server(
     settings: RemoteSettings, mine: Credentials | None, block_bytes: int, say: Callable[[str], None]
 ) -> Server:
-    """Listens for a learner's actors, and says what that means where others may come.
+    """Listens for a learner's actors; warns of the risks if other machines can connect.
 
-    ``block_bytes`` are those of the largest block of unrolls that an actor may send.
+    ``block_bytes`` is the size of the largest block of unrolls that an actor may send.
     """
     host, port = addresses.address(settings.learner_host)
     if mine is None:
         plain = distributed.Server(host, port)
-        _check_known(host, say)
+        _warn_if_unknown(host, say)
         if not is_loopback(host):
             say(
-                f"warning: whoever reaches port {port} of this machine can run operations of "
-                "TensorFlow in this process, and read and change what passes. Let only machines "
-                "reach it that you trust, or give --transport=secure: see docs/trust.md."
+                f"warning: anyone who can reach port {port} of this machine can run TensorFlow "
+                "operations in this process, and read and change its traffic. Make sure that only "
+                "trusted machines can reach it, or use --transport=secure: see docs/trust.md."
             )
         return plain
     from transport import secure
@@ -78,28 +78,28 @@ def server(
     return secured
 
 
-def _check_known(host: str, say: Callable[[str], None]) -> None:
-    """Warns of a name under which actors will hardly find this learner; it listens all the same."""
+def _warn_if_unknown(host: str, say: Callable[[str], None]) -> None:
+    """Warns if actors are unlikely to find this learner by its name; it listens anyway."""
     try:
         socket.getaddrinfo(host.strip("[]"), None)
     except OSError as error:
         say(
-            f"warning: this machine does not know {host} of --learner_host ({error.strerror}); "
-            "actors to which it means nothing either will not find this learner."
+            f"warning: this machine cannot resolve {host} of --learner_host ({error.strerror}); "
+            "actors that cannot resolve it either will not find this learner."
         )
 
 
 def on_one_machine(settings: RemoteSettings) -> bool:
-    """Whether a learner and its actors share cores: no other machine reaches such an address.
+    """Whether a learner and its actors share cores, because only this machine reaches the address.
 
-    Unrolls that are made up have no actors.
+    Synthetic unrolls need no actors.
     """
     host, _ = addresses.address(settings.learner_host)
     return not settings.synthetic_unrolls and is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine knows a host by that name."""
+    """Whether the host is a loopback address, which no other machine can reach."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

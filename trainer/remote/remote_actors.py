@@ -1,4 +1,4 @@
-"""A learner's actors in other processes: batches that are ready before they are asked for."""
+"""A learner's actors in other processes: batches are made before the learner asks for them."""
 
 import threading
 from typing import Any
@@ -15,10 +15,10 @@ from transport import Closed, Receiver, UnrollQueue
 
 
 class RemoteActors:
-    """Takes unrolls from a receiver; a thread joins the next batch while one is trained on."""
+    """Takes unrolls from a receiver; a thread joins the next batch during an update."""
 
     def __init__(self, receiver: Receiver, agent: Any, batches: Batches):
-        """``agent`` keeps its weights in the types in which they are to be sent."""
+        """Weights are sent in the types in which ``agent`` keeps them."""
 
         self._receiver = receiver
         self._batches = batches
@@ -28,7 +28,7 @@ class RemoteActors:
         gpus = tf.config.list_logical_devices("GPU")
         self._device = gpus[0].name if gpus else "/device:CPU:0"
         dtypes = [weight.dtype for weight in agent.variables]
-        # A copy, as the next update moves the learner's own weights.
+        # A copy, because the next update moves the learner's own weights.
         self._copy = tf.function(
             lambda weights: [tf.cast(w, to) for w, to in zip(weights, dtypes, strict=True)],
             autograph=False,
@@ -44,7 +44,7 @@ class RemoteActors:
         self._thread.join()
 
     def next(self, wait_s: float) -> Batch | None:
-        """The next batch, on the device where it is trained on; None when none is ready in time."""
+        """The next batch, on the learner's device; None if none is ready in time."""
         try:
             return self._ready.take(wait_s)
         except Closed:
@@ -55,18 +55,18 @@ class RemoteActors:
         return self._episodes.take()
 
     def publish(self, learner: Learner) -> None:
-        """Lets the actors play with the learner's weights."""
+        """Sends the learner's weights to the actors."""
         self._receiver.publish(self._copy(learner.weights), learner.updates)
 
     def waits(self) -> dict[str, float]:
-        """Seconds waited since the start: the learner for a batch, an actor for the learner."""
+        """Seconds waited so far: the learner for a batch, an actor for the learner."""
         return {
             "learner_wait_share": self._ready.take_wait_s,
             "actor_wait_share": self._receiver.waited_s(),
         }
 
     def count(self) -> float:
-        """How many they were, on average since the first one came."""
+        """The mean number of connected actors since the first one joined."""
         return self._receiver.mean_actors()
 
     def _prepare(self) -> None:
@@ -77,7 +77,7 @@ class RemoteActors:
                 self._ready.put(self._next(), 1)
         except Closed:
             pass
-        except Exception as error:  # told by the learner's thread
+        except Exception as error:  # raised by ``next`` in the learner's thread
             self._error = error
             self._ready.close()
 

@@ -19,31 +19,31 @@ class RemoteSettings:
     actor_hosts: str = setting(
         "",
         "Cluster",
-        "host:port of a learner's actors, with commas between; any others may join as well",
+        "host:port of a learner's actors, separated by commas; others may join, too",
     )
     transport: str = setting(
         "tensorflow",
         "Cluster",
-        "how learners and actors talk. tensorflow: its own server, which obeys whoever reaches its "
-        "port; secure: gRPC over TLS with a token, see docs/trust.md",
+        "how learners and actors communicate. tensorflow: its own server, which obeys anyone who "
+        "reaches its port; secure: gRPC over TLS with a token, see docs/trust.md",
         choices=TRANSPORTS,
     )
     credentials: str = setting(
         "",
         "Cluster",
-        "--transport=secure: file by which learners and actors know each other. Default: "
-        "learner.pem, which a learner makes if it is missing, or actor.pem, in LOGDIR/credentials",
+        "--transport=secure: file by which learners and actors recognise each other. "
+        "Default: learner.pem, which a learner creates if it is missing, or actor.pem, in "
+        "LOGDIR/credentials",
     )
     peer_timeout_s: float = setting(
         10.0,
         "Cluster",
-        "seconds of silence after which a peer counts as gone",
+        "seconds of silence after which a peer is considered gone",
         least=0.5,
         most=86_400,
     )
     synthetic_unrolls: bool = setting(
         False,
         "Cluster",
-        "a learner makes up its unrolls and needs no actors: to measure learners, nothing is "
-        "learned",
+        "train on random unrolls, without actors: to measure learners; nothing is learned",
     )

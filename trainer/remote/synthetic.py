@@ -1,4 +1,4 @@
-"""``--synthetic_unrolls``: a learner that is never out of unrolls, as it makes them up itself."""
+"""``--synthetic_unrolls``: random unrolls in place of actors, so that a learner never waits."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from transport import Receiver
 
 
 class SyntheticActors(RemoteActors):
-    """Gives one batch over and over, as soon as it is asked for."""
+    """Returns the same batch for every update, without waiting."""
 
     def __init__(self, receiver: Receiver, agent: Any, batches: Batches, batch: Unroll):
         super().__init__(receiver, agent, batches)
@@ -26,7 +26,7 @@ class SyntheticActors(RemoteActors):
 def random_batch(
     blank: Unroll, spec: EnvironmentSpec, count: int, levels: int, seed: int
 ) -> Unroll:
-    """``count`` unrolls like a blank one, in which everything is random."""
+    """``count`` unrolls of ``blank``'s shapes, with random observations, rewards and actions."""
     batch, rows = join([blank] * count), len(blank.action)
     random = np.random.default_rng(seed)
 

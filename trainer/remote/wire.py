@@ -1,4 +1,4 @@
-"""What learners and actors of different processes must have in common, and how unrolls travel."""
+"""The layout of messages between processes, and what learner and actors must agree on."""
 
 import dataclasses
 from typing import Any
@@ -43,8 +43,8 @@ def identity(
     agent: Any,
     blank: Unroll,
 ) -> Identity:
-    """Everything in which an actor must not differ from its learner."""
-    told: dict[str, Any] = dataclasses.asdict(level) | {
+    """Everything on which an actor must agree with its learner."""
+    own: dict[str, Any] = dataclasses.asdict(level) | {
         "algorithm": algorithm.lower(),
         "agent_name": agent_name.lower(),
         "unroll_length": len(blank.action) - 1,
@@ -53,4 +53,4 @@ def identity(
         "actions": spec.action_space,
         "weights": f"{sum(int(tf.size(w)) for w in agent.variables):,}",
     }
-    return make_identity(told, block_layout(blank).digest())
+    return make_identity(own, block_layout(blank).digest())

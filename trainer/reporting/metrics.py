@@ -167,20 +167,20 @@ class _Window:
 
 
 class EndedEpisodes:
-    """The episodes that have ended since they were last asked for; threads may add and take."""
+    """Collects ended episodes until they are taken; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._rows: list[np.ndarray] = []
         self._lock = threading.Lock()
 
     def add(self, block: Unroll) -> None:
-        """Those of a block of unrolls."""
+        """Adds the episodes that ended in a block of unrolls."""
         rows = ended_episodes(block)
         with self._lock:
             self._rows.append(rows)
 
     def take(self) -> np.ndarray:
-        """As ``ended_episodes`` gives them; each is taken once."""
+        """Removes and returns all of them, in the format of ``ended_episodes``."""
         with self._lock:
             rows, self._rows = self._rows, []
         return np.concatenate([np.zeros([0, 3]), *rows])

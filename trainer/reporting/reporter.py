@@ -12,6 +12,7 @@ from trainer.reporting import wording
 from trainer.reporting.curve import title, write_curve
 from trainer.reporting.events import EventsFile
 from trainer.reporting.panel import Panel
+from trainer.reporting.reporters import ReporterThreads
 from trainer.reporting.summary import summary
 from trainer.settings import config
 from trainer.settings.config import Settings
@@ -41,6 +42,7 @@ class Reporter:
     def __init__(self, folder: Path, settings: Settings, about: dict[str, str]):
         self.folder = Path(folder)
         self._settings = settings  # all of them, to record them
+        self._others = ReporterThreads(settings.reporting.reporters, self.folder, settings.flat())
         self._total = settings.learning.total_environment_frames
         self._algorithm_figures = settings.algorithm.figures
         self._panel = Panel(settings.run_folder, self._total, self._algorithm_figures, about)
@@ -76,8 +78,11 @@ class Reporter:
         else:
             self.say(text)
 
-    def report(self, figures: dict[str, Any], samples: dict[str, np.ndarray]) -> None:
-        """Sends the figures since the last report, and samples for histograms."""
+    def report(self, figures: dict[str, Any], samples: dict[str, np.ndarray]) -> dict[str, Any]:
+        """Sends the figures since the last report, and samples for histograms.
+
+        Returns the figures as they were sent.
+        """
         # Numbers that are not finite are unknown everywhere.
         figures = {name: plain(value) for name, value in figures.items()}
         line = wording.line(figures, self._total, self._algorithm_figures)
@@ -85,7 +90,14 @@ class Reporter:
         self._log_line(line)
         self._metrics.append_line(to_line(figures))
         self._events.add(figures, samples)
+        self._others.report(figures)
         self._report_failures()
+        return figures
+
+    def best_return(self) -> float | None:
+        """The best mean return of all reports of the run."""
+        returns = [row.get("mean_episode_return") for row in self._reported()]
+        return max((value for value in returns if value is not None), default=None)
 
     def close(self) -> None:
         """Ends the panel; lines can still be printed."""
@@ -102,7 +114,15 @@ class Reporter:
             write_curve(self.folder, self._title())
         except OSError as error:
             self.say(f"warning: the learning curve could not be drawn ({_reason(error)}).")
-        self.say(summary(self._described(figures), reason, self.folder))
+        described = self._described(figures)
+        self.say(summary(described, reason, self.folder))
+        self._others.finish(described | {"reason": reason})
+        self._report_failures()
+
+    def end_with_error(self, error: BaseException) -> None:
+        """Ends the reporters of a run that has no summary."""
+        self._others.finish({"reason": "an error", "error": f"{type(error).__name__}: {error}"})
+        self._report_failures()
 
     def _title(self) -> str:
         settings = self._settings
@@ -110,11 +130,10 @@ class Reporter:
 
     def _described(self, figures: dict[str, Any]) -> dict[str, Any]:
         names = ("level_name", "agent_name", "job_name")
-        returns = [row.get("mean_episode_return") for row in self._reported()]
         return {
             **{name: plain(value) for name, value in figures.items()},
             **{name: self._settings.flat()[name] for name in names},
-            "best_return": max((value for value in returns if value is not None), default=None),
+            "best_return": self.best_return(),
         }
 
     def _reported(self) -> list[dict[str, Any]]:
@@ -136,7 +155,7 @@ class Reporter:
         self._log.append_line("\n".join(f"{stamp}  {line}" for line in text.split("\n")))
 
     def _report_failures(self) -> None:
-        """Warns of files that have begun to fail, and reports when all can be written again."""
+        """Warns of files and reporters that have begun to fail, and of files that work again."""
         files: list[GrowingFile] = [self._log, self._metrics, self._events]
         failing = {file.path.name: file.error for file in files if file.error is not None}
         new = [name for name in failing if name not in self._failing]
@@ -150,6 +169,8 @@ class Reporter:
         elif self._failing and not failing:
             self._failing = []
             self.say(f"The reports in {self.folder} can be written again.")
+        for warning in self._others.new_warnings():
+            self.say(warning)
 
 
 def _reason(error: OSError | None) -> str:

@@ -2,11 +2,10 @@
 
 import math
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
-from trainer.machine.launching import PROJECT, beside_python, typed
+from trainer.machine.launching import beside_python, script_command
 from trainer.reporting import wording
 from trainer.reporting.wording import count, duration, number, percent
 
@@ -112,7 +111,7 @@ def _limit(figures: dict[str, Any]) -> str:
 
 
 def _experiment() -> list[str]:
-    return [typed(sys.executable), typed(PROJECT / "experiment.py")]
+    return script_command("experiment.py")
 
 
 def _flags(figures: dict[str, Any], folder: Path) -> list[str]:

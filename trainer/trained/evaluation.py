@@ -22,8 +22,8 @@ MOST_ENVIRONMENTS = 16
 FIRST_TEST_SEED = 2**40
 
 
-def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
-    """Plays, prints a table and writes evaluation.json into the run's folder."""
+def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
+    """Plays, prints a table, and writes evaluation.json into the run's folder; returns it."""
     video.prepare(settings)
     found = trained.find(settings, given)
     settings = found.settings
@@ -51,6 +51,7 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> None:
     if settings.trained.video:
         console.print(warnings[0] if warnings else f"Video: {settings.trained.video} (first game)")
     console.print(_written(found.folder / "evaluation.json", report))
+    return report
 
 
 def _play_level(

@@ -34,7 +34,15 @@ def console() -> Console:
     """Standard output, wide enough for the table unless a terminal limits it."""
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     stream = cast(TextIO, Unfailing(sys.stdout))
-    return Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=True)
+    # In a notebook, too: its output is that of a program.
+    return Console(
+        file=stream,
+        width=width,
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+        force_jupyter=False,
+    )
 
 
 def table(results: dict[str, dict[str, Any]]) -> Table:

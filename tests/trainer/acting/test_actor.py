@@ -1,4 +1,4 @@
-"""What an actor hands on is exactly what happened, and what the learner will make of it."""
+"""An actor's unrolls are exactly what happened, and the learner's agent agrees with them."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def made_for(level_name: str, agent_name: str, **changes: Any) -> Parts:
 
 
 @kinds
-def test_an_unroll_begins_with_the_last_row_of_the_one_before(level_name, agent_name):
+def test_an_unroll_begins_with_the_last_row_of_the_previous_one(level_name, agent_name):
     actor = made_for(level_name, agent_name, unroll_length=9).actor()
     before = actor.unroll()
     for _ in range(3):
@@ -46,14 +46,14 @@ def test_an_unroll_begins_with_the_last_row_of_the_one_before(level_name, agent_
             )
             for one, other in pairs:
                 np.testing.assert_array_equal(one[-1], other[0], err_msg=field)
-        # What was handed on is the learner's: the actor writes to it no more.
+        # The block now belongs to the learner: the actor no longer writes to it.
         for one, other in zip(tf.nest.flatten(kept), tf.nest.flatten(before), strict=True):
             np.testing.assert_array_equal(one, other)
         before = after
 
 
 @kinds
-def test_the_learners_agent_finds_the_log_probabilities_and_states_that_were_recorded(
+def test_the_learners_agent_computes_the_recorded_log_probabilities_and_states(
     level_name, agent_name
 ):
     made = made_for(level_name, agent_name, unroll_length=9)
@@ -74,7 +74,7 @@ def test_the_learners_agent_finds_the_log_probabilities_and_states_that_were_rec
 
 
 def replayed_episodes(level_name: str, actions: np.ndarray, seed: int) -> list[tuple[float, int]]:
-    """Return and length of the episodes that these actions make in the plain environment."""
+    """Return and length of the plain environment's episodes under these actions."""
     plain: Any = gymnasium.make(level_name)
     plain.reset(seed=seed)
     found, total, length, over = [], 0.0, 0, False
@@ -100,12 +100,12 @@ def test_episodes_are_those_of_the_plain_environment_under_the_same_actions(leve
     for column, seed in enumerate(environment._seeds):  # type: ignore[attr-defined]
         actions = np.concatenate([played.action[1:, column] for played in blocks])
         wanted += replayed_episodes(level_name, actions, seed)
-    told = [
+    reported = [
         (float(played.episodes.raw_return[at]), int(played.episodes.length[at]))
         for played in blocks
         for at in zip(*np.nonzero(played.episodes.length), strict=True)
     ]
-    assert sorted(told) == sorted(wanted) and len(told) >= 4
+    assert sorted(reported) == sorted(wanted) and len(reported) >= 4
 
 
 def test_pongs_episodes_and_rewards_are_those_of_its_environment_under_the_same_actions():
@@ -142,7 +142,7 @@ def test_each_actor_plays_and_labels_its_own_level():
         } == {length}
 
 
-def test_no_two_actors_play_the_same():
+def test_no_two_actors_play_the_same_episodes():
     made = parts(small("CartPole-v1", num_actors=3, envs_per_actor=4))
     starts = [made.actor(index).unroll().environment.observation[0] for index in range(3)]
     assert len({row.tobytes() for row in np.concatenate(starts)}) == 12
@@ -155,7 +155,7 @@ def test_the_same_seed_plays_the_same_again():
 
 
 @pytest.mark.parametrize("seed", [0, 21_475 * 100_003, (2**31 - 1) * 100_003 + 1023])
-def test_every_seed_that_a_run_can_have_will_do(seed):
+def test_every_seed_of_a_run_is_valid(seed):
     made = parts(small(level(Steps)))
     environment = build.actor_environment(made.settings, 0)
     Actor(environment, made.acting, 2, level=0, seed=seed).unroll()
@@ -178,7 +178,7 @@ def test_an_unroll_of_a_single_step_of_a_single_environment():
 
 
 @pytest.mark.parametrize("agent_name", ["VectorAgent", "VectorLSTMAgent"])
-def test_what_is_not_a_number_is_forgotten_with_its_episode(agent_name):
+def test_nan_is_forgotten_with_its_episode(agent_name):
     made = parts(small(level(Hiccup), agent_name=agent_name, envs_per_actor=1, unroll_length=8))
     actor = made.actor()
     blocks = [actor.unroll() for _ in range(4)]
@@ -186,14 +186,14 @@ def test_what_is_not_a_number_is_forgotten_with_its_episode(agent_name):
     assert spoiled == [False, True, False, False]
 
 
-def test_a_level_without_numbers_does_not_stop_an_actor():
+def test_nan_rewards_do_not_stop_an_actor():
     actor = parts(small(level(NoNumbers))).actor()
     blocks = [actor.unroll() for _ in range(9)]
     assert np.isnan(blocks[-1].environment.reward).any()
     assert set(np.unique(blocks[-1].action)) <= {0, 1}
 
 
-def test_what_ends_an_unroll_reaches_who_asked_for_it():
+def test_an_exception_that_ends_an_unroll_reaches_its_caller():
     made = parts(small(level(Steps)))
     steps: list[None] = []
 

@@ -1,4 +1,4 @@
-"""Batches hold each unroll once, in the order in which blocks came."""
+"""Batches hold each unroll once, in the order of arrival."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ AXES = {"initial_state": 0, "level": 0, "weights_version": 0}
 
 
 def block(*names: int) -> Unroll:
-    """A block whose every number in column i is the name of unroll i."""
+    """A block in which every number of column i is the name of unroll i."""
     named = np.array(names, np.int32)
     timed = np.broadcast_to(named, [ROWS, len(named)])
     wide = np.broadcast_to(named[:, None], [ROWS, len(named), 2])
@@ -24,14 +24,14 @@ def block(*names: int) -> Unroll:
         action=wide,
         recorded={"log_prob": timed},
         initial_state=(wide[0], ((), named)),
-        episodes=Episodes(timed, timed, timed),
+        episodes=Episodes(timed, timed),
         level=named,
         weights_version=named,
     )
 
 
 def names(batch: Unroll | None) -> list[int]:
-    """The unrolls in a batch; in each of them all fields have stayed together."""
+    """The names of a batch's unrolls; asserts that all fields of each have the same name."""
     assert batch is not None
     found = batch.level
     for field, values in batch._asdict().items():
@@ -57,7 +57,7 @@ def next_unrolls(batches, take):
     return batch.unrolls
 
 
-def test_a_block_is_cut_and_joined_again():
+def test_joining_undoes_cutting():
     whole = block(*range(5))
     left, right = cut(whole, 0, 2), cut(whole, 2, 5)
     assert (names(left), names(right)) == ([0, 1], [2, 3, 4])
@@ -67,7 +67,7 @@ def test_a_block_is_cut_and_joined_again():
 
 @settings(deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), fresh=st.integers(1, 12))
-def test_nothing_is_lost_doubled_or_out_of_order_whatever_the_sizes(sizes, fresh):
+def test_every_unroll_arrives_once_and_in_order_for_all_sizes(sizes, fresh):
     batches, coming = Batches(FirstInFirstOut(), fresh), blocks_of(sizes)
     whole = sum(sizes) // fresh
     got = [names(next_unrolls(batches, lambda: next(coming))) for _ in range(whole)]
@@ -88,7 +88,7 @@ def test_no_block_is_taken_before_it_is_needed():
         assert len(taken) == wanted
 
 
-def test_what_was_taken_waits_when_the_next_block_does_not_come():
+def test_blocks_are_kept_if_the_next_one_is_missing():
     batches = Batches(FirstInFirstOut(), 3)
     coming = iter([block(0, 1), TimeoutError, block(2, 3)])
 
@@ -107,18 +107,27 @@ def test_replayed_unrolls_follow_the_fresh_ones():
     coming = blocks_of([4] * 50)
     batches = Batches(FirstInFirstOut(replayed=0.625, capacity=20), 8, seed=1)
     replayed: list[int] = []
+    # There is nothing to replay yet.
+    assert names(next_unrolls(batches, lambda: next(coming))) == list(range(8))
     for update in range(60):
+        newest = 3 * update + 7
         got = names(next_unrolls(batches, lambda: next(coming)))
-        assert got[:3] == [3 * update, 3 * update + 1, 3 * update + 2]
+        assert got[:3] == [newest + 1, newest + 2, newest + 3]
         assert len(got) == 8
-        newest = got[2]
         assert all(max(0, newest - 19) <= old <= newest for old in got[3:])
         replayed += [newest - old for old in got[3:]]
-    # The newest, the oldest and those between are drawn.
+    # The newest, the oldest and all between are drawn.
     assert {0, 19} < set(replayed) == set(range(20))
 
 
-def test_a_replay_forgets_what_is_older_than_its_capacity():
+def test_only_new_unrolls_count_as_steps():
+    coming = blocks_of([4] * 50)
+    batches = Batches(FirstInFirstOut(replayed=0.75, capacity=100), 8)
+    made = [batches.next(lambda: next(coming)) for _ in range(4)]
+    assert [batch and batch.steps for batch in made] == [8 * 3, 2 * 3, 2 * 3, 2 * 3]
+
+
+def test_a_replay_drops_unrolls_beyond_its_capacity():
     replay = Replay(capacity=3, seed=0)
     replay.add(block(*range(10)))
     assert {unroll.level.item() for unroll in replay.sample(100)} == {7, 8, 9}

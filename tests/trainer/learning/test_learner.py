@@ -1,4 +1,4 @@
-"""One update does what the sums on paper say, for every agent and every kind of action."""
+"""One update matches a plain NumPy version, for every agent and every kind of action."""
 
 from typing import Any
 
@@ -8,10 +8,11 @@ import tensorflow as tf
 
 from algorithms.trajectory import Unroll
 from tests.trainer.levels import Continuous, Pictures, Steps, Tens, TwoChoices, level
-from tests.trainer.training import Parts, parts, small, values_of
+from tests.trainer.training import Parts, block, parts, small, values_of
 from trainer import build
 from trainer.learning.batches import cut, join
 from trainer.settings.config import Settings
+from user_error import UserError
 
 PLAIN: dict[str, Any] = {
     "popart": False,
@@ -26,7 +27,7 @@ PLAIN: dict[str, Any] = {
 
 
 def played(made: Parts, blocks: int = 2) -> Unroll:
-    """A block that holds ends of episodes, played with weights that have become old."""
+    """A block with ends of episodes, played with weights that are now old."""
     actor = made.actor()
     for _ in range(blocks):
         batch = actor.unroll()
@@ -36,7 +37,7 @@ def played(made: Parts, blocks: int = 2) -> Unroll:
     return batch
 
 
-def vtrace_on_paper(log_rhos, rewards, discounts, values, bootstrap, lambda_):
+def plain_vtrace(log_rhos, rewards, discounts, values, bootstrap, lambda_):
     """Targets and advantages [T, B], row by row from the end."""
     rho = np.minimum(1.0, np.exp(log_rhos))
     next_values = np.concatenate([values[1:], bootstrap[None]])
@@ -50,8 +51,8 @@ def vtrace_on_paper(log_rhos, rewards, discounts, values, bootstrap, lambda_):
     return targets, advantages
 
 
-def gradients_on_paper(agent: Any, batch: Unroll, settings: Settings) -> list[np.ndarray]:
-    """The loss written down anew: real transitions only, each counting the same."""
+def plain_gradients(agent: Any, batch: Unroll, settings: Settings) -> list[np.ndarray]:
+    """Gradients of the loss written out: real transitions only, all with the same weight."""
     rows = batch.environment
     real = ~rows.first[1:]
     with tf.GradientTape() as tape:
@@ -64,7 +65,7 @@ def gradients_on_paper(agent: Any, batch: Unroll, settings: Settings) -> list[np
         rewards = np.where(real, np.clip(rows.reward[1:], -1, 1), values[:-1])
         discounts = np.where(real & ~rows.terminated[1:], settings.algorithm.discounting, 0.0)
         log_rhos = np.log(chosen.numpy()) - batch.recorded["log_prob"][1:]
-        targets, advantages = vtrace_on_paper(
+        targets, advantages = plain_vtrace(
             log_rhos if settings.algorithm.correction == "vtrace" else np.zeros_like(log_rhos),
             rewards,
             discounts,
@@ -85,7 +86,7 @@ def gradients_on_paper(agent: Any, batch: Unroll, settings: Settings) -> list[np
 @pytest.mark.parametrize("agent_name", ["VectorAgent", "VectorLSTMAgent"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["graph", "XLA"])
 @pytest.mark.parametrize("correction", ["vtrace", "none"])
-def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(
+def test_an_update_moves_weights_by_the_gradient_of_the_plain_loss(
     agent_name, compiled, correction
 ):
     made = parts(small(level(Steps), agent_name=agent_name, correction=correction, **PLAIN))
@@ -93,12 +94,12 @@ def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(
     batch = played(made)
     assert batch.environment.first[1:].any() and batch.environment.terminated.any()
     before = values_of(learner.weights)
-    gradients = gradients_on_paper(learner.agent, batch, settings)
+    gradients = plain_gradients(learner.agent, batch, settings)
     if compiled:
         learner.compile(with_xla=True)
-    statistics = learner.update(batch, share_left=1.0)
+    statistics = learner.update(batch, run_left=1.0)
     norm = np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in gradients))
-    assert statistics.figures["gradient_norm"].numpy() == pytest.approx(norm, rel=1e-4)
+    assert statistics.figures["gradient_norm"] == pytest.approx(norm, rel=1e-4)
     for weight, old, gradient in zip(learner.weights, before, gradients, strict=True):
         square = 0.9 + 0.1 * gradient**2
         wanted = old - 0.01 * gradient / np.sqrt(square + 0.1)
@@ -106,7 +107,7 @@ def test_an_update_moves_weights_by_the_gradient_of_the_loss_on_paper(
 
 
 @pytest.mark.parametrize("pieces", [2, 3, 9])
-def test_an_update_made_of_pieces_is_that_of_the_whole_batch(pieces):
+def test_an_update_in_pieces_equals_that_of_the_whole_batch(pieces):
     made = [
         parts(small(f"{level(Steps)},{level(Tens)}", num_actors=2, agent_name="VectorLSTMAgent"))
         for _ in range(2)
@@ -115,51 +116,47 @@ def test_an_update_made_of_pieces_is_that_of_the_whole_batch(pieces):
     for _ in range(2):
         blocks = [actor.unroll() for actor in actors]
     batch = cut(join(blocks), 0, 5)
-    # Pieces are not of one size, nor is as much of each real.
+    # Pieces differ in size and in their number of real transitions.
     assert len(set(batch.environment.first[1:].sum(axis=0))) > 1
     whole = made[0].learner
     divided = build.learner_of(made[1].learner.agent, made[1].settings, pieces=pieces)
     for _ in range(3):
-        told, said = (one.update(batch, 1.0) for one in (whole, divided))
+        wanted, got = (one.update(batch, 1.0) for one in (whole, divided))
     for mine, others in zip(divided.variables, whole.variables, strict=True):
         np.testing.assert_allclose(mine, others, rtol=1e-4, atol=1e-6)
-    assert said.figures["gradient_norm"].numpy() == pytest.approx(
-        told.figures["gradient_norm"].numpy(), rel=1e-4
-    )
-    assert said.figures["total_loss"].numpy() == pytest.approx(
-        told.figures["total_loss"].numpy(), rel=1e-4
-    )
+    assert got.figures["gradient_norm"] == pytest.approx(wanted.figures["gradient_norm"], rel=1e-4)
+    assert got.figures["total_loss"] == pytest.approx(wanted.figures["total_loss"], rel=1e-4)
     np.testing.assert_allclose(
-        said.samples["advantage"], told.samples["advantage"], rtol=1e-4, atol=1e-5
+        got.samples["advantage"], wanted.samples["advantage"], rtol=1e-4, atol=1e-5
     )
 
 
-def test_gradients_beyond_the_largest_norm_are_scaled_down_to_it():
+def test_gradients_beyond_the_largest_norm_are_clipped_to_it():
     free = parts(small(level(Steps), **PLAIN))
     batch = played(free)
-    norm = free.learner.update(batch, 1.0).figures["gradient_norm"].numpy()
+    norm = free.learner.update(batch, 1.0).figures["gradient_norm"]
     for clipping in (norm / 10, norm * 10):
         made = parts(small(level(Steps), **PLAIN | {"gradients_clipping": float(clipping)}))
         played(made)
         learner = made.learner
         before = values_of(learner.weights)
-        gradients = gradients_on_paper(learner.agent, batch, made.settings)
-        told = learner.update(batch, 1.0).figures["gradient_norm"].numpy()
-        assert told == pytest.approx(norm, rel=1e-4)  # as it was before clipping
+        gradients = plain_gradients(learner.agent, batch, made.settings)
+        reported = learner.update(batch, 1.0).figures["gradient_norm"]
+        assert reported == pytest.approx(norm, rel=1e-4)  # before clipping
         for weight, old, gradient in zip(learner.weights, before, gradients, strict=True):
             clipped = gradient * min(1.0, clipping / norm)
             wanted = old - 0.01 * clipped / np.sqrt(0.9 + 0.1 * clipped**2 + 0.1)
             np.testing.assert_allclose(weight.numpy(), wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_the_learning_rate_goes_down_to_0_with_what_is_left_of_the_run():
+def test_the_learning_rate_decays_to_0_at_the_end_of_the_run():
     made = parts(small(level(Steps), **PLAIN))
     batch, learner = played(made), made.learner
     start, slots = values_of(learner.weights), values_of(learner.slots)
     moved = []
-    for share_left in (1.0, 0.25, 0.0, -0.1):
-        learner.update(batch, share_left)
-        assert learner.learning_rate == pytest.approx(0.01 * max(0.0, share_left))
+    for run_left in (1.0, 0.25, 0.0, -0.1):
+        learner.update(batch, run_left)
+        assert learner.learning_rate == pytest.approx(0.01 * max(0.0, run_left))
         moved.append(
             np.concatenate(
                 [
@@ -181,7 +178,7 @@ def spoiled(batch: Unroll, **fields: Any) -> Unroll:
     changed = {}
     for name, value in fields.items():
         changed[name] = getattr(batch.environment, name).copy()
-        # A real transition, as resets teach nothing.
+        # In a real transition, because the loss ignores resets.
         row, column = np.argwhere(~batch.environment.first[1:])[0] + [1, 0]
         changed[name][row, column] = value
     return batch._replace(environment=batch.environment._replace(**changed))
@@ -197,16 +194,16 @@ def spoiled(batch: Unroll, **fields: Any) -> Unroll:
         (True, True, {"reward": np.nan}),
     ],
 )
-def test_a_batch_that_is_not_finite_is_left_out(popart, compiled, wrong):
+def test_a_batch_that_is_not_finite_is_skipped(popart, compiled, wrong):
     made = parts(small(level(Steps), popart=popart))
     batch, learner = played(made), made.learner
     if compiled:
         learner.compile(with_xla=True)
     weights, slots = values_of(learner.weights), values_of(learner.slots)
-    assert learner.update(spoiled(batch, **wrong), 1.0).skipped.numpy() == 1.0
+    assert learner.update(spoiled(batch, **wrong), 1.0).skipped
     for variable, before in zip(learner.weights + learner.slots, weights + slots, strict=True):
         np.testing.assert_array_equal(variable.numpy(), before)
-    assert learner.update(batch, 1.0).skipped.numpy() == 0.0
+    assert not learner.update(batch, 1.0).skipped
     assert all(np.isfinite(value).all() for value in values_of(learner.weights))
 
 
@@ -225,37 +222,37 @@ def test_a_batch_that_is_not_finite_is_left_out(popart, compiled, wrong):
     ],
 )
 def test_every_agent_learns_every_kind_of_action(environment, agent_name):
-    # In the precision that differs between what acts and what learns.
+    # In a precision in which acting and learning differ.
     looks: dict[str, Any] = {"width": 36, "height": 36, "precision": "bfloat16"}
     made = parts(small(level(environment), agent_name=agent_name, **looks))
     batch = made.actor().unroll()
     before = values_of(made.learner.weights)
     statistics = made.learner.update(batch, 1.0)
-    assert statistics.skipped.numpy() == 0.0
+    assert not statistics.skipped
     # At first the learner's policy is the actor's, and only its precision may differ.
-    assert statistics.figures["importance_weight"].numpy() == pytest.approx(1.0, abs=0.05)
+    assert statistics.figures["importance_weight"] == pytest.approx(1.0, abs=0.05)
     for old, new in zip(before, values_of(made.learner.weights), strict=True):
         assert np.isfinite(new).all() and new.dtype == np.float32
         assert (old != new).any() or not old.any()
 
 
 @pytest.mark.parametrize("popart", [True, False])
-def test_levels_with_baselines_of_their_own_learn_in_one_batch(popart):
+def test_levels_with_separate_baselines_learn_together(popart):
     made = parts(small(f"{level(Steps)},{level(Tens)}", num_actors=2, popart=popart))
     for index in (0, 1):
         batch = made.actor(index).unroll()
         assert set(batch.level) == {index}
-        assert made.learner.update(batch, 1.0).skipped.numpy() == 0.0
+        assert not made.learner.update(batch, 1.0).skipped
 
 
 def test_more_updates_on_the_same_batch_lower_its_baseline_loss():
     made = parts(small(level(Steps), **PLAIN))
     batch = made.actor().unroll()
-    losses = [made.learner.update(batch, 1.0).figures["baseline_loss"].numpy() for _ in range(200)]
+    losses = [made.learner.update(batch, 1.0).figures["baseline_loss"] for _ in range(200)]
     assert losses[-1] < 0.2 * losses[0]
 
 
-def test_what_is_restored_learns_on_as_if_it_had_not_stopped():
+def test_a_restored_learner_continues_as_if_it_had_not_stopped():
     made = parts(small(level(Steps), popart=True))
     batch, learner = played(made), made.learner
     for _ in range(3):
@@ -274,18 +271,18 @@ def test_what_is_restored_learns_on_as_if_it_had_not_stopped():
         np.testing.assert_allclose(one.numpy(), two.numpy(), rtol=1e-5, atol=1e-7)
 
 
-def test_the_backdrop_of_pictures_follows_what_is_trained_on():
+def test_the_backdrop_follows_the_pictures_of_batches():
     made = parts(small(level(Pictures)))
     batch = made.actor().unroll()
     seen = made.learner.agent.prepare(batch.environment.observation[:1]).numpy()[0]
     made.learner.update(batch, 1.0)
     made.acting.load(made.learner.weights, 1)
-    # What acts has to see as what learns.
+    # The acting agent must see pictures as the learning one does.
     for agent in made.learner.agent, made.acting._agent:
         np.testing.assert_allclose(agent.backdrop.mean, seen.mean(0), rtol=1e-5)
 
 
-def test_without_a_backdrop_pixels_stay_shares_of_255():
+def test_without_a_backdrop_pixels_are_fractions_of_255():
     made = parts(small(level(Pictures), backdrop=False))
     made.learner.update(made.actor().unroll(), 1.0)
     assert float(made.learner.agent.backdrop.scale()) == pytest.approx(1 / 255)
@@ -300,7 +297,7 @@ def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
     losses, scales = [], []
     for one, with_xla in zip(made, (False, True), strict=True):
         one.learner.compile(with_xla)
-        # Before the first step of Adam, which is as large where gradients are only rounding.
+        # Set before Adam's first step, which is just as large for rounding errors.
         backdrop = one.learner.agent.backdrop
         backdrop.update(backdrop.sums(one.learner.agent.prepare(batch.environment.observation)))
         losses.append(float(one.learner.update(batch, 1.0).figures["total_loss"]))
@@ -309,7 +306,7 @@ def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
     assert scales[1] == pytest.approx(scales[0], rel=1e-4)
 
 
-def test_making_ready_moves_nothing():
+def test_preparing_changes_no_variable():
     made = parts(small(level(Pictures)))
     learner = made.learner
     before = [variable.numpy() for variable in learner.variables]
@@ -317,3 +314,12 @@ def test_making_ready_moves_nothing():
     for old, new in zip(before, learner.variables, strict=True):
         np.testing.assert_array_equal(old, new)
     assert learner.updates == 0
+
+
+def test_the_error_for_a_weight_without_gradient_names_it():
+    made = parts(small("CartPole-v1"))
+    agent = made.learner.agent
+    agent.extra = tf.Variable([1.0], name="extra")
+    learner = build.learner_of(agent, made.settings)
+    with pytest.raises(UserError, match="does not depend on extra:0.*trainable=False"):
+        learner.update(block(made.settings), 1.0)

@@ -1,4 +1,4 @@
-"""RMSProp and Adam move weights as their formulas, written down in NumPy, say."""
+"""RMSProp and Adam move weights as their formulas in NumPy do."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def rates() -> list[np.float32]:
 
 
 def moved(settings: Settings) -> list[np.ndarray]:
-    """The weights after a few updates by the real optimizer."""
+    """The weights after a few updates of the real optimizer."""
     weights = [tf.Variable(value) for value in draws(0)]
     optimizer = optimizers.make(settings.learning, weights)
     for step, rate in enumerate(rates()):
@@ -67,20 +67,20 @@ def assert_close(got, wanted):
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("epsilon", [1e-5, 0.1])
-def test_rmsprop_has_its_epsilon_inside_the_root_and_its_mean_squares_start_at_1(momentum, epsilon):
+def test_rmsprop_adds_epsilon_inside_the_root_and_starts_mean_squares_at_1(momentum, epsilon):
     settings = Settings(optimizer="rmsprop", decay=0.9, momentum=momentum, epsilon=epsilon)
     wanted = transcribed(rmsprop, decay=0.9, momentum=momentum, epsilon=epsilon)
     assert_close(moved(settings), wanted)
 
 
 @pytest.mark.parametrize("epsilon", [1e-5, 0.1])
-def test_adam_corrects_its_starting_zeros_and_adds_its_epsilon_to_the_root(epsilon):
+def test_adam_corrects_for_zero_starts_and_adds_epsilon_to_the_root(epsilon):
     wanted = transcribed(adam, epsilon=epsilon)
     assert_close(moved(Settings(optimizer="adam", epsilon=epsilon)), wanted)
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_an_optimizer_goes_on_from_its_slots_alone(kind):
+def test_an_optimizer_resumes_from_its_slots_alone(kind):
     settings = Settings(optimizer=kind, momentum=0.5)
     weights = [tf.Variable(value) for value in draws(0)]
     optimizer = optimizers.make(settings.learning, weights)

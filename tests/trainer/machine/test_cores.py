@@ -41,5 +41,5 @@ def test_parallel_operations_divide_a_process_s_part_of_the_cores(
     limits: list[int] = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(mine)))
     monkeypatch.setattr(tf.config.threading, "set_intra_op_parallelism_threads", limits.append)
-    assert cores.share(processes, side_by_side) == parallel_ops
+    assert cores.divide(processes, side_by_side) == parallel_ops
     assert limits == [threads]

@@ -1,4 +1,4 @@
-"""Learners and actors as separate processes, and their failures."""
+"""Learners and actors in separate processes, and their failures."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Learners and actors on separate hosts, between which the network fails.
+"""Learners and actors on separate hosts with a failing network.
 
 The hosts are network namespaces: real addresses, links and SSH servers.
 """
@@ -18,7 +18,7 @@ from tests.trainer.programs import test_cluster
 from tests.trainer.programs.test_cluster import assert_adds_up, flags, transport
 from trainer.storage.records import read_metrics
 
-__all__ = ["transport"]  # the fixture, which the tests on one machine use, too
+__all__ = ["transport"]  # the fixture, shared with the tests on one machine
 
 NEEDED = (namespaces.SSHD, "ssh-keygen", "mpirun")
 SSH_PORT = 2222
@@ -91,7 +91,7 @@ def test_an_actor_whose_link_was_cut_rejoins(bridge, tmp_path):
 
 
 @BOTH
-def test_actors_find_a_learner_again_whose_link_was_cut(bridge, tmp_path):
+def test_actors_reconnect_to_a_learner_whose_link_was_cut(bridge, tmp_path):
     first, second, third = bridge.hosts
     address = f"{first.ip}:{free_port()}"
     with (
@@ -115,7 +115,7 @@ def test_actors_find_a_learner_again_whose_link_was_cut(bridge, tmp_path):
 
 
 def ssh_config(bridge: Bridge, folder: Path) -> Path:
-    """An SSH server on each host, and how this user logs in there."""
+    """Starts an SSH server on each host; returns a client configuration for logging in."""
     make_key(folder / "me")
     config = folder / "config"
     lines = []

@@ -1,4 +1,4 @@
-"""Learners and actors started by hand, with the documented flags: they learn, and agree."""
+"""Learners and actors started by hand with the documented flags learn and stay equal."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from benchmarks.tools.ports import free_port
 from tests.trainer.cluster import alone, experiment, mpirun
 from trainer.storage.records import read_metrics
 
-# The README's command, but for a shorter run that reports often.
+# The README's command, but shorter and with frequent reports.
 CARTPOLE = [
     "--level_name=CartPole-v1",
     "--total_environment_frames=150000",
@@ -31,7 +31,7 @@ pytestmark = [
 
 
 def learner(logdir: Path, port: int, actors: list[int]) -> list[str]:
-    """A learner's command as it is written by hand."""
+    """A learner's command as users write it."""
     hosts = ",".join(f"localhost:{port}" for port in actors)
     own = [f"--learner_host=localhost:{port}", f"--actor_hosts={hosts}", f"--logdir={logdir}"]
     return experiment("--job_name=learner", "--task=0", *own, *CARTPOLE)

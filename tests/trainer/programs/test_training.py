@@ -132,8 +132,8 @@ def test_a_stopped_training_saves_and_reports_its_progress(tmp_path, asked):
 JOBS = ["local", "learner", "actor"]
 
 
-def asked_early(job: str, folder: Path, number: int) -> subprocess.CompletedProcess[str]:
-    """A process that was sent a signal while it imported what it needs."""
+def signalled_early(job: str, folder: Path, number: int) -> subprocess.CompletedProcess[str]:
+    """A process that got a signal during its imports."""
     process = start(f"--logdir={folder / 'run'}", f"--job_name={job}")
     maps = Path(f"/proc/{process.pid}/maps")
     wait_for(lambda: "tensorflow" in maps.read_text(), process)
@@ -143,14 +143,14 @@ def asked_early(job: str, folder: Path, number: int) -> subprocess.CompletedProc
 
 @pytest.mark.parametrize("job", JOBS)
 def test_ctrl_c_during_startup_ends_the_process_silently(tmp_path, job):
-    stopped = asked_early(job, tmp_path, signal.SIGINT)
+    stopped = signalled_early(job, tmp_path, signal.SIGINT)
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (-signal.SIGINT, "", "")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("job", JOBS)
 def test_sigterm_during_startup_ends_the_process_with_one_line(tmp_path, job):
-    stopped = asked_early(job, tmp_path, signal.SIGTERM)
+    stopped = signalled_early(job, tmp_path, signal.SIGTERM)
     assert (stopped.returncode, stopped.stderr) == (0, "")
     assert stopped.stdout == "Ended: SIGTERM. There was nothing to save.\n"
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""A secure learner among strangers, as processes: they get nothing, and the run goes on."""
+"""A secure learner's process attacked by strangers: they get nothing, and the run continues."""
 
 import contextlib
 import os
@@ -56,7 +56,7 @@ def actors_file(logdir: Path) -> Path:
 
 
 def call(channel: grpc.Channel, method: str, token: bytes | None, message: bytes = b"") -> str:
-    """What a call is answered with."""
+    """The status of a call."""
     metadata = () if token is None else ((calls.TOKEN, token),)
     try:
         channel.unary_unary(method)(message, timeout=60, metadata=metadata)
@@ -66,7 +66,7 @@ def call(channel: grpc.Channel, method: str, token: bytes | None, message: bytes
 
 
 class Memory:
-    """The largest resident size of a process within a block, beyond what it had before."""
+    """The growth of a process's resident memory within a block, at its largest."""
 
     def __init__(self, process: Process):
         self._process = psutil.Process(process._process.pid)
@@ -88,21 +88,21 @@ class Memory:
             self.grown = max(self.grown, self._process.memory_info().rss - self._before)
 
 
-def updates_go_on(learner: Process) -> None:
-    """Waits for some that began after now."""
+def wait_for_updates(learner: Process) -> None:
+    """Waits for updates that began after the call."""
     learner.wait_for("checkpoint frames-", times=learner.output().count("checkpoint") + 2)
 
 
 @contextlib.contextmanager
 def training(logdir: Path) -> Iterator[tuple[str, Process, Process]]:
-    """A learner and its actor, which train before and after whatever is done to them."""
+    """A learner and its actor, which must train before and after the block."""
     address = free_address()
     with learner(logdir, address) as first:
         first.wait_for("waiting for actors")
         with actor(address, actors_file(logdir)) as playing:
             first.wait_for("checkpoint frames-", times=2)
             yield address, first, playing
-            updates_go_on(first)
+            wait_for_updates(first)
             assert "Waiting" not in playing.output(), playing.output()
             assert "heard" not in first.output() and "has left" not in first.output()
             first.send(signal.SIGTERM)
@@ -111,23 +111,24 @@ def training(logdir: Path) -> Iterator[tuple[str, Process, Process]]:
             assert playing.wait(60) == 0
 
 
-def told(learner: Process) -> list[str]:
+def warnings_of(learner: Process) -> list[str]:
     return [
         line for line in learner.output().splitlines() if "Further ones are not reported" in line
     ]
 
 
-def test_strangers_are_refused_and_told_of_once_each_and_the_run_goes_on(tmp_path):
+def test_strangers_are_refused_and_reported_once_each_and_the_run_continues(tmp_path):
     with training(tmp_path) as (address, first, _):
         mine = credentials.read(str(actors_file(tmp_path)), of_learner=False)
         trusted = grpc.ssl_channel_credentials(mine.certificate)
         with grpc.secure_channel(address, trusted, secure.connection.OPTIONS) as caller:
             callers_without_the_token(caller, first)
             messages_of_a_gib(caller, mine.token, first)
-        others_than_actors(address, first)
+        clients_that_are_no_actors(address, first)
         time.sleep(1)
-        assert len(told(first)) == 3
-        assert all(line.count("127.0.0.1") + line.count(address) == 1 for line in told(first))
+        found = warnings_of(first)
+        assert len(found) == 3
+        assert all(line.count("127.0.0.1") + line.count(address) == 1 for line in found)
 
 
 def callers_without_the_token(caller: grpc.Channel, first: Process) -> None:
@@ -144,15 +145,15 @@ def messages_of_a_gib(caller: grpc.Channel, token: bytes, first: Process) -> Non
     for method in (calls.PUT, calls.TELL, calls.HELLO, calls.WEIGHTS):
         with Memory(first) as memory:
             answer = call(caller, method, token, bytes(GIB))
-        # Nothing of what it is sent is asked for where weights are.
-        wanted = ["RESOURCE_EXHAUSTED", "INVALID_ARGUMENT"]
-        assert answer in wanted or method == calls.WEIGHTS
+        # The call for weights ignores what it is sent.
+        refusals = ["RESOURCE_EXHAUSTED", "INVALID_ARGUMENT"]
+        assert answer in refusals or method == calls.WEIGHTS
         # Refused before it takes memory.
         assert memory.grown < GIB / 8, (method, memory.grown)
     first.wait_for("was refused: a message of more than")
 
 
-def others_than_actors(address: str, first: Process) -> None:
+def clients_that_are_no_actors(address: str, first: Process) -> None:
     host, port = address.split(":")
     with grpc.insecure_channel(address) as plain:
         assert call(plain, calls.HELLO, None) == "UNAVAILABLE"
@@ -167,7 +168,7 @@ def others_than_actors(address: str, first: Process) -> None:
     first.wait_for(f"a client connected to {address} and made no call")
 
 
-def test_an_actor_refuses_a_learner_with_another_certificate_and_nothing_shows_the_token(tmp_path):
+def test_an_actor_refuses_a_learner_with_another_certificate_and_the_token_stays_secret(tmp_path):
     run = tmp_path / "run"
     credentials.make(tmp_path / "other")
     with training(run) as (address, first, playing):
@@ -176,13 +177,13 @@ def test_an_actor_refuses_a_learner_with_another_certificate_and_nothing_shows_t
             assert f"refused the learner at {address}" in wrong.output()
             assert "somebody else answers in its place" in wrong.output()
             assert "Traceback" not in wrong.output()
-            wrong_said = wrong.output()
+            wrong_output = wrong.output()
         assert first.output().count("has joined") == 1
         hidden = secrets_of(run / credentials.FOLDER)
         for line in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 assert not any(secret in line.read_bytes() for secret in hidden)
-        output = (first.output() + playing.output() + wrong_said).encode()
+        output = (first.output() + playing.output() + wrong_output).encode()
         assert not any(secret in output for secret in hidden)
     for path in run.rglob("*"):
         if path.is_file() and path.parent.name != credentials.FOLDER:
@@ -199,7 +200,7 @@ def secrets_of(folder: Path) -> list[bytes]:
 
 
 def own_address() -> str:
-    """An address of this machine that others reach; another one of loopback where there is none."""
+    """An address of this machine that others can reach, or else a second loopback address."""
     for addresses in psutil.net_if_addrs().values():
         for one in addresses:
             if one.family == socket.AF_INET and not one.address.startswith("127."):
@@ -208,7 +209,7 @@ def own_address() -> str:
 
 
 def listening(process: psutil.Process) -> set[tuple[str, int]]:
-    """Where a process listens; addresses of IPv4 within IPv6 are those of IPv4."""
+    """The addresses at which a process listens; IPv4 mapped to IPv6 counts as IPv4."""
     return {
         (found.laddr.ip.removeprefix("::ffff:"), found.laddr.port)
         for found in process.net_connections("tcp")
@@ -216,7 +217,7 @@ def listening(process: psutil.Process) -> set[tuple[str, int]]:
     }
 
 
-def test_a_secure_learner_listens_nowhere_but_at_its_address(tmp_path):
+def test_a_secure_learner_listens_at_its_address_only(tmp_path):
     host = own_address()
     port = int(free_address().split(":")[1])
     with learner(tmp_path, f"{host}:{port}") as first:
@@ -234,7 +235,7 @@ def test_a_secure_learner_listens_nowhere_but_at_its_address(tmp_path):
                 socket.create_connection(("127.0.0.1", port))
 
 
-def test_so_do_those_that_train_together_on_a_host_with_credentials_in_common(tmp_path):
+def test_learners_on_one_host_share_credentials_and_listen_at_their_addresses_only(tmp_path):
     host = own_address()
     ports = [int(free_address().split(":")[1]) for _ in range(2)]
     flags = [learners_flags(tmp_path, f"{host}:{port}") for port in ports]
@@ -250,7 +251,7 @@ def test_so_do_those_that_train_together_on_a_host_with_credentials_in_common(tm
             assert set.union(*found) == {(host, port) for port in ports}
 
 
-def test_learners_with_other_credentials_do_not_train_together(tmp_path):
+def test_learners_with_different_credentials_do_not_train_together(tmp_path):
     for name in ("one", "other"):
         credentials.make(tmp_path / name)
     flags = [
@@ -261,29 +262,29 @@ def test_learners_with_other_credentials_do_not_train_together(tmp_path):
     ]
     with mpirun([experiment(*one) for one in flags]) as both:
         assert both.wait(120) == 2
-        told = f"--credentials={tmp_path / 'other' / 'learner.pem'} of learner 1 differs"
-        assert told in both.output()
+        error = f"--credentials={tmp_path / 'other' / 'learner.pem'} of learner 1 differs"
+        assert error in both.output()
 
 
-def test_a_plain_learner_says_what_it_means_to_listen_to_others(tmp_path):
+def test_a_plain_learner_warns_if_others_can_connect(tmp_path):
     address = f"{own_address()}:{free_address().split(':')[1]}"
     with learner(tmp_path, address, "--transport=tensorflow") as first:
         first.wait_for("waiting for actors")
-        said = first.output()
-        assert said.count("warning: whoever reaches port") == (not address.startswith("127."))
+        warnings = first.output().count("warning: anyone who can reach port")
+        assert warnings == (not address.startswith("127."))
 
 
-def test_a_plain_learner_says_that_it_does_not_know_its_own_name():
+def test_a_plain_learner_warns_if_it_cannot_resolve_its_own_name():
     for host, times in (("no-such-host.invalid", 1), ("localhost", 0)):
-        said: list[str] = []
+        printed: list[str] = []
         address = f"{host}:{free_address().split(':')[1]}"
         settings = Settings(job_name="learner", learner_host=address)
-        carriers.server(settings.remote, None, 1, said.append).close()
-        assert str(said).count(f"does not know {host} of --learner_host") == times
+        carriers.server(settings.remote, None, 1, printed.append).close()
+        assert str(printed).count(f"cannot resolve {host} of --learner_host") == times
 
 
 @pytest.mark.parametrize("job", ["actor", "learner"])
-def test_unfit_credentials_are_told_in_a_line(tmp_path, job):
+def test_unsafe_credentials_are_reported_in_one_line(tmp_path, job):
     credentials.make(tmp_path)
     file = tmp_path / (credentials.ACTOR if job == "actor" else credentials.LEARNER)
     file.chmod(0o644)

@@ -65,9 +65,7 @@ def test_the_mean_return_is_that_of_the_last_episodes():
         ended = np.zeros_like(played.episodes.raw_return)
         length = np.zeros_like(played.episodes.length)
         ended[1, 0], length[1, 0] = index, 1
-        meter.add_episodes(
-            ended_episodes(played._replace(episodes=Episodes(ended, length, length)))
-        )
+        meter.add_episodes(ended_episodes(played._replace(episodes=Episodes(ended, length))))
     assert meter.episodes == RECENT_EPISODES + 50
     assert meter.mean_episode_return == np.mean(np.arange(50, RECENT_EPISODES + 50))
 

@@ -124,11 +124,6 @@ def test_an_address_of_ipv6_is_known_with_brackets_and_without(given):
     assert addresses.address(settings.remote.learner_host) == ("[::1]", 8001)
 
 
-def test_a_batch_that_the_environments_cannot_fill_is_refused():
-    told = refusal("--num_actors=1", "--envs_per_actor=4", "--batch_size=64", "--queue_capacity=8")
-    assert "--batch_size=64" in told and "8 unrolls" in told
-
-
 def test_actors_play_ahead_as_much_as_a_batch_needs():
     assert sizes.capacity(config.parse(["--batch_size=512"])) == 512
     assert sizes.capacity(config.parse(["--batch_size=512", "--replay_share=0.5"])) == 256

@@ -23,7 +23,7 @@ class Pair:
     def gather(self, rows: np.ndarray) -> np.ndarray:
         return np.concatenate([rows, rows if self.other is None else [self.other]])
 
-    def share(self, variables) -> None:
+    def broadcast(self, variables) -> None:
         self.shared += 1
         self.other = None
 

@@ -1,0 +1,54 @@
+"""The cores that a process may use, under quotas of both versions of control groups."""
+
+import os
+
+import pytest
+
+from trainer.machine import quota
+
+
+@pytest.fixture
+def cgroups(monkeypatch, tmp_path):
+    """Sixteen cores; the test writes the files of the control groups."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    monkeypatch.setattr(quota, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(quota, "OWN_CGROUP", tmp_path / "own")
+
+    def write(own, **files):
+        (tmp_path / "own").write_text(own)
+        for name, text in files.items():
+            path = tmp_path / "cgroup" / name.replace("__", "/").replace("_dot_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 16),
+        ({"cpu_dot_max": "max 100000\n"}, 16),
+        ({"cpu_dot_max": "400000 100000\n"}, 4),
+        ({"cpu_dot_max": "150000 100000\n"}, 2),
+        ({"cpu_dot_max": "10000 100000\n"}, 1),
+        ({"cpu_dot_max": "9900000 100000\n"}, 16),
+        ({"cpu_dot_max": "800000 100000\n", "pods__one__cpu_dot_max": "300000 100000\n"}, 3),
+        ({"cpu_dot_max": "200000 100000\n", "pods__one__cpu_dot_max": "max 100000\n"}, 2),
+        ({"cpu_dot_max": "nonsense"}, 16),
+    ],
+)
+def test_a_quota_of_the_group_or_of_one_above_it_counts(cgroups, files, cores):
+    cgroups("0::/pods/one\n", **files)
+    assert quota.usable_cores() == cores
+
+
+@pytest.mark.parametrize(("limit", "cores"), [("-1", 16), ("250000", 3)])
+def test_a_quota_of_the_first_version_counts(cgroups, limit, cores):
+    files = {"cpu__d__cpu_dot_cfs_quota_us": limit, "cpu__d__cpu_dot_cfs_period_us": "100000"}
+    cgroups("4:cpu,cpuacct:/d\n3:memory:/d\n", **files)
+    assert quota.usable_cores() == cores
+
+
+def test_without_control_groups_all_cores_count(cgroups):
+    assert quota.usable_cores() == 16

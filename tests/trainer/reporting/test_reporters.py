@@ -1,0 +1,204 @@
+"""Further reporters: what they get, and that they never disturb a training."""
+
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.test_api import small
+from trainer import UserError, train
+from trainer.reporting.reporters import ReporterThread, ReporterThreads, load
+from trainer.storage.records import read_metrics
+
+ME = __name__
+
+
+class Remembering:
+    """Keeps what it gets."""
+
+    made: list["Remembering"] = []
+
+    def __init__(self, folder: Path, settings: dict[str, Any]):
+        self.folder, self.settings = folder, settings
+        self.reports: list[dict[str, Any]] = []
+        self.summary: dict[str, Any] = {}
+        Remembering.made.append(self)
+
+    def report(self, figures: dict[str, Any]) -> None:
+        self.reports.append(figures)
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        self.summary = summary
+
+
+class Failing(Remembering):
+    """Fails at every report."""
+
+    def report(self, figures: dict[str, Any]) -> None:
+        raise ConnectionError("no\nserver.")
+
+
+class Unmakeable(Remembering):
+    """Cannot even be made."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]):
+        raise PermissionError("no login")
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """This module by its name, which pytest has imported in its own way."""
+    monkeypatch.setitem(sys.modules, "my_reporters", sys.modules[ME])
+    monkeypatch.setattr(Remembering, "made", [])
+
+
+def test_a_reporter_gets_the_runs_settings_all_reports_and_its_end(tmp_path):
+    outcome = train(small(tmp_path, reporters="my_reporters:Remembering"))
+    [reporter] = Remembering.made
+    assert reporter.folder == tmp_path
+    assert reporter.settings["batch_size"] == 4
+    assert reporter.settings["agent_name"] == "VectorAgent"
+    assert reporter.reports == read_metrics(tmp_path)
+    assert reporter.summary["reason"] == outcome.reason
+    assert reporter.summary["best_return"] == outcome.best_return
+    assert reporter.summary["frames_per_second"] == outcome.figures["frames_per_second"]
+
+
+def test_several_reporters_do_not_disturb_one_another_or_the_training(tmp_path, capsys):
+    names = ["Failing", "Unmakeable", "Remembering"]
+    outcome = train(small(tmp_path, reporters=",".join(f"my_reporters:{one}" for one in names)))
+    assert outcome.reason == "all frames are played"
+    [whole] = [one for one in Remembering.made if type(one) is Remembering]
+    assert whole.reports == read_metrics(tmp_path) and whole.summary
+    warnings = [line for line in capsys.readouterr().out.splitlines() if "warning" in line]
+    assert sorted(warnings) == [
+        "warning: --reporters=my_reporters:Failing: ConnectionError: no server. "
+        "Training is not affected.",
+        "warning: --reporters=my_reporters:Unmakeable: PermissionError: no login. "
+        "Training is not affected.",
+    ]
+    assert "no login" in (tmp_path / "train.log").read_text()
+
+
+def test_a_reporter_learns_of_an_error_that_ended_the_run(tmp_path):
+    def broken(figures: dict[str, Any]) -> None:
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError):
+        train(small(tmp_path, reporters="my_reporters:Remembering"), broken)
+    [reporter] = Remembering.made
+    assert reporter.summary == {"reason": "an error", "error": "ZeroDivisionError: mine"}
+
+
+def test_a_run_without_a_report_makes_no_reporter(tmp_path):
+    train(small(tmp_path))
+    again = train(small(tmp_path, reporters="my_reporters:Remembering"))
+    assert again.reason == "already trained" and not Remembering.made
+
+
+def test_a_reporter_that_hangs_is_left_behind():
+    hanging = threading.Event()
+
+    class Hanging(Remembering):
+        def report(self, figures: dict[str, Any]) -> None:
+            hanging.wait()
+
+    thread = ReporterThread("hanging", lambda: Hanging(Path("."), {}))
+    for number in range(2000):
+        thread.report({"environment_frames": number})
+    assert thread.problem == "it is too slow, and some reports are left out"
+    thread.finish({"reason": "all frames are played"}, within_s=0.01)
+    hanging.set()
+
+
+def test_a_reporter_that_does_not_finish_is_reported():
+    hanging = threading.Event()
+
+    class Hanging(Remembering):
+        def finish(self, summary: dict[str, Any]) -> None:
+            hanging.wait()
+
+    thread = ReporterThread("hanging", lambda: Hanging(Path("."), {}))
+    thread.finish({}, within_s=0.01)
+    assert thread.problem == "it has not finished within 0.01 s"
+    hanging.set()
+
+
+def test_a_second_end_is_not_passed_on():
+    all_of_them = ReporterThreads("my_reporters:Remembering", Path("."), {})
+    all_of_them.report({"environment_frames": 1})
+    all_of_them.finish({"reason": "first"})
+    all_of_them.finish({"reason": "second"})
+    assert Remembering.made[0].summary == {"reason": "first"}
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("wandbb", ["--reporters=wandbb is not known", "Did you mean wandb"]),
+        ("nowhere:Nothing", ["--reporters=nowhere:Nothing", "No module named 'nowhere'"]),
+        ("my_reporters:Nothing", ["has no attribute 'Nothing'"]),
+        ("pathlib:Path", ["pathlib:Path has no method report and no finish"]),
+    ],
+)
+def test_a_reporter_that_is_none_is_refused_before_anything_is_written(names, words, tmp_path):
+    with pytest.raises(UserError) as error:
+        train(small(tmp_path / "run", reporters=names))
+    for word in words:
+        assert word in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_known_reporter_that_is_not_installed_is_answered_with_the_command(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, f"trainer.reporting.reporters.{name}_reporter", False)
+    with pytest.raises(UserError, match=f"pip install {name}"):
+        load(name)
+
+
+class FakeRun:
+    """A run of wandb that keeps what it gets."""
+
+    id = "abc"
+
+    def __init__(self) -> None:
+        self.logged: list[tuple[dict[str, Any], int]] = []
+        self.summary: dict[str, Any] = {}
+        self.exit_code = -1
+
+    def log(self, figures: dict[str, Any], step: int) -> None:
+        self.logged.append((figures, step))
+
+    def finish(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+
+
+def test_weights_and_biases_gets_a_run_of_its_own_and_resumes_it(tmp_path, monkeypatch):
+    runs: list[tuple[dict[str, Any], FakeRun]] = []
+
+    def init(**options: Any) -> FakeRun:
+        runs.append((options, FakeRun()))
+        return runs[-1][1]
+
+    fake: Any = ModuleType("wandb")
+    fake.init, fake.Settings, fake.api = init, dict, ModuleType("api")
+    fake.api.api_key = None
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.delitem(sys.modules, "trainer.reporting.reporters.wandb_reporter", False)
+    monkeypatch.delenv("WANDB_MODE", False)
+    make = load("wandb")["wandb"]
+    first = make(tmp_path, {"seed": 1})
+    first.report({"environment_frames": 10, "entropy": 0.5, "mean_episode_return": None})
+    first.finish({"reason": "SIGINT"})
+    options, run = runs[0]
+    assert (options["id"], options["mode"], options["config"]) == (None, "offline", {"seed": 1})
+    assert run.logged == [({"environment_frames": 10, "entropy": 0.5}, 10)]
+    assert run.summary == {"end/reason": "SIGINT"} and run.exit_code == 0
+    make(tmp_path, {}).finish({"reason": "an error", "error": "x"})
+    options, run = runs[1]
+    assert (options["id"], options["resume"]) == ("abc", "allow")
+    assert run.exit_code == 1

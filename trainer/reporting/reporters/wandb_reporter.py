@@ -1,0 +1,50 @@
+"""Reports to Weights & Biases; without a login, to files in the run's folder for `wandb sync`.
+
+WANDB_PROJECT names the project, else it is ``impala``. A resumed run continues the same one.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import wandb
+
+from trainer.reporting.reporters import run_ids
+
+RUN_ID = "wandb_run"  # the file in the run's folder
+
+
+class WandbReporter:
+    """One run of Weights & Biases, whose steps are environment frames."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]):
+        found = run_ids.read(folder, RUN_ID)
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "impala"),
+            name=folder.resolve().name,
+            id=found or None,
+            resume="allow" if found else None,
+            dir=folder,
+            config=settings,
+            mode=_mode(),
+            # The terminal belongs to the trainer.
+            settings=wandb.Settings(console="off", silent=True),
+        )
+        run_ids.write(folder, RUN_ID, self._run.id)
+
+    def report(self, figures: dict[str, Any]) -> None:
+        """Logs every figure that is known."""
+        known = {name: value for name, value in figures.items() if value is not None}
+        self._run.log(known, step=int(figures["environment_frames"]))
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Uploads what is left, with the figures of the whole run."""
+        self._run.summary.update({f"end/{name}": value for name, value in summary.items()})
+        self._run.finish(exit_code=int("error" in summary))
+
+
+def _mode() -> str | None:
+    """Offline where it would ask for a login, which nobody may be there to answer."""
+    if os.environ.get("WANDB_MODE") or wandb.api.api_key:
+        return None
+    return "offline"
