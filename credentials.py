@@ -136,8 +136,8 @@ def _check(found: Credentials) -> None:
         ) from None
 
 
-def _wrong(path: str, what: str) -> UserError:
-    return UserError(f"--credentials={path}: {what}")
+def _wrong(path: str, problem: str) -> UserError:
+    return UserError(f"--credentials={path}: {problem}")
 
 
 def _write(path: Path, text: str, replace: bool) -> None:

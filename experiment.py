@@ -2,14 +2,17 @@
 
 import sys
 
+from trainer.machine.launching import import_from_here, script_name
 from trainer.machine.quiet import import_tensorflow
 from trainer.programs.stopping import ended_by_signals
 from trainer.settings import config
 from user_error import UserError
 
 
-def main(arguments: list[str]) -> int:
-    """Runs what the flags ask for; returns the exit code."""
+def main(arguments: list[str] | None = None) -> int:
+    """Runs what the flags ask for, by default the command line's; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    import_from_here()
     try:
         settings = config.parse(arguments)
         with ended_by_signals():
@@ -19,7 +22,7 @@ def main(arguments: list[str]) -> int:
         finally:
             _end_output()
     except UserError as error:
-        print(f"experiment.py: {error}", file=sys.stderr)
+        print(f"{script_name('experiment.py')}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:  # while playing or exporting
         return 130
@@ -65,4 +68,4 @@ def _train(settings: config.Settings) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

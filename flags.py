@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from user_error import UserError
@@ -57,8 +57,16 @@ def parser_of(
     return parser
 
 
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
-    """The value of each flag of a parser; ``UserError`` names a flag that it does not know."""
+def parse(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+    defaults: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The value of each flag of a parser; ``UserError`` names a flag that it does not know.
+
+    ``defaults`` replace those of the definitions.
+    """
+    parser.set_defaults(**(defaults or {}))
     known, unknown = parser.parse_known_args(list(arguments))
     if unknown:
         raise UserError(_unknown_flag(unknown[0], vars(known)))
@@ -66,9 +74,41 @@ def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str
 
 
 def check_ranges(settings: Any) -> None:
-    """Refuses values outside the range in their definition."""
+    """Refuses values that their definitions do not allow."""
     for field in dataclasses.fields(settings):
-        _check_range(field, getattr(settings, field.name))
+        value = getattr(settings, field.name)
+        wrong = problem_with(field, value)
+        if wrong:
+            raise UserError(f"--{field.name}={text_of(value)}: {wrong}.")
+
+
+def value_of(field: dataclasses.Field, given: Any) -> Any:
+    """A value from a file as the flag would take it, or as it is if the flag would not."""
+    kind = _kind(field)
+    if not isinstance(given, (str, int, float)) or (kind is str and isinstance(given, bool)):
+        return given
+    try:
+        return CONVERTERS[kind](text_of(given))
+    except ValueError:
+        return given
+
+
+def problem_with(field: dataclasses.Field, value: Any) -> str:
+    """What a value should have been, or "" if its definition allows it."""
+    if value is None and field.default is None:
+        return ""
+    kind, choices = _kind(field), field.metadata["choices"]
+    if not _is_a(kind, value):
+        return f"expected {KINDS[kind]}"
+    if choices and value not in choices:
+        return f"expected {' or '.join(choices)}"
+    return _problem_with_number(field.metadata, value) if kind in (int, float) else ""
+
+
+def near(given: str, known: Iterable[str]) -> str:
+    """Names close to the given one as a sentence to append, or ""."""
+    found = difflib.get_close_matches(given, list(known), n=2)
+    return f" Did you mean {' or '.join(found)}?" if found else ""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,7 +124,7 @@ def _add_flag(group: Any, field: dataclasses.Field) -> None:
     if kind is bool:
         group.add_argument(
             flag,
-            type=_boolean,
+            type=CONVERTERS[kind],
             nargs="?",
             const=True,
             default=field.default,
@@ -99,7 +139,7 @@ def _add_flag(group: Any, field: dataclasses.Field) -> None:
     metavar = "|".join(choices) if choices else {int: "N", float: "X", str: "NAME"}[kind]
     group.add_argument(
         flag,
-        type=_number if kind is int else kind,
+        type=CONVERTERS[kind],
         choices=choices,
         default=field.default,
         metavar=metavar,
@@ -137,27 +177,38 @@ def _boolean(text: str) -> bool:
 _boolean.__name__ = "true or false"
 
 
-def _check_range(field: dataclasses.Field, value: Any) -> None:
-    if value is None or isinstance(value, (str, bool)):
-        return
-    limits = field.metadata
-    if not math.isfinite(value):
-        raise UserError(f"--{field.name}={value}: expected a finite number.")
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+CONVERTERS: dict[type, Callable[[str], Any]] = {
+    bool: _boolean,
+    int: _number,
+    float: float,
+    str: str,
+}
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _problem_with_number(limits: Mapping[str, Any], value: float) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "expected a finite number"
     if limits["least"] is not None and value < limits["least"]:
-        raise UserError(f"--{field.name}={value}: must be {text_of(limits['least'])} or more.")
+        return f"must be {text_of(limits['least'])} or more"
     if limits["most"] is not None and value > limits["most"]:
-        raise UserError(f"--{field.name}={value}: must be {text_of(limits['most'])} or less.")
+        return f"must be {text_of(limits['most'])} or less"
     if limits["above"] is not None and value <= limits["above"]:
-        raise UserError(f"--{field.name}={value}: must be above {text_of(limits['above'])}.")
+        return f"must be above {text_of(limits['above'])}"
+    return ""
 
 
 def _unknown_flag(given: str, names: Iterable[str]) -> str:
     name = given.split("=")[0]
     if not name.startswith("-"):
         return f"{given!r} is not a flag: write --NAME=VALUE. --help lists all flags."
-    known = [f"--{one}" for one in names]
-    near = difflib.get_close_matches(name, known, n=2)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    hint = near(name, [f"--{one}" for one in names])
     return f"there is no flag {name}.{hint} --help lists all flags."
 
 

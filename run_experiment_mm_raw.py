@@ -5,11 +5,14 @@ import os
 import sys
 
 from cluster import frontend
+from trainer.machine.launching import import_from_here, script_name
 from user_error import UserError
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Does what ``--action`` says; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    import_from_here()
     for stream in (sys.stdout, sys.stderr):
         # What processes say may have letters that a terminal has not.
         if isinstance(stream, io.TextIOWrapper):
@@ -19,7 +22,7 @@ def main(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"run_experiment_mm_raw.py: {error}", file=sys.stderr)
+        print(f"{script_name('run_experiment_mm_raw.py')}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -29,4 +32,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

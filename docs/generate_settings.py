@@ -30,8 +30,8 @@ TABLE = "| flag, default | meaning |\n| --- | --- |\n"
 def page() -> str:
     """The whole page."""
     parts = [HEAD]
-    for group in dict.fromkeys(field.metadata["group"] for field in config.fields()):
-        those = [field for field in config.fields() if field.metadata["group"] == group]
+    for group in dict.fromkeys(field.metadata["group"] for field in config.flag_fields()):
+        those = [field for field in config.flag_fields() if field.metadata["group"] == group]
         parts.append(f"\n## {group}\n\n{_table(those)}")
     parts.append(FRONTEND + _table(dataclasses.fields(options.Options)))
     return "".join(parts)

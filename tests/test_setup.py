@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 pytestmark = pytest.mark.xdist_group("setup")
 
 PROJECT = Path(__file__).parents[1]
-LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "learner", "test", "docs")
+LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "test", "docs")
 BASIC_COMMANDS = (
     *("bash", "cat", "cmp", "cut", "dirname", "flock", "grep", "mkdir", "readlink", "rm"),
     *("sed", "tail", "xargs"),
@@ -142,7 +142,7 @@ def test_an_unknown_option_is_reported_in_one_line():
 
 
 def test_an_actor_gets_no_compiler_no_mpi_and_no_horovod(copy, bare_path):
-    build_tools = ("g++", "make", "cmake", "mpi", "Horovod", "learner.txt")
+    build_tools = ("g++", "make", "cmake", "mpi", "Horovod")
     actor = copy.run("bin/setup", "--actor", "--dry_run", PATH=bare_path).stdout
     learner = copy.run("bin/setup", "--learner", "--dry_run", PATH=bare_path).stdout
     assert "actor.txt" in actor
@@ -278,7 +278,7 @@ def open_to_everyone(folder: Path) -> None:
         if not path.is_symlink():
             path.chmod(0o777)
     for parent in folder.parents:
-        if parent.name.startswith("pytest-"):
+        if parent.name.startswith(("pytest-", "popen-")):  # the latter of pytest-xdist
             parent.chmod(0o755)
 
 
@@ -313,7 +313,9 @@ def test_every_locked_package_has_a_hash_and_no_address(lock):
 
 def test_the_locks_follow_pyproject():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    required = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    extras = project["optional-dependencies"]
+    locked_extras = [extras[name] for name in extras if name not in ("mlflow", "wandb")]
+    required = [*project["dependencies"], *sum(locked_extras, [])]
     locked: dict[str, str] = {}
     for lock in (PROJECT / "requirements").glob("*.txt"):
         locked |= pins(lock)

@@ -87,7 +87,7 @@ def learning(settings: Settings, callers: int) -> list[Call]:
         learner = build.learner(settings, spec)
 
         def update() -> int:
-            statistics = learner.update(batch.unrolls, share_left=0.0)
+            statistics = learner.update(batch.unrolls, run_left=0.0)
             bool(statistics.skipped)  # waits for it, as the training does
             return batch.steps
 

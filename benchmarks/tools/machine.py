@@ -4,12 +4,13 @@ import os
 from pathlib import Path
 
 from trainer.machine.quiet import import_tensorflow
+from trainer.machine.quota import usable_cores
 from trainer.settings.config import Settings
 
 
 def cores() -> int:
-    """How many cores this process may use: what ``taskset`` leaves of the machine's."""
-    return len(os.sched_getaffinity(0))
+    """How many cores this process may use: what ``taskset`` and quotas leave of the machine's."""
+    return usable_cores()
 
 
 def processor() -> str:

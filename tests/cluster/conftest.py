@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 # What the frontend needs: itself, and the settings of every package and algorithm.
 PROJECT = (
     "run_experiment_mm_raw.py",
+    "bin",
     "user_error.py",
     "credentials.py",
     "flags.py",

@@ -39,7 +39,7 @@ def check(words: list[str]) -> None:
     elif program in PYTHONS:
         _check_python(arguments)
     elif program == "bin/train":
-        config.parse(arguments)
+        _check_training(arguments)
     elif program.startswith(".venv/bin/"):
         _check_installed(program.removeprefix(".venv/bin/"))
     elif "/" in program:
@@ -62,11 +62,16 @@ def _check_mpirun(arguments: list[str]) -> None:
             rank.append(word)
 
 
+def _check_training(arguments: list[str]) -> None:
+    """Without its file of settings, which is the reader's own."""
+    config.parse([word for word in arguments if not word.startswith("--config=")])
+
+
 def _check_python(arguments: list[str]) -> None:
     if arguments[:1] == ["-m"]:
         _check_module(arguments[1], arguments[2:])
     elif arguments[:1] == ["experiment.py"]:
-        config.parse(arguments[1:])
+        _check_training(arguments[1:])
     elif arguments[:1] == ["run_experiment_mm_raw.py"]:
         chosen, _ = options.parse(arguments[1:])
         path = chosen.workers_csv_path

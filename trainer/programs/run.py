@@ -5,18 +5,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 
-from algorithms import registry
 from environments import EnvironmentSpec
 from trainer.learning.learner import Learner, Statistics
+from trainer.programs import resuming
 from trainer.programs.outcome import OnReport, Outcome, ignore
 from trainer.reporting.metrics import Meter
 from trainer.reporting.reporter import Reporter
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings.config import Settings
-from trainer.storage.checkpoints import GROUPS, Checkpoint, Store
+from trainer.storage.checkpoints import Checkpoint, Store
 from trainer.storage.folder import FolderLock, make_writable
 from trainer.storage.records import plain, read_metrics
 from user_error import UserError
@@ -62,11 +61,14 @@ class Run:
         warnings: list[str] = []
         self._found = self.store.newest(warnings.append)
         if self._found:
-            check_fits(self._found[1], learner, settings, spec, self.folder)
-            warnings += other_level(self._found[1], settings)
+            resuming.check_fits(self._found[1], learner, settings, spec, self.folder)
+            warnings += resuming.changes(self._found[1], settings)
         # From the best checkpoint's own file: the newest may be older, or not have recorded it.
-        best = self.store.best_return(warnings.append)
-        self._best_return = -math.inf if best is None else best
+        best = self.store.best(warnings.append)
+        same_level = best and best.settings["level_name"] == settings.level.level_name
+        self._best_of_other_level = best is not None and not same_level
+        found = best.counters.get("best_return") if best and same_level else None
+        self._best_return = -math.inf if found is None else found
         self.store.remove_leftovers()
         self.reporter = Reporter(
             self.folder,
@@ -96,8 +98,9 @@ class Run:
             return Meter(levels, frames_per_step, {}, learner.figures)
         path, checkpoint = self._found
         self._found = None
-        learner.restore(arrays_of(checkpoint), checkpoint.counters["updates"])
-        meter = Meter(levels, frames_per_step, checkpoint.counters, learner.figures)
+        learner.restore(resuming.arrays_of(checkpoint), checkpoint.counters["updates"])
+        counters = resuming.counters(checkpoint, self._settings)
+        meter = Meter(levels, frames_per_step, counters, learner.figures)
         self.reporter.say(f"Resuming from {path} at {meter.environment_frames:,} frames.")
         return meter
 
@@ -138,6 +141,9 @@ class Run:
         try:
             path = self.store.save(checkpoint)
             if is_best:
+                if self._best_of_other_level:
+                    self.store.set_best_aside()
+                    self._best_of_other_level = False
                 self.store.save_best(checkpoint)
                 self._best_return = best
         except OSError as error:
@@ -209,87 +215,5 @@ class Run:
                 for group, variables in learner.groups().items()
             },
             counters=meter.counters() | {"updates": learner.updates, "best_return": best_return},
-            settings=self._settings.flat() | spaces(self._spec),
+            settings=self._settings.flat() | resuming.spaces(self._spec),
         )
-
-
-def spaces(spec: EnvironmentSpec) -> dict[str, str]:
-    """The properties of a level that determine the shapes of weights, as text to compare."""
-    seen = spec.observation_space
-    return {
-        "observations": f"{list(seen.shape)} {seen.dtype}, {spec.frame_stack} stacked",
-        "actions": str(spec.action_space),
-    }
-
-
-# The flags that may be to blame if one of these has changed.
-BLAMED = {
-    "agent_name": ["agent_name"],
-    "observations": ["level_name", "width", "height"],
-    "actions": ["level_name", "full_action_set"],
-    "algorithm": ["algorithm"],
-    "optimizer": ["optimizer"],
-}
-
-
-def check_fits(
-    checkpoint: Checkpoint,
-    learner: Learner,
-    settings: Settings,
-    spec: EnvironmentSpec,
-    where: Path,
-) -> None:
-    """Refuses to resume from a checkpoint whose weights cannot be used with these settings."""
-    if settings.remote.synthetic_unrolls or checkpoint.settings.get("synthetic_unrolls"):
-        raise UserError(
-            f"the run in {where} cannot be resumed, because it was started with "
-            "--synthetic_unrolls or this command has it. Choose another --logdir."
-        )
-    now = settings.flat() | spaces(spec)
-    before = {"algorithm": registry.DEFAULT} | checkpoint.settings  # old checkpoints do not name it
-    fixed = {name: [name] for name in settings.algorithm.fixed}
-    for name, flags in (BLAMED | fixed).items():
-        if str(now[name]).lower() != str(before[name]).lower():
-            detail = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
-            raise UserError(_misfit(now, before, flags, detail, where))
-    kept = arrays_of(checkpoint)
-    for group, variables in learner.groups().items():
-        shapes = [tuple(variable.shape) for variable in variables.values()]
-        if shapes != [array.shape for array in kept[group].values()]:
-            raise UserError(
-                _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
-            )
-
-
-def arrays_of(checkpoint: Checkpoint) -> dict[str, dict[str, np.ndarray]]:
-    """A checkpoint's arrays in the form that ``Learner.restore`` takes."""
-    return {group: getattr(checkpoint, group) for group in GROUPS}
-
-
-def other_level(checkpoint: Checkpoint, settings: Settings) -> list[str]:
-    """A warning if a run resumes with a level that it was not trained on."""
-    before, now = checkpoint.settings["level_name"], settings.level.level_name
-    if before == now:
-        return []
-    return [
-        f"the run was trained with --level_name={before} and continues with {now}: the frame "
-        "count continues, too, and the best return is still that of the old level."
-    ]
-
-
-def _misfit(
-    now: dict[str, Any], before: dict[str, Any], flags: list[str], detail: str, where: Path
-) -> str:
-    """The error message; it names the flags that have changed, or else the first."""
-    changed = [flag for flag in flags if now[flag] != before[flag]] or flags[:1]
-    given = " ".join(f"--{flag}={now[flag]}" for flag in changed)
-    trained = " ".join(f"--{flag}={before[flag]}" for flag in changed)
-    if given == trained:
-        return (
-            f"{given}{detail} does not fit the run in {where}: the code behind it has changed. "
-            "Choose another --logdir."
-        )
-    return (
-        f"{given}{detail} does not fit the run in {where}, which was trained with {trained}. "
-        "Use that, or choose another --logdir."
-    )

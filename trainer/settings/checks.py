@@ -1,7 +1,7 @@
 """Refuses settings that cannot work, before anything is started."""
 
 import flags
-from trainer.settings import addresses, sizes
+from trainer.settings import addresses
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -39,13 +39,4 @@ def _check_local(settings: Settings) -> None:
             f"--level_name names {len(settings.level.levels)} levels, but --num_actors is "
             f"{settings.actors.num_actors}: each level needs an actor of its own. "
             f"Give --num_actors={len(settings.level.levels)} or more."
-        )
-    actors, envs = settings.actors.num_actors, sizes.envs_per_actor(settings)
-    batch_size, capacity = settings.learning.batch_size, settings.learning.queue_capacity
-    ahead = max(actors * envs, sizes.capacity(settings))
-    if sizes.fresh_unrolls(settings) > ahead:
-        raise UserError(
-            f"--batch_size={batch_size} cannot be filled: {actors} actors × {envs} environments "
-            f"with --queue_capacity={capacity} give {ahead} unrolls at a time. Lower --batch_size, "
-            "or raise --num_actors, --envs_per_actor or --queue_capacity."
         )

@@ -6,6 +6,7 @@ Nothing heavy is imported, so that ``--help`` answers at once.
 import argparse
 import dataclasses
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +16,12 @@ import flags
 from algorithms import registry
 from trainer.acting.settings import ActorSettings, AgentSettings, LevelSettings
 from trainer.learning.settings import LearningSettings
+from trainer.machine.launching import script_name
 from trainer.remote.settings import RemoteSettings
 from trainer.reporting.settings import ReportingSettings
+from trainer.settings import sources
 from trainer.settings.program import ProgramSettings
+from trainer.settings.sources import SourceFlags
 from trainer.settings.trained import TrainedSettings
 from trainer.storage.settings import StorageSettings
 from trainer.team.settings import TeamSettings
@@ -40,6 +44,7 @@ class Settings:
     """All settings of one process. Each package is handed its own part of them.
 
     They are made from flat keywords, named like the flags; what is not given has its default.
+    Paths and numbers of NumPy become plain values.
     """
 
     program: ProgramSettings
@@ -57,10 +62,11 @@ class Settings:
     def __init__(self, **values: Any):
         for name, kind in kinds(values.get("algorithm", registry.DEFAULT)).items():
             own = [field.name for field in dataclasses.fields(kind)]
-            part = kind(**{one: values.pop(one) for one in own if one in values})
+            part = kind(**{one: _plain(values.pop(one)) for one in own if one in values})
             object.__setattr__(self, name, part)
         if values:
-            raise TypeError(f"there is no setting {', '.join(values)}")
+            hint = flags.near(next(iter(values)), [field.name for field in fields()])
+            raise TypeError(f"there is no setting {', '.join(values)}.{hint}")
 
     def parts(self) -> list[Any]:
         """The parts, in the order in which they are listed."""
@@ -97,6 +103,13 @@ class Settings:
         return self.remote.credentials or f"{self.credentials_folder}/{name}"
 
 
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if hasattr(value, "item") else value
+
+
 def kinds(algorithm: str = registry.DEFAULT) -> dict[str, type]:
     """The class of each part, by its name, where this algorithm learns."""
     classes: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(Settings)}
@@ -106,31 +119,48 @@ def kinds(algorithm: str = registry.DEFAULT) -> dict[str, type]:
 def fields(algorithm: str = registry.DEFAULT) -> tuple[dataclasses.Field, ...]:
     """The settings' definitions, in the order in which they are listed."""
     every = [field for kind in kinds(algorithm).values() for field in dataclasses.fields(kind)]
-    return tuple(sorted(every, key=lambda field: GROUPS.index(field.metadata["group"])))
+    return _listed(every)
+
+
+def flag_fields(algorithm: str = registry.DEFAULT) -> tuple[dataclasses.Field, ...]:
+    """The definitions of all flags: those of the settings, and of where to take them from."""
+    return _listed([*fields(algorithm), *dataclasses.fields(SourceFlags)])
+
+
+def _listed(definitions: Sequence[dataclasses.Field]) -> tuple[dataclasses.Field, ...]:
+    return tuple(sorted(definitions, key=lambda field: GROUPS.index(field.metadata["group"])))
 
 
 def parse(arguments: Sequence[str]) -> Settings:
-    """Settings from a command line; ``UserError`` names what is wrong with a flag."""
+    """Settings from a command line; ``UserError`` names what is wrong with a flag or file."""
     from trainer.settings.checks import check
 
-    parser = make_parser(algorithm_in(arguments))
-    settings = Settings(**flags.parse(parser, arguments))
+    algorithm, defaults = sources.read(arguments, fields)
+    values = flags.parse(make_parser(algorithm), arguments, defaults)
+    settings = Settings(**without_sources(values))
     check(settings)
     return settings
 
 
+def without_sources(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of flags without those that only say where to take settings from."""
+    own = {field.name for field in dataclasses.fields(SourceFlags)}
+    return {name: value for name, value in values.items() if name not in own}
+
+
 def algorithm_in(arguments: Sequence[str]) -> str:
     """The algorithm that a command line names, which decides what other flags there are."""
-    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    finder.add_argument("--algorithm", nargs="?", default=registry.DEFAULT)
-    return finder.parse_known_args(list(arguments))[0].algorithm or registry.DEFAULT
+    return sources.named(arguments).algorithm or registry.DEFAULT
 
 
 def given(arguments: Sequence[str]) -> frozenset[str]:
-    """The settings that a command line names, also those with their defaults."""
+    """The settings that a command line, its preset or its file names, also with their defaults."""
+    algorithm, defaults = sources.read(arguments, fields)
     words = {argument.partition("=")[0] for argument in arguments}
-    names = (field.name for field in fields(algorithm_in(arguments)))
-    return frozenset(name for name in names if words & {f"--{name}", f"--no{name}"})
+    names = (field.name for field in fields(algorithm))
+    return frozenset(
+        name for name in names if name in defaults or words & {f"--{name}", f"--no{name}"}
+    )
 
 
 def from_record(record: dict[str, Any]) -> Settings:
@@ -162,13 +192,17 @@ def to_json(settings: Settings) -> str:
 def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:
     """The command line's definition, made from the parts of ``Settings``."""
     return flags.parser_of(
-        fields(algorithm), "experiment.py", "Train, evaluate or export an agent.", EXAMPLES
+        flag_fields(algorithm),
+        script_name("experiment.py"),
+        "Train, evaluate or export an agent.",
+        EXAMPLES,
     )
 
 
 EXAMPLES = """examples:
   python experiment.py                                   Pong, with settings that learn it
   python experiment.py --level_name=CartPole-v1
+  python experiment.py --preset=help                     list named sets of settings
   python experiment.py --mode=test --video=pong.gif      play with what was trained, record it
   python experiment.py --level_name=BreakoutNoFrameskip-v4 --logdir=logs/breakout
 """

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -65,12 +66,17 @@ class Store:
         self._write(checkpoint, self.folder / BEST)
         return self.folder / BEST
 
-    def best_return(self, warn: Callable[[str], None]) -> float | None:
-        """The mean return of the best checkpoint; None if it is missing or cannot be read."""
+    def set_best_aside(self) -> Path:
+        """Renames the best checkpoint, so that another one does not replace it."""
+        aside = self.folder / f"best-until-{time.strftime('%Y%m%d-%H%M%S')}.npz"
+        return (self.folder / BEST).rename(aside)
+
+    def best(self, warn: Callable[[str], None]) -> Checkpoint | None:
+        """The checkpoint with the best return; None if it is missing or cannot be read."""
         if not (self.folder / BEST).exists():
             return None
         try:
-            return read(self.folder / BEST).counters.get("best_return")
+            return read(self.folder / BEST)
         except Damaged as error:
             warn(f"{error}; the next best checkpoint will replace it.")
             return None

@@ -32,12 +32,13 @@ COLUMNS = {
 
 def console() -> Console:
     """Standard output, wide enough for the table unless a terminal limits it."""
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    in_terminal = sys.stdout.isatty()
     stream = cast(TextIO, Unfailing(sys.stdout))
-    # In a notebook, too: its output is that of a program.
+    # A notebook looks like a terminal to rich, but shows plain lines only.
     return Console(
         file=stream,
-        width=width,
+        force_terminal=in_terminal,
+        width=None if in_terminal else PLAIN_WIDTH,
         highlight=False,
         markup=False,
         soft_wrap=True,

@@ -229,6 +229,13 @@ def test_resuming_with_another_level_prints_a_warning(tmp_path):
     process = run(f"--logdir={tmp_path}", for_frames(2000), level=level(Tens))
     assert process.returncode == 0, process.stderr
     assert f"and continues with {level(Tens)}" in process.stdout
+    assert "--total_environment_frames was 1,000 and is 2,000 now: the learning" in process.stdout
+    # Nothing of the old level's returns is left in the mean, and its best checkpoint is kept.
+    rows = read_metrics(tmp_path)
+    assert {row["mean_episode_return"] for row in rows} == {7.0, 30.0}
+    assert rows[-1]["mean_episode_return"] == 30.0
+    names = sorted(path.name for path in (tmp_path / "checkpoints").glob("best*"))
+    assert len(names) == 2 and names[0].startswith("best-until-")
 
 
 def test_a_python_without_tensorflow_is_referred_to_bin_train(tmp_path):

@@ -185,8 +185,7 @@ def test_weights_and_biases_gets_a_run_of_its_own_and_resumes_it(tmp_path, monke
         return runs[-1][1]
 
     fake: Any = ModuleType("wandb")
-    fake.init, fake.Settings, fake.api = init, dict, ModuleType("api")
-    fake.api.api_key = None
+    fake.init, fake.Settings, fake.login = init, dict, lambda **_: False
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.delitem(sys.modules, "trainer.reporting.reporters.wandb_reporter", False)
     monkeypatch.delenv("WANDB_MODE", False)

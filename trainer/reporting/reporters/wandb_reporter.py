@@ -12,6 +12,8 @@ import wandb
 from trainer.reporting.reporters import run_ids
 
 RUN_ID = "wandb_run"  # the file in the run's folder
+# Else it takes the package `agents` for one of language models, and prints advice about those.
+os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")
 
 
 class WandbReporter:
@@ -45,6 +47,6 @@ class WandbReporter:
 
 def _mode() -> str | None:
     """Offline where it would ask for a login, which nobody may be there to answer."""
-    if os.environ.get("WANDB_MODE") or wandb.api.api_key:
+    if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False):
         return None
     return "offline"

@@ -1,0 +1,89 @@
+"""Pages about Python and other trainers: their programs run, their commands are understood."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.checking import check
+from tests.docs.pages import DOCS, PROJECT, blocks
+from trainer import Settings
+
+PROGRAMS = {block.code.split()[1]: block.code for block in blocks(DOCS / "python.md", "python")}
+NOTEBOOK = json.loads((DOCS / "first_training.ipynb").read_text())
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in (DOCS / "coming_from.md").read_text().splitlines()
+    if line.startswith("|")
+]
+OURS = [code for row in ROWS for code in re.findall("`([^`]+)`", row[1])]
+
+
+def run(folder: Path, *command: str) -> str:
+    """What a program prints, in a folder that holds what the guide says to save there."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{PROJECT}:{folder}", "MPLBACKEND": "Agg"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_first_program_trains_and_plays(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAMS["train_cartpole.py"])
+    ended, played = run(tmp_path, "program.py").splitlines()[-1], tmp_path / "logs/CartPole-v1"
+    assert ended.endswith("]") and ended.count(",") == 4  # five returns
+    assert (played / "evaluation.json").exists()
+
+
+def test_the_callback_ends_its_training(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAMS["good_enough.py"])
+    assert "the callback asked for it" in run(tmp_path, "program.py").splitlines()[-1]
+
+
+def test_the_reporter_reports(tmp_path):
+    (tmp_path / "my_reporter.py").write_text(PROGRAMS["my_reporter.py"])
+    flags = ["--level_name=CartPole-v1", "--total_environment_frames=4000", "--env_threads=1"]
+    printed = run(
+        tmp_path, str(PROJECT / "experiment.py"), *flags, "--reporters=my_reporter:Printer"
+    )
+    assert "CartPole-v1 in logs/CartPole-v1 4000" in printed
+    assert "CartPole-v1 in logs/CartPole-v1 ended: all frames are played" in printed
+
+
+def test_the_notebook_runs_from_top_to_bottom(tmp_path):
+    cells = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) > 3
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    (tmp_path / "cells.py").write_text(f"{code}\nprint(len(played.returns), frames[-1])\n")
+    assert run(tmp_path, "cells.py").splitlines()[-1] == "5 40000"
+
+
+def test_the_notebook_has_no_outputs():
+    assert not any(cell.get("outputs") for cell in NOTEBOOK["cells"])
+
+
+@pytest.mark.parametrize(
+    "command", [one for one in OURS if one.startswith(("bin/", ".venv/")) and " " in one]
+)
+def test_commands_for_those_who_know_another_trainer_are_understood(command):
+    check(shlex.split(command))
+
+
+def test_settings_named_there_exist():
+    known = set(Settings().flat())
+    words = [word for one in OURS if "bin/" not in one for word in re.findall(r"--(\w+)", one)]
+    keywords = [word for one in OURS for word in re.findall(r"(\w+)=", one) if "--" not in one]
+    frontend = {"action", "tmux_sess", "dry_run", "config", "job"}
+    assert {*words, *keywords} - frontend - {"settings"} <= known
+    assert len(words) > 20

@@ -1,0 +1,115 @@
+"""What a run resumes from: whether its checkpoint fits, and what has changed since."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from algorithms import registry
+from environments import EnvironmentSpec
+from trainer.learning.learner import Learner
+from trainer.settings.config import Settings
+from trainer.storage.checkpoints import GROUPS, Checkpoint
+from user_error import UserError
+
+
+def spaces(spec: EnvironmentSpec) -> dict[str, str]:
+    """The properties of a level that determine the shapes of weights, as text to compare."""
+    seen = spec.observation_space
+    return {
+        "observations": f"{list(seen.shape)} {seen.dtype}, {spec.frame_stack} stacked",
+        "actions": str(spec.action_space),
+    }
+
+
+# The flags that may be to blame if one of these has changed.
+BLAMED = {
+    "agent_name": ["agent_name"],
+    "observations": ["level_name", "width", "height"],
+    "actions": ["level_name", "full_action_set"],
+    "algorithm": ["algorithm"],
+    "optimizer": ["optimizer"],
+}
+
+
+def check_fits(
+    checkpoint: Checkpoint,
+    learner: Learner,
+    settings: Settings,
+    spec: EnvironmentSpec,
+    where: Path,
+) -> None:
+    """Refuses to resume from a checkpoint whose weights cannot be used with these settings."""
+    if settings.remote.synthetic_unrolls or checkpoint.settings.get("synthetic_unrolls"):
+        raise UserError(
+            f"the run in {where} cannot be resumed, because it was started with "
+            "--synthetic_unrolls or this command has it. Choose another --logdir."
+        )
+    now = settings.flat() | spaces(spec)
+    before = {"algorithm": registry.DEFAULT} | checkpoint.settings  # old checkpoints do not name it
+    fixed = {name: [name] for name in settings.algorithm.fixed}
+    for name, flags in (BLAMED | fixed).items():
+        if str(now[name]).lower() != str(before[name]).lower():
+            detail = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
+            raise UserError(_misfit(now, before, flags, detail, where))
+    kept = arrays_of(checkpoint)
+    for group, variables in learner.groups().items():
+        shapes = [tuple(variable.shape) for variable in variables.values()]
+        if shapes != [array.shape for array in kept[group].values()]:
+            raise UserError(
+                _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
+            )
+
+
+def arrays_of(checkpoint: Checkpoint) -> dict[str, dict[str, np.ndarray]]:
+    """A checkpoint's arrays in the form that ``Learner.restore`` takes."""
+    return {group: getattr(checkpoint, group) for group in GROUPS}
+
+
+def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
+    """Warnings about what resumes in another way than it stopped."""
+    warnings = []
+    before, now = checkpoint.settings["level_name"], settings.level.level_name
+    if before != now:
+        warnings.append(
+            f"the run was trained with --level_name={before} and continues with {now}: the frame "
+            "count continues, too; mean return and best checkpoint start afresh, and the best one "
+            "until now is kept under another name."
+        )
+    total = checkpoint.settings.get("total_environment_frames") or 0
+    new_total = settings.learning.total_environment_frames
+    frames = checkpoint.counters["environment_frames"]
+    if total and new_total != total and frames < new_total:
+        rate = settings.learning.learning_rate
+        warnings.append(
+            f"--total_environment_frames was {total:,} and is {new_total:,} now: the learning rate "
+            f"goes from {rate * max(0.0, 1 - frames / total):.2g} to "
+            f"{rate * (1 - frames / new_total):.2g}, and reaches 0 at the new end."
+        )
+    return warnings
+
+
+def counters(checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:
+    """A checkpoint's counters, without the returns of a level that is no longer played."""
+    if checkpoint.settings["level_name"] == settings.level.level_name:
+        return checkpoint.counters
+    of_level = ("recent_returns", "recent_lengths", "best_return")
+    return {name: value for name, value in checkpoint.counters.items() if name not in of_level}
+
+
+def _misfit(
+    now: dict[str, Any], before: dict[str, Any], flags: list[str], detail: str, where: Path
+) -> str:
+    """The error message; it names the flags that have changed, or else the first."""
+    changed = [flag for flag in flags if now[flag] != before[flag]] or flags[:1]
+    given = " ".join(f"--{flag}={now[flag]}" for flag in changed)
+    trained = " ".join(f"--{flag}={before[flag]}" for flag in changed)
+    if given == trained:
+        return (
+            f"{given}{detail} does not fit the run in {where}: the code behind it has changed. "
+            "Choose another --logdir."
+        )
+    return (
+        f"{given}{detail} does not fit the run in {where}, which was trained with {trained}. "
+        "Use that, or choose another --logdir."
+    )
