@@ -1,7 +1,7 @@
 """Environments: from a level's name to a batch of environments that step together."""
 
 from environments.levels import make, spec
-from environments.names import known_levels
+from environments.names import known_levels, remark
 from environments.step import (
     EnvironmentSpec,
     EnvironmentStep,
@@ -9,14 +9,17 @@ from environments.step import (
     VectorEnvironment,
     check_alike,
 )
+from environments.view import View
 
 __all__ = [
     "EnvironmentSpec",
     "EnvironmentStep",
     "Episode",
     "VectorEnvironment",
+    "View",
     "check_alike",
     "known_levels",
     "make",
+    "remark",
     "spec",
 ]

@@ -1,74 +1,27 @@
 """Atari games through the vectorised emulator of ale-py, which preprocesses in C++ threads."""
 
-import functools
-
-import ale_py
 import numpy as np
-from ale_py import roms
 from ale_py.vector_env import AtariVectorEnv
-from gymnasium.spaces import Box, Discrete
 
+from environments.atari_games import action_meanings, screen_size
+from environments.spaces import shown
 from environments.step import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
 from environments.tally import Tally
+from environments.view import View
 
-FRAMES_PER_STEP = 4
-FRAME_STACK = 4
 MAX_FRAMES = 108_000
-# A policy that waits forever instead of, say, serving the ball would never be reset.
+# In training, so that an agent does not wait forever where it would have to act.
 MAX_STEPS_WITHOUT_REWARD = 1_000
-NOOP_MAX = 30
+NOOP, NOOP_MAX = 0, 30
+NO_LIMIT = 2**31 - 1
 FRAMES_PER_SECOND = 60
-
-
-@functools.cache
-def action_meanings(rom: str, full_action_set: bool) -> tuple[str, ...]:
-    """The names of the game's actions, in the order of the agent's action numbers."""
-    emulator = _emulator(rom)
-    actions = emulator.getLegalActionSet() if full_action_set else emulator.getMinimalActionSet()
-    return tuple(action.name for action in actions)
-
-
-def screen_size(rom: str) -> tuple[int, int]:
-    """Height and width of the game's screen."""
-    height, width = _emulator(rom).getScreenDims()
-    return height, width
-
-
-def _emulator(rom: str) -> ale_py.ALEInterface:
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    emulator = ale_py.ALEInterface()
-    cartridge = roms.get_rom_path(rom)
-    assert cartridge is not None, rom
-    emulator.loadROM(cartridge)
-    return emulator
-
-
-def atari_spec(
-    level_name: str,
-    rom: str,
-    *,
-    num_action_repeats: int,
-    width: int,
-    height: int,
-    full_action_set: bool,
-) -> EnvironmentSpec:
-    """The specification of a game for its agent."""
-    meanings = action_meanings(rom, full_action_set)
-    return EnvironmentSpec(
-        level_name=level_name,
-        observation_space=Box(0, 255, (height, width, 1), np.uint8),
-        action_space=Discrete(len(meanings)),
-        frame_stack=FRAME_STACK,
-        frames_per_step=FRAMES_PER_STEP * num_action_repeats,
-        image=True,
-        action_meanings=meanings,
-    )
 
 
 class AtariEnvironment(VectorEnvironment):
     """N copies of one game with the standard preprocessing, frames left unstacked.
 
-    Besides the emulator's own, it has two ends of an episode: too many steps without
+    After a lost life the next ball is served: in games with a fire button, FIRE replaces the
+    agent's action. Besides the emulator's own, an episode has two ends: too many steps without
     reward, and, with `episodic_life`, a lost life, after which the game continues.
     """
 
@@ -77,35 +30,38 @@ class AtariEnvironment(VectorEnvironment):
         spec: EnvironmentSpec,
         rom: str,
         seeds: np.ndarray,
+        view: View,
         *,
         level_index: int,
         sticky_actions: float,
-        full_action_set: bool,
         episodic_life: bool,
         num_threads: int,
         render: bool = False,
         noop_max: int = NOOP_MAX,
-        max_frames: int = MAX_FRAMES,
-        max_steps_without_reward: int = MAX_STEPS_WITHOUT_REWARD,
+        max_episode_frames: int = MAX_FRAMES,
+        max_rewardless_steps: int = MAX_STEPS_WITHOUT_REWARD,
     ) -> None:
         self.spec = spec
         self.num_envs = len(seeds)
         self.pictures_per_second = FRAMES_PER_SECOND / spec.frames_per_step
-        height, width, _ = spec.observation_space.shape
+        screen = screen_size(rom)
+        self._crop = view.crop_of(*screen)
 
-        def emulators(height: int, width: int, grayscale: bool) -> AtariVectorEnv:
+        def emulators(size: tuple[int, int], colour: bool) -> AtariVectorEnv:
             return AtariVectorEnv(
                 rom,
                 self.num_envs,
                 num_threads=num_threads,
-                max_num_frames_per_episode=max_frames,
+                max_num_frames_per_episode=max_episode_frames or NO_LIMIT,
                 repeat_action_probability=sticky_actions,
-                full_action_space=full_action_set,
-                img_height=height,
-                img_width=width,
-                grayscale=grayscale,
+                full_action_space=view.full_action_set,
+                img_height=size[0],
+                img_width=size[1],
+                grayscale=not colour,
                 stack_num=1,
                 frameskip=spec.frames_per_step,
+                # Of a single frame it would be the maximum with an old one.
+                maxpool=spec.frames_per_step > 1,
                 noop_max=noop_max,
                 # The emulator's own `episodic_life` starts a new game at a lost life.
                 episodic_life=False,
@@ -113,23 +69,25 @@ class AtariEnvironment(VectorEnvironment):
                 use_fire_reset=True,
             )
 
-        self._vector = emulators(height, width, grayscale=True)
-        # The emulators keep the agent's grey images only. A second set with the same seeds and
-        # actions plays the same games in colour.
-        self._coloured = emulators(*screen_size(rom), grayscale=False) if render else None
+        # The emulators resize whole screens only.
+        self._vector = emulators(screen if self._crop else (view.height, view.width), view.colour)
+        # They keep the agent's small images only. A second set with the same seeds and actions
+        # plays the same games for people.
+        self._coloured = emulators(screen, colour=True) if render else None
         self._seeds = seeds
         self._episodic_life = episodic_life
-        self._max_steps_without_reward = max_steps_without_reward
-        meanings = spec.action_meanings or ()
-        # As at a reset: the action that serves the next ball, in games with such a button.
-        self._resume = meanings.index("FIRE") if "FIRE" in meanings else 0
+        self._max_rewardless_steps = max_rewardless_steps or NO_LIMIT
+        # As at a reset: games with this button may wait for it before they go on.
+        needs_fire = "FIRE" in action_meanings(rom, full_action_set=False)
+        self._fire = (spec.action_meanings or ()).index("FIRE") if needs_fire else None
         self._tally = Tally(self.num_envs, level_index)
         self._forget()
 
     def _forget(self) -> None:
         self._over = np.zeros(self.num_envs, bool)  # the last row ended the game
         self._cut = np.zeros(self.num_envs, bool)  # … because no reward came
-        self._died = np.zeros(self.num_envs, bool)  # the last row ended a life, not the game
+        self._life_lost = np.zeros(self.num_envs, bool)  # the last row ended a life, not the game
+        self._died = np.zeros(self.num_envs, bool)  # … and that ended the agent's episode
         self._lives = np.zeros(self.num_envs, np.int32)
         self._rewardless_steps = np.zeros(self.num_envs, np.int32)
         self._tally.drop()
@@ -144,7 +102,10 @@ class AtariEnvironment(VectorEnvironment):
         return self._row(observation, np.zeros(self.num_envs, np.float32), nothing, ~nothing)
 
     def step(self, actions: np.ndarray) -> EnvironmentStep:
-        actions = np.where(self._died, self._resume, actions).astype(np.int32)
+        actions = np.where(self._died, NOOP, actions)
+        if self._fire is not None:
+            actions = np.where(self._life_lost, self._fire, actions)
+        actions = actions.astype(np.int32)
         observation, reward, game_over, truncated, info = self._vector.step(actions)
         if self._coloured:
             self._colours = self._coloured.step(actions)[0]
@@ -163,14 +124,15 @@ class AtariEnvironment(VectorEnvironment):
         self._tally.add(reward, ~first)
         lives = info["lives"]
         # Some games stay at no lives for a few frames before they are over.
-        died = (lives < self._lives) & (lives > 0) & ~first & ~game_over & ~truncated
-        self._died = died & self._episodic_life
+        lost = (lives < self._lives) & (lives > 0)
+        self._life_lost = lost & ~restarted & ~game_over & ~truncated
+        self._died = self._life_lost & ~first & self._episodic_life
         self._lives = lives
 
         self._rewardless_steps += ~first
         self._rewardless_steps[(reward != 0) | restarted] = 0
         ended = game_over | truncated
-        self._cut = (self._rewardless_steps >= self._max_steps_without_reward) & ~ended
+        self._cut = (self._rewardless_steps >= self._max_rewardless_steps) & ~ended
         self._over = ended | self._cut
         if self._over.any():
             self._tally.finish(self._over, info["episode_frame_number"])
@@ -184,17 +146,24 @@ class AtariEnvironment(VectorEnvironment):
         terminated: np.ndarray,
         first: np.ndarray,
     ) -> EnvironmentStep:
-        self._frames = observation.reshape(self.num_envs, *self.spec.observation_space.shape)
+        self._frames = self._agents_images(observation)
         return EnvironmentStep(self._frames, reward.astype(np.float32), terminated, first)
+
+    def _agents_images(self, screens: np.ndarray) -> np.ndarray:
+        shape = self.spec.observation_space.shape
+        if self._crop is None:
+            return screens.reshape(self.num_envs, *shape)
+        return np.array([shown(screen, self._crop, shape) for (screen,) in screens])
 
     def episodes(self) -> list[Episode]:
         return self._tally.take()
 
     def render(self, index: int) -> np.ndarray:
-        """The screen in colour if requested, otherwise the agent's own grey image."""
+        """The screen in colour if requested, otherwise the agent's own image."""
         if self._coloured:
             return self._colours[index, 0]
-        return np.repeat(self._frames[index], 3, axis=-1)
+        image = self._frames[index]
+        return np.repeat(image, 3 // image.shape[-1], axis=-1)
 
     def close(self) -> None:
         self._vector.close()

@@ -21,6 +21,7 @@ _LEGACY_FORMS = tuple(
 _ATARI_ID = re.compile(
     r"ALE/(?P<game>\w+)-v5|(?P<legacy>[A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?-v(?P<version>[04])"
 )
+_VERSION = re.compile(r"-v\d+$")
 _MODULE_AND_ID = re.compile(r"[\w.]+:[\w./-]+-v\d+")
 _OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_][\w.]*)")
 
@@ -52,7 +53,9 @@ Level = AtariLevel | GymnasiumLevel | OwnLevel
 
 
 def find(level_name: str) -> Level:
-    """The level of a name; a UserError with the nearest names if it is unknown."""
+    """The level of a name; a UserError with its successor or the nearest names if it is unknown."""
+    if level_name in _games().values():
+        return AtariLevel(level_name, sticky_actions=0.0)
     atari = _ATARI_ID.fullmatch(level_name)
     if atari:
         rom = _games().get(atari["game"] or atari["legacy"])
@@ -63,19 +66,43 @@ def find(level_name: str) -> Level:
     own = _OWN.fullmatch(level_name)
     if own:
         return OwnLevel(own["module"], own["attribute"])
+    successor = newest_version(level_name)
+    if successor:
+        raise UserError(
+            f"--level_name: there is no level {level_name!r}: its newest version is {successor}."
+        )
     raise UserError(
         f"--level_name: there is no level {level_name!r}. {closest(level_name, known_levels())} "
         "Give your own environment as package.module:make."
     )
 
 
+def newest_version(level_name: str) -> str | None:
+    """The newest id that Gymnasium has of the same environment; None if it has no other."""
+    name, *_ = _VERSION.split(level_name)
+    others = [one for one in gymnasium.registry if _VERSION.sub("", one) == name]
+    newest = max(others, key=lambda one: int(one.rpartition("-v")[2]), default=None)
+    return None if newest == level_name else newest
+
+
+def remark(level_name: str) -> str | None:
+    """How a game is played whose name means something else in Gymnasium, or nothing."""
+    level = find(level_name)
+    if not isinstance(level, AtariLevel) or "NoFrameskip" in level_name or "ALE/" in level_name:
+        return None
+    game = next(name for name, rom in _games().items() if rom == level.rom)
+    version = "v0" if level.sticky_actions else "v4"
+    played = f"{game}NoFrameskip-{version}"
+    return f"{level_name} is played as {played}; flags set its frame skip and sticky actions."
+
+
 @functools.cache
 def known_levels() -> tuple[str, ...]:
-    """Every known Atari and Gymnasium id; not all are installed."""
+    """Every known name of an Atari game and id of Gymnasium; not all are installed."""
     atari = [f"ALE/{game}-v5" for game in _games()]
     legacy = [game + form for form in _LEGACY_FORMS for game in _games()]
     others = [name for name in gymnasium.registry if name not in {*atari, *legacy}]
-    return (*legacy, *atari, *others)
+    return (*legacy, *atari, *others, *_games().values())
 
 
 @functools.cache

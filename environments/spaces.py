@@ -1,6 +1,6 @@
 """Converts Gymnasium's spaces to the few forms that agents support."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import cv2
 import gymnasium
@@ -8,7 +8,10 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, TransformObservation
 
+from environments.view import Crop, View
 from user_error import UserError
+
+_VECTORS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def is_image(space: spaces.Space) -> bool:
@@ -18,38 +21,67 @@ def is_image(space: spaces.Space) -> bool:
     return len(space.shape) == 3 or (len(space.shape) == 2 and space.dtype == np.uint8)
 
 
-def with_plain_observations(
-    env: gymnasium.Env, level_name: str, width: int, height: int
-) -> gymnasium.Env:
+def with_plain_observations(env: gymnasium.Env, level_name: str, view: View) -> gymnasium.Env:
     """The environment with images [height, width, C], and all else as one vector [D]."""
     space = env.observation_space
     if is_image(space):
-        return _with_resized_images(env, width, height)
+        return _with_resized_images(env, view)
+    if view.crop:
+        raise UserError(f"--crop={view.crop} is for pictures, but {level_name} observes {space}.")
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return env
-    if not space.is_np_flattenable:
-        raise UserError(
-            f"--level_name: {level_name} observes {space}, expected numbers: "
-            "Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these."
-        )
+    for name, part in _parts(space):
+        if is_image(part):
+            raise UserError(
+                f"--level_name: {level_name} observes {name}: {part}, a picture, beside other "
+                "parts; expected a picture alone, or a Dict or Tuple of vectors. A wrapper of "
+                "--wrappers can choose between them."
+            )
+        if not isinstance(part, _VECTORS):
+            raise UserError(
+                f"--level_name: {level_name} observes {f'{name}: ' if name else ''}{part}, "
+                "expected numbers: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple "
+                "of these."
+            )
     return FlattenObservation(env)
 
 
-def _with_resized_images(env: gymnasium.Env, width: int, height: int) -> gymnasium.Env:
+def _parts(space: spaces.Space, name: str = "") -> Iterator[tuple[str, spaces.Space]]:
+    """The spaces that a Dict or Tuple is made of, with their names; any other space itself."""
+    if isinstance(space, spaces.Dict):
+        inner: Iterable[tuple[object, spaces.Space]] = space.items()
+    elif isinstance(space, spaces.Tuple):
+        inner = enumerate(space)
+    else:
+        yield name, space
+        return
+    for key, part in inner:
+        yield from _parts(part, f"{name}.{key}" if name else str(key))
+
+
+def _with_resized_images(env: gymnasium.Env, view: View) -> gymnasium.Env:
     space = env.observation_space
     assert isinstance(space, spaces.Box)
     channels = space.shape[2] if len(space.shape) == 3 else 1
     kind = np.uint8 if space.dtype == np.uint8 else np.float32
-    shape = (height, width, channels)
+    shape = (view.height, view.width, channels)
     resized = spaces.Box(space.low.min(), space.high.max(), shape, kind)
+    crop = view.crop_of(*space.shape[:2])
 
-    def resize(image: np.ndarray) -> np.ndarray:
-        small: np.ndarray = image.astype(kind, copy=False)
-        if image.shape[:2] != (height, width):
-            small = cv2.resize(small, (width, height), interpolation=cv2.INTER_AREA)
-        return small.reshape(shape)
+    def show(image: np.ndarray) -> np.ndarray:
+        return shown(image.astype(kind, copy=False), crop, shape)
 
-    return TransformObservation(env, resize, resized)
+    return TransformObservation(env, show, resized)
+
+
+def shown(image: np.ndarray, crop: Crop | None, shape: tuple[int, ...]) -> np.ndarray:
+    """The picture, or the part of it that is kept, resized to a shape [height, width, C]."""
+    if crop:
+        image = image[crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
+    height, width, _ = shape
+    if image.shape[:2] != (height, width):
+        image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    return image.reshape(shape)
 
 
 def numbers(space: spaces.Space) -> spaces.Box:

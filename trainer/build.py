@@ -3,6 +3,7 @@
 Programs pass all settings to these functions; each part gets only those that its package declares.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import environments
 from algorithms import registry
 from algorithms.algorithm import Algorithm
 from algorithms.trajectory import Unroll
-from environments import EnvironmentSpec, VectorEnvironment
+from environments import EnvironmentSpec, VectorEnvironment, View
 from trainer.acting.actor import Actor, Policy, blank_unroll
 from trainer.learning.batches import Batches
 from trainer.learning.learner import Learner
@@ -144,7 +145,11 @@ def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorE
             level_index=level,
             sticky_actions=settings.level.sticky_actions,
             episodic_life=settings.level.episodic_life,
+            max_episode_frames=settings.level.max_episode_frames,
+            max_rewardless_steps=settings.level.max_rewardless_steps,
             num_threads=settings.actors.env_threads,
+            env_processes=settings.actors.worker_processes,
+            batches=settings.actors.num_actors if settings.program.job_name == "local" else 1,
             **_looks(settings),
         )
 
@@ -157,6 +162,8 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
         seed,
         level_index=level,
         sticky_actions=settings.level.sticky_actions,
+        max_episode_frames=settings.level.max_episode_frames,
+        max_rewardless_steps=0,
         num_threads=settings.actors.env_threads,
         render=bool(settings.trained.video or settings.trained.watch),
         **_looks(settings),
@@ -165,12 +172,7 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
 
 def _looks(settings: Settings) -> dict[str, Any]:
     """The settings that change how an agent sees a level."""
-    return {
-        "num_action_repeats": settings.level.num_action_repeats,
-        "width": settings.level.width,
-        "height": settings.level.height,
-        "full_action_set": settings.level.full_action_set,
-    }
+    return {field.name: getattr(settings.level, field.name) for field in dataclasses.fields(View)}
 
 
 def agent_name(settings: Settings, spec: EnvironmentSpec) -> str:

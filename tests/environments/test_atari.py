@@ -1,5 +1,6 @@
 """Atari: the standard preprocessing, against a replay in plain Gymnasium."""
 
+import dataclasses
 from typing import Any
 
 import cv2
@@ -9,51 +10,64 @@ import pytest
 from gymnasium.spaces import Discrete
 
 import environments
-from environments.atari import AtariEnvironment, atari_spec
+from environments.atari import AtariEnvironment
+from environments.atari_games import atari_spec
+from environments.view import View
 from tests.environments.playing import assert_same_rows, copied, play
 
 
 def atari(rom: str, num_envs: int = 1, **switches: Any) -> AtariEnvironment:
     """One game straight from the constructor, so that a test can shorten what takes long."""
-    spec = atari_spec(rom, rom, num_action_repeats=1, width=84, height=84, full_action_set=False)
+    view = View()
     standard: dict[str, Any] = {
         "level_index": 0,
         "sticky_actions": 0.0,
-        "full_action_set": False,
         "episodic_life": False,
         "num_threads": 1,
     }
-    return AtariEnvironment(spec, rom, np.arange(num_envs) + 7, **(standard | switches))
+    return AtariEnvironment(
+        atari_spec(rom, rom, view), rom, np.arange(num_envs) + 7, view, **(standard | switches)
+    )
 
 
 class PlainGymnasium:
     """The same game by hand: one emulator frame at a time, without any wrapper."""
 
-    def __init__(self, level_name):
+    def __init__(self, level_name, view=None):
+        self.view = view or View()
         self.env: Any = gymnasium.make(level_name, disable_env_checker=True).unwrapped
         self.env.reset(seed=0)
         self.raw_return = 0.0
-        self.over = False
+        self.over = self.life_lost = False
 
     def frame(self, action):
         _, reward, self.over, _, _ = self.env.step(action)
         self.raw_return += reward
-        return self.env.ale.getScreenGrayscale()
+        emulator = self.env.ale
+        return emulator.getScreenRGB() if self.view.colour else emulator.getScreenGrayscale()
 
     def fire(self):
         return self.small(self.frame(self.env.get_action_meanings().index("FIRE")))
 
     def step(self, action):
         last_two: list[np.ndarray] = []
-        for _ in range(4):
+        lives = self.env.ale.lives()
+        if self.life_lost:
+            action = self.env.get_action_meanings().index("FIRE")
+        for _ in range(self.view.frame_skip):
             last_two = [*last_two[-1:], self.frame(action)]
             if self.over:
                 break
+        self.life_lost = self.env.ale.lives() < lives
         return self.small(np.maximum(*last_two) if len(last_two) == 2 else last_two[0])
 
-    @staticmethod
-    def small(screen):
-        return cv2.resize(screen, (84, 84), interpolation=cv2.INTER_AREA)[:, :, None]
+    def small(self, screen):
+        height, width = self.view.height, self.view.width
+        if self.view.crop:
+            top, left, rows, columns = map(int, self.view.crop.split(","))
+            screen = screen[top : top + rows, left : left + columns]
+        small = cv2.resize(screen, (width, height), interpolation=cv2.INTER_AREA)
+        return small.reshape(height, width, -1)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +86,38 @@ def test_frames_and_raw_return_are_those_of_the_plain_environment(rom, level_nam
     assert episode.raw_return == plain.raw_return == rows.reward[: over + 1].sum()
     assert episode.length == over
     assert episode.frames == plain.env.ale.getEpisodeFrameNumber()
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        View(colour=True, height=105, width=80),
+        View(crop="34,0,160,160", height=42, width=42),
+        View(crop="34,10,150,140", colour=True, height=30, width=20),
+        View(crop="0,0,210,160", height=210, width=160),
+        View(frame_skip=1),
+        View(frame_skip=3, colour=True),
+    ],
+)
+def test_colour_crop_and_frame_skip_are_those_of_the_plain_environment(view):
+    env = environments.make(
+        "BreakoutNoFrameskip-v4", 2, seed=7, **{**dataclasses.asdict(view), "frame_stack": 2}
+    )
+    spec = env.spec
+    assert spec.observation_space.shape == (view.height, view.width, 3 if view.colour else 1)
+    assert (spec.frame_stack, spec.frames_per_step) == (2, view.frame_skip)
+    env = AtariEnvironment(
+        spec, "breakout", np.array([7, 8]), view, level_index=0, sticky_actions=0.0,
+        episodic_life=False, num_threads=1, noop_max=0,
+    )  # fmt: skip
+    rows, actions = play(env, num_steps=100)
+    assert rows.observation.shape == (101, 2, *spec.observation_space.shape)
+    plain = PlainGymnasium("BreakoutNoFrameskip-v4", view)
+    assert_same_picture(plain.fire(), rows.observation[0, 1])
+    for t in range(100):
+        assert_same_picture(plain.step(actions[t, 1]), rows.observation[t + 1, 1])
+    picture = env.render(1)
+    assert picture.shape == (view.height, view.width, 3)
 
 
 def assert_same_picture(wanted, got):
@@ -103,7 +149,7 @@ def test_up_to_thirty_frames_pass_at_a_reset_and_not_the_same_number_each_time()
 
 
 def test_too_many_frames_truncate():
-    rows, _ = play(env := atari("pong", max_frames=200), num_steps=110)
+    rows, _ = play(env := atari("pong", max_episode_frames=200), num_steps=110)
     assert np.flatnonzero(rows.first[:, 0]).tolist() == [0, 51, 102]
     assert not rows.terminated.any()
     assert [episode.length for episode in env.episodes()] == [50, 50]
@@ -120,9 +166,20 @@ def test_a_thousand_steps_without_reward_truncate():
     assert (episode.raw_return, episode.length) == (0.0, 1_000)
 
 
+def test_each_limit_of_an_episode_is_given_or_there_is_none():
+    def firsts(**limits):
+        env = environments.make("PongNoFrameskip-v4", 1, seed=0, **limits)
+        env.reset()
+        return [t for t in range(1, 130) if env.step(np.zeros(1, int)).first[0]]
+
+    assert firsts(max_episode_frames=200) == [51, 102]
+    assert firsts(max_rewardless_steps=20)[:2] == [21, 42]
+    assert firsts(max_episode_frames=0, max_rewardless_steps=0) == []
+
+
 def test_a_cut_off_game_starts_anew_and_its_neighbours_play_on():
     cut, whole = (
-        play(atari("pong", num_envs=2, max_steps_without_reward=limit), num_steps=150)[0]
+        play(atari("pong", num_envs=2, max_rewardless_steps=limit), num_steps=150)[0]
         for limit in (60, 10_000)
     )
     cut_at = np.flatnonzero(cut.first[1:, 0])[0] + 1
@@ -135,7 +192,7 @@ def test_a_cut_off_game_starts_anew_and_its_neighbours_play_on():
 
 
 def test_reward_puts_the_cut_off_off():
-    rows, _ = play(atari("pong", max_steps_without_reward=60), num_steps=200)
+    rows, _ = play(atari("pong", max_rewardless_steps=60), num_steps=200)
     firsts, rewards = np.flatnonzero(rows.first[:, 0]), np.flatnonzero(rows.reward[:, 0])
     for end in firsts[1:] - 1:
         last_event = max(start for start in [*firsts, *rewards] if start < end)
@@ -167,6 +224,24 @@ def test_the_raw_return_of_a_game_counts_all_its_lives():
     assert episode.raw_return == plain.raw_return > 0
     assert rows.terminated[: t + 1].sum() == 5
     assert episode.length == t - 4  # four serves were not the agent's
+
+
+@pytest.mark.parametrize("episodic_life", [False, True])
+@pytest.mark.parametrize("full_action_set", [False, True])
+def test_a_policy_that_never_fires_plays_a_game_to_its_end(episodic_life, full_action_set):
+    env = environments.make(
+        "BreakoutNoFrameskip-v4",
+        1,
+        seed=3,
+        episodic_life=episodic_life,
+        full_action_set=full_action_set,
+        max_rewardless_steps=0,
+    )
+    env.reset()
+    right = np.array([(env.spec.action_meanings or ()).index("RIGHT")])
+    for _ in range(1_200):
+        env.step(right)
+    assert env.episodes()
 
 
 def test_a_game_without_lives_plays_the_same_with_episodic_life():

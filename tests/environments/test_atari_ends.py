@@ -8,9 +8,11 @@ import pytest
 from hypothesis import strategies as st
 
 from environments import Episode
-from environments.atari import AtariEnvironment, atari_spec
+from environments.atari import AtariEnvironment
+from environments.atari_games import atari_spec
+from environments.view import View
 
-FIRE = 1
+NOOP, FIRE = 0, 1
 
 
 class Frame(NamedTuple):
@@ -50,23 +52,26 @@ class ScriptedEmulator:
         return {"lives": np.array([said.lives]), "episode_frame_number": np.array([77])}
 
 
-@pytest.fixture(scope="module")
-def game():
-    """One Breakout whose emulator each test replaces."""
-    spec = atari_spec(
-        "Breakout", "breakout", num_action_repeats=1, width=84, height=84, full_action_set=False
-    )
+def made(rom, episodic_life, full_action_set=False):
+    """One game whose emulator each test replaces."""
+    view = View(full_action_set=full_action_set)
     return AtariEnvironment(
-        spec,
-        "breakout",
+        atari_spec(rom, rom, view),
+        rom,
         np.array([1]),
+        view,
         level_index=0,
         sticky_actions=0.0,
-        full_action_set=False,
-        episodic_life=True,
+        episodic_life=episodic_life,
         num_threads=1,
-        max_steps_without_reward=4,
+        max_rewardless_steps=4,
     )
+
+
+@pytest.fixture(scope="module")
+def game():
+    """One Breakout of which a lost life ends an episode."""
+    return made("breakout", episodic_life=True)
 
 
 def played(game, script, num_steps):
@@ -86,6 +91,30 @@ def test_what_the_serve_after_a_lost_life_brings_is_the_games_but_not_the_agents
     ]
     assert emulator.actions == [3, 3, FIRE, 3, 3]
     assert game.episodes() == [Episode(0, raw_return=7.0, length=3, frames=77)]
+
+
+def test_after_a_lost_life_the_next_ball_is_served_also_where_it_ends_no_episode():
+    game = made("breakout", episodic_life=False)
+    script = [Frame(1), Frame(lives=2), Frame(5, lives=2), Frame(1, True, lives=0)]
+    rows, emulator = played(game, script, num_steps=5)
+    assert rows == [(1, False, False), (0, False, False), (5, False, False), (1, True, False)] + [
+        (0, False, True)
+    ]
+    assert emulator.actions == [3, 3, FIRE, 3, 3]
+    assert game.episodes() == [Episode(0, raw_return=7.0, length=4, frames=77)]
+
+
+@pytest.mark.parametrize(("episodic_life", "after_the_life"), [(False, 3), (True, NOOP)])
+@pytest.mark.parametrize("full_action_set", [False, True])
+def test_a_game_without_a_fire_button_is_not_fired(episodic_life, after_the_life, full_action_set):
+    game = made("ms_pacman", episodic_life, full_action_set)
+    _, emulator = played(game, [Frame(), Frame(lives=2), Frame(lives=2)], num_steps=3)
+    assert emulator.actions == [3, 3, after_the_life]
+
+
+def test_a_life_lost_during_the_serve_is_followed_by_another_serve(game):
+    _, emulator = played(game, [Frame(lives=2), Frame(lives=1), Frame(1, lives=1)], num_steps=3)
+    assert emulator.actions[:3] == [3, FIRE, FIRE]
 
 
 def test_a_game_that_ends_with_the_serve_starts_anew_at_once(game):

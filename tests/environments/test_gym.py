@@ -20,7 +20,7 @@ REPLAYED = (
 
 
 def first_seed(env):
-    return env._seeds[0]
+    return env._stepped.seeds[0]
 
 
 @pytest.mark.parametrize("level_name", REPLAYED)
@@ -191,7 +191,7 @@ def test_ones_own_environment_is_given_as_module_and_function():
         ("my_corridors:make", "there is no module 'my_corridors'"),
         ("my_corridor:number", "is a int, expected a function that returns a gymnasium.Env"),
         ("my_corridor:make_number", "returned a int, expected a gymnasium.Env"),
-        ("my_corridor:make_for", "cannot be called without arguments"),
+        ("my_corridor:make_for", "cannot be called without arguments: missing"),
         ("my_corridor:make_bare", "an environment without observation_space"),
     ],
 )

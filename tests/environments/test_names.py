@@ -6,7 +6,7 @@ import gymnasium
 import pytest
 
 import environments
-from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find
+from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find, remark
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,8 @@ from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find
         ("MsPacmanNoFrameskip-v0", AtariLevel("ms_pacman", 0.25)),
         ("ALE/Pong-v5", AtariLevel("pong", 0.25)),
         ("ALE/MontezumaRevenge-v5", AtariLevel("montezuma_revenge", 0.25)),
+        ("pong", AtariLevel("pong", 0.0)),
+        ("kung_fu_master", AtariLevel("kung_fu_master", 0.0)),
         ("MountainCar-v0", GymnasiumLevel("MountainCar-v0")),
         ("my_package:Maze-v1", GymnasiumLevel("my_package:Maze-v1")),
         ("package.module:make", OwnLevel("package.module", "make")),
@@ -26,6 +28,24 @@ from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find
 )
 def test_a_name_stands_for(level_name, level):
     assert find(level_name) == level
+
+
+@pytest.mark.parametrize(
+    ("level_name", "played_as"),
+    [
+        ("PongDeterministic-v4", "PongNoFrameskip-v4"),
+        ("KungFuMaster-v0", "KungFuMasterNoFrameskip-v0"),
+        ("kung_fu_master", "KungFuMasterNoFrameskip-v4"),
+    ],
+)
+def test_another_frame_skip_in_a_name_is_remarked(level_name, played_as):
+    assert f"{level_name} is played as {played_as};" in (remark(level_name) or "")
+    assert environments.spec(level_name).frames_per_step == 4
+
+
+@pytest.mark.parametrize("level_name", ["PongNoFrameskip-v4", "ALE/Pong-v5", "CartPole-v1"])
+def test_a_name_that_says_how_it_is_played_needs_no_remark(level_name):
+    assert remark(level_name) is None
 
 
 def test_every_atari_game_that_gymnasium_knows_is_known_here():
@@ -47,7 +67,11 @@ def test_every_known_level_is_found_and_listed_once():
     ("given", "nearest"),
     [
         ("CartPole-v99", "CartPole-v1"),
-        ("LunarLander-v2", "LunarLander-v3"),
+        ("LunarLander-v2", "its newest version is LunarLander-v3"),
+        ("Hopper-v1", "its newest version is Hopper-v5"),
+        ("Taxi-v3", "its newest version is Taxi-v4"),
+        ("Hopper", "its newest version is Hopper-v5"),
+        ("kungfu_master", "kung_fu_master"),
         ("Pong", "Pong-v4"),
         ("pongnoframeskip-v4", "PongNoFrameskip-v4"),
         ("BreakoutNoFrameSkip-v4", "BreakoutNoFrameskip-v4"),
@@ -59,8 +83,8 @@ def test_an_unknown_level_is_told_with_its_nearest(given, nearest, one_line):
 
 
 def test_a_simulator_that_is_not_installed_is_told(one_line):
-    told = "Gymnasium cannot make HalfCheetah-v3 here", "gymnasium-robotics"
-    one_line(lambda: environments.spec("HalfCheetah-v3"), *told)
+    told = "Gymnasium cannot make HalfCheetah-v2 here", "Its newest version is HalfCheetah-v5."
+    one_line(lambda: environments.spec("HalfCheetah-v2"), *told, "gymnasium-robotics")
     one_line(lambda: environments.spec("nowhere:Maze-v1"), "cannot make nowhere:Maze-v1")
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import environments
-from environments.mujoco_pictures import NEEDS
+from environments.python.mujoco_pictures import NEEDS
 from tests.environments.test_atari import atari
 
 
-@pytest.mark.parametrize("switches", [{}, {"sticky_actions": 0.25, "max_steps_without_reward": 30}])
+@pytest.mark.parametrize("switches", [{}, {"sticky_actions": 0.25, "max_rewardless_steps": 30}])
 def test_atari_s_colours_are_those_of_the_very_frames_that_the_agent_sees(switches):
     env = atari("breakout", num_envs=2, render=True, **switches)
     actions = np.random.default_rng(0).integers(4, size=(300, 2))

@@ -8,6 +8,7 @@ from gymnasium import spaces
 from hypothesis import strategies as st
 
 from environments.spaces import agent_actions, is_image, numbers, with_plain_observations
+from environments.view import View
 
 ACTION_SPACES = st.one_of(
     st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-5, 5)),
@@ -80,7 +81,7 @@ class Still(gymnasium.Env):
     ],
 )
 def test_observations_become_an_image_or_a_vector(space, shape, kind):
-    env = with_plain_observations(Still(space), "Any-v0", width=10, height=12)
+    env = with_plain_observations(Still(space), "Any-v0", View(width=10, height=12))
     plain = numbers(env.observation_space)
     assert (plain.shape, plain.dtype) == (shape, kind)
     assert is_image(env.observation_space) == (len(shape) == 3)
@@ -90,7 +91,7 @@ def test_observations_become_an_image_or_a_vector(space, shape, kind):
 def test_observations_that_no_agent_can_read_are_refused(one_line):
     space = spaces.Sequence(spaces.Discrete(2))
     one_line(
-        lambda: with_plain_observations(Still(space), "Any-v0", 84, 84),
+        lambda: with_plain_observations(Still(space), "Any-v0", View()),
         "Any-v0 observes",
         "Sequence",
     )

@@ -3,7 +3,9 @@
 import dataclasses
 
 from flags import setting
+from user_error import UserError
 
+MOST_PROCESSES = 1024
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -14,18 +16,45 @@ class LevelSettings:
     level_name: str = setting(
         "PongNoFrameskip-v4",
         "Environment",
-        "a Gymnasium id (legacy Atari ids included), package.module:make for one's own, "
-        "or several with commas between",
+        "a Gymnasium id (legacy Atari ids included), an Atari game like ms_pacman, "
+        "package.module:make for one's own, or several with commas between",
+    )
+    env_kwargs: str = setting(
+        "",
+        "Environment",
+        "arguments of environments written in Python: key=value,key=value or a JSON object",
+    )
+    wrappers: str = setting(
+        "",
+        "Environment",
+        "wrappers of environments written in Python: package.module:name, with commas between, "
+        "the innermost first",
     )
     num_action_repeats: int = setting(
         1,
         "Environment",
-        "times that each action is repeated; for Atari on top of the standard 4 frames a step",
+        "times that each action is repeated; for Atari on top of --frame_skip",
         least=1,
         most=1000,
     )
+    frame_skip: int = setting(
+        4, "Environment", "Atari: frames that an action lasts", least=1, most=1000
+    )
+    frame_stack: int = setting(
+        0,
+        "Environment",
+        "newest observations that the agent sees at once; 0: 4 for Atari, otherwise 1",
+        least=0,
+        most=64,
+    )
     width: int = setting(84, "Environment", "width of image observations", least=8, most=1024)
     height: int = setting(84, "Environment", "height of image observations", least=8, most=1024)
+    crop: str = setting(
+        "",
+        "Environment",
+        "part of pictures to keep before they are resized: top,left,height,width",
+    )
+    colour: bool = setting(False, "Environment", "Atari: pictures in colour instead of grey")
     sticky_actions: float | None = setting(
         None,
         "Environment",
@@ -38,6 +67,20 @@ class LevelSettings:
     )
     episodic_life: bool = setting(
         False, "Environment", "training only: the loss of a life ends an Atari episode"
+    )
+    max_rewardless_steps: int = setting(
+        1_000,
+        "Environment",
+        "training only: so many agent steps without reward end an Atari episode; 0: no limit",
+        least=0,
+        most=2**31 - 1,
+    )
+    max_episode_frames: int = setting(
+        108_000,
+        "Environment",
+        "frames after which an Atari episode ends, in training and testing; 0: no limit",
+        least=0,
+        most=2**31 - 1,
     )
 
     @property
@@ -67,7 +110,25 @@ class ActorSettings:
         least=0,
         most=1024,
     )
+    env_processes: str = setting(
+        "auto",
+        "Actors",
+        "processes of an actor that step environments written in Python; 0: none, its thread does; "
+        "auto: as many as there are cores for, where steps are dear",
+    )
     unroll_length: int = setting(10, "Learning", "agent steps in an unroll", least=1, most=10_000)
+
+    def __post_init__(self) -> None:
+        number = self.env_processes
+        if number != "auto" and not (number.isdecimal() and int(number) <= MOST_PROCESSES):
+            raise UserError(
+                f"--env_processes={number}: expected auto, or a number from 0 to {MOST_PROCESSES}."
+            )
+
+    @property
+    def worker_processes(self) -> int | None:
+        """The number of ``--env_processes``; None where it is left to the environments."""
+        return None if self.env_processes == "auto" else int(self.env_processes)
 
 
 @dataclasses.dataclass(frozen=True)

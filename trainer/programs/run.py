@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 
+import environments
 from environments import EnvironmentSpec
 from trainer.learning.learner import Learner, Statistics
 from trainer.programs import resuming
@@ -79,6 +80,9 @@ class Run:
                 "actions": str(spec.action_space),
             },
         )
+        for level in settings.level.levels:
+            if remark := environments.remark(level):
+                self.reporter.say(remark)
         for warning in warnings:
             self.reporter.say(f"warning: {warning}")
 

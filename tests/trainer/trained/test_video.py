@@ -12,7 +12,7 @@ import pytest
 
 import environments
 from environments import EnvironmentSpec
-from environments.mujoco_pictures import MujocoPictures
+from environments.python.mujoco_pictures import MujocoPictures
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import make_run
 from trainer.settings.config import Settings

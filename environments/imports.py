@@ -1,0 +1,44 @@
+"""Imports what a flag names as package.module:name."""
+
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from user_error import UserError, closest
+
+
+@functools.cache
+def named(path: str, flag: str, returns: str) -> Callable[..., Any]:
+    """The function or class of that name; a UserError begins with the flag and the name."""
+    told = f"{flag}: {path}"
+    module_name, _, attribute = path.partition(":")
+    search_current_folder()
+    try:
+        found: Any = importlib.import_module(module_name)
+    except (ModuleNotFoundError, ValueError) as error:
+        missing = getattr(error, "name", None) or module_name
+        raise UserError(
+            f"{told}: there is no module {missing!r}; "
+            "expected package.module:name, importable from here."
+        ) from error
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise UserError(
+                f"{told}: {module_name} has no {name!r}. "
+                f"{closest(name, [one for one in vars(found) if not one.startswith('_')])}"
+            )
+        found = getattr(found, name)
+    if not callable(found):
+        raise UserError(
+            f"{told} is a {type(found).__name__}, expected a function that returns {returns}."
+        )
+    return found
+
+
+def search_current_folder() -> None:
+    """Makes modules in the current folder importable even if the program is elsewhere."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())

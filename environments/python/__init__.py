@@ -1,0 +1,1 @@
+"""Environments written in Python, stepped in this process or in worker processes."""

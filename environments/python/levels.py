@@ -1,0 +1,106 @@
+"""Makes one environment of a level that is written in Python, ready for an agent."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from environments import imports
+from environments.names import GymnasiumLevel, OwnLevel, newest_version
+from environments.python.mujoco_pictures import without_opengl
+from environments.python.plain import plain
+from environments.view import View
+from user_error import UserError
+
+
+def make_one(
+    level: GymnasiumLevel | OwnLevel, level_name: str, view: View, render: bool = False
+) -> gymnasium.Env:
+    """The environment in its wrappers, and with what `view` asks for."""
+    make = _own if isinstance(level, OwnLevel) else _registered
+    env = make(level, level_name, view, render)
+    for name in view.wrapper_names:
+        env = _wrapped(env, name, level_name)
+    return plain(env, level_name, view)
+
+
+def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
+    imports.search_current_folder()
+    options = view.kwargs | ({"render_mode": "rgb_array"} if render else {})
+    try:
+        with warnings.catch_warnings(), without_opengl(level.id):
+            # A legacy id is used on purpose.
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            return gymnasium.make(level.id, disable_env_checker=True, **options)
+    except Exception as error:
+        expected = isinstance(error, (gymnasium.error.Error, ImportError))
+        if ":" in level.id and not expected and not view.env_kwargs:
+            raise  # the user's own code: show the traceback
+        given = f" with --env_kwargs={view.env_kwargs}" if view.env_kwargs else ""
+        successor = newest_version(level.id)
+        remedy = f" Its newest version is {successor}." if successor else ""
+        raise UserError(
+            f"--level_name: Gymnasium cannot make {level_name} here{given}: "
+            f"{_reason(error, expected)}.{remedy}"
+        ) from error
+
+
+def _own(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
+    factory = imports.named(level_name, "--level_name", "a gymnasium.Env")
+    options = view.kwargs
+    if render and "render_mode" in _parameters(factory):
+        options["render_mode"] = "rgb_array"
+    _check_call(factory, options, level_name, view)
+    return _checked(factory(**options), f"--level_name: {level_name}")
+
+
+def _wrapped(env: gymnasium.Env, name: str, level_name: str) -> gymnasium.Env:
+    if ":" not in name:
+        raise UserError(f"--wrappers: {name}: expected package.module:name.")
+    wrapper = imports.named(name, "--wrappers", "a gymnasium.Env")
+    try:
+        wrapped = wrapper(env)
+    except Exception as error:
+        raise UserError(
+            f"--wrappers: {name} cannot wrap {level_name}: {_reason(error)}."
+        ) from error
+    return _checked(wrapped, f"--wrappers: {name}")
+
+
+def _checked(env: Any, told: str) -> gymnasium.Env:
+    if not isinstance(env, gymnasium.Env):
+        raise UserError(f"{told} returned a {type(env).__name__}, expected a gymnasium.Env.")
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), gymnasium.Space):
+            raise UserError(
+                f"{told} returned an environment without {name}, which must "
+                "be one of gymnasium.spaces."
+            )
+    return env
+
+
+def _parameters(factory: Callable[..., Any]) -> set[str]:
+    try:
+        return set(inspect.signature(factory).parameters)
+    except ValueError:  # written in C
+        return set()
+
+
+def _check_call(
+    factory: Callable[..., Any], options: dict[str, Any], level_name: str, view: View
+) -> None:
+    """Whether the factory can be called with these arguments and no others."""
+    try:
+        inspect.signature(factory).bind(**options)
+    except ValueError:
+        return
+    except TypeError as error:
+        given = f"with --env_kwargs={view.env_kwargs}" if view.env_kwargs else "without arguments"
+        raise UserError(f"--level_name: {level_name} cannot be called {given}: {error}.") from None
+
+
+def _reason(error: Exception, expected: bool = False) -> str:
+    kind = "" if expected else f"{type(error).__name__}: "
+    return kind + " ".join(str(error).split()).rstrip(".")

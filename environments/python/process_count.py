@@ -1,0 +1,40 @@
+"""How many worker processes make the steps of a batch faster, where the user leaves it open."""
+
+import os
+import statistics
+import time
+
+import gymnasium
+
+# Below this, what it costs to wake processes and to wait for them outweighs what they save; see
+# `python -m benchmarks environment_processes`.
+WORTHWHILE_S = 0.001
+MOST_STEPS = 100
+LONGEST_S = 0.25
+
+
+def process_count(env: gymnasium.Env, num_envs: int, batches: int) -> int:
+    """Worker processes for a batch of environments like this one; 0: none.
+
+    `batches` is the number of batches that share this process and its cores. `env` is played, for
+    a quarter of a second at most.
+    """
+    cores = len(os.sched_getaffinity(0))
+    if cores == 1 or num_envs * batches * step_time(env) < WORTHWHILE_S:
+        return 0
+    return min(max(1, cores // batches), num_envs)
+
+
+def step_time(env: gymnasium.Env) -> float:
+    """The median time of an environment's step with random actions, in seconds."""
+    env.action_space.seed(0)
+    env.reset(seed=0)
+    times: list[float] = []
+    started = time.perf_counter()
+    while len(times) < MOST_STEPS and time.perf_counter() - started < LONGEST_S:
+        action, start = env.action_space.sample(), time.perf_counter()
+        _, _, terminated, truncated, _ = env.step(action)
+        times.append(time.perf_counter() - start)
+        if terminated or truncated:
+            env.reset()
+    return statistics.median(times)
