@@ -1,14 +1,19 @@
 """The settings of IMPALA."""
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from algorithms.feeding import FirstInFirstOut
 from algorithms.figures import Figure
 from algorithms.settings import AlgorithmSettings
 from flags import setting
 
-REWARD_CLIPPINGS = ("abs_one", "soft_asymmetric", "none")
+REWARD_CLIPPINGS = ("auto", "abs_one", "soft_asymmetric", "none")
+CLIPPED = {
+    "abs_one": "clipped to [-1, 1]",
+    "soft_asymmetric": "squashed",
+    "none": "not clipped",
+}
 CORRECTIONS = ("vtrace", "none")
 
 
@@ -28,9 +33,10 @@ class ImpalaSettings(AlgorithmSettings):
 
     discounting: float = setting(0.99, "Learning", "discount of future rewards", least=0, most=1)
     reward_clipping: str = setting(
-        "abs_one",
+        "auto",
         "Learning",
-        "abs_one: to [-1, 1]; soft_asymmetric: smooth, negative rewards count less; none",
+        "auto: abs_one for Atari, none elsewhere, where PopArt adapts to any size; abs_one: to "
+        "[-1, 1]; soft_asymmetric: smooth, negative rewards count less; none",
         choices=REWARD_CLIPPINGS,
     )
     entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
@@ -61,6 +67,17 @@ class ImpalaSettings(AlgorithmSettings):
         "learn the baseline in units of its targets' spread, separately for each level, so that "
         "costs mean the same for rewards of any size",
     )
+
+    def completed(self, atari: bool) -> Self:
+        """Atari rewards are clipped; elsewhere their size matters, and PopArt adapts to it."""
+        if self.reward_clipping != "auto":
+            return self
+        return dataclasses.replace(self, reward_clipping="abs_one" if atari else "none")
+
+    @property
+    def about(self) -> dict[str, str]:
+        """How rewards are learned from."""
+        return {"rewards": CLIPPED[self.reward_clipping]}
 
     @property
     def feeding(self) -> FirstInFirstOut:

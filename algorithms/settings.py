@@ -1,7 +1,7 @@
 """The base class of the settings of algorithms. Imports nothing heavy."""
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from algorithms.feeding import FirstInFirstOut
 from algorithms.figures import Figure
@@ -14,6 +14,15 @@ class AlgorithmSettings:
     implementation: ClassVar[str]  # package.module:Class, a subclass of ``Algorithm``
     figures: ClassVar[tuple[Figure, ...]] = ()  # of each update, besides its total loss
     fixed: ClassVar[tuple[str, ...]] = ()  # fields that a resume must not change
+
+    def completed(self, atari: bool) -> Self:
+        """With values for settings that depend on what is played."""
+        return self
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What a run's first line reports of these settings."""
+        return {}
 
     @property
     def feeding(self) -> FirstInFirstOut:

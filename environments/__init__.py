@@ -1,7 +1,7 @@
 """Environments: from a level's name to a batch of environments that step together."""
 
 from environments.levels import make, spec
-from environments.names import known_levels, remark
+from environments.names import is_atari, known_levels, remark
 from environments.step import (
     EnvironmentSpec,
     EnvironmentStep,
@@ -18,6 +18,7 @@ __all__ = [
     "VectorEnvironment",
     "View",
     "check_alike",
+    "is_atari",
     "known_levels",
     "make",
     "remark",

@@ -77,6 +77,11 @@ def find(level_name: str) -> Level:
     )
 
 
+def is_atari(level_name: str) -> bool:
+    """Whether it is a game of the Arcade Learning Environment."""
+    return isinstance(find(level_name), AtariLevel)
+
+
 def newest_version(level_name: str) -> str | None:
     """The newest id that Gymnasium has of the same environment; None if it has no other."""
     name, *_ = _VERSION.split(level_name)

@@ -14,6 +14,7 @@ import agents
 import environments
 from algorithms import registry
 from algorithms.algorithm import Algorithm
+from algorithms.settings import AlgorithmSettings
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec, VectorEnvironment, View
 from trainer.acting.actor import Actor, Policy, blank_unroll
@@ -42,6 +43,7 @@ def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
         agent_name=agent_name(settings, spec),
         total_environment_frames=settings.learning.total_environment_frames
         or frames_to_train(spec),
+        **dataclasses.asdict(_of_algorithm(settings)),
     )
 
 
@@ -52,7 +54,13 @@ def frames_to_train(spec: EnvironmentSpec) -> int:
 
 def algorithm(settings: Settings) -> Algorithm:
     """The algorithm of ``--algorithm``, with its own settings."""
-    return registry.make(settings.program.algorithm, settings.algorithm, len(settings.level.levels))
+    levels = settings.level.levels
+    return registry.make(settings.program.algorithm, _of_algorithm(settings), len(levels))
+
+
+def _of_algorithm(settings: Settings) -> AlgorithmSettings:
+    """The algorithm's settings, completed for the levels of the run."""
+    return settings.algorithm.completed(environments.is_atari(settings.level.levels[0]))
 
 
 def learner(

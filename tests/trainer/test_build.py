@@ -9,23 +9,28 @@ from trainer.settings.config import Settings
 
 
 @pytest.mark.parametrize(
-    ("level_name", "agent", "frames"),
+    ("level_name", "agent", "frames", "clipping"),
     [
-        ("CartPole-v1", "VectorAgent", 1_000_000),
-        ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000),
+        ("CartPole-v1", "VectorAgent", 1_000_000, "none"),
+        ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000, "abs_one"),
     ],
 )
-def test_defaults_fit_the_level(level_name, agent, frames):
+def test_defaults_fit_the_level(level_name, agent, frames, clipping):
     settings = Settings(level_name=level_name)
     spec = build.level_spec(settings)
     completed = build.complete(settings, spec)
-    assert completed == settings.replace(agent_name=agent, total_environment_frames=frames)
+    assert completed == settings.replace(
+        agent_name=agent, total_environment_frames=frames, reward_clipping=clipping
+    )
     assert build.complete(completed, spec) == completed
 
 
 def test_chosen_settings_are_kept():
     settings = Settings(
-        level_name="CartPole-v1", agent_name="VectorLSTMAgent", total_environment_frames=123
+        level_name="CartPole-v1",
+        agent_name="VectorLSTMAgent",
+        total_environment_frames=123,
+        reward_clipping="soft_asymmetric",
     )
     assert build.complete(settings, build.level_spec(settings)) == settings
 
@@ -45,3 +50,19 @@ def test_a_resumed_run_plays_other_episodes_than_at_its_start():
     np.testing.assert_array_equal(first[0], again[0])
     assert not np.array_equal(first[0][0], later[0][0])
     np.testing.assert_array_equal(later[0], played(500)[0])
+
+
+@pytest.mark.parametrize(
+    ("level_name", "asked", "learned_with"),
+    [
+        ("PongNoFrameskip-v4", "auto", "abs_one"),
+        ("CartPole-v1", "auto", "none"),
+        ("CartPole-v1", "abs_one", "abs_one"),
+        ("PongNoFrameskip-v4", "none", "none"),
+    ],
+)
+def test_only_atari_rewards_are_clipped_unless_the_user_chooses(level_name, asked, learned_with):
+    settings = Settings(level_name=level_name, reward_clipping=asked)
+    completed = build.complete(settings, build.level_spec(settings))
+    assert completed.algorithm.reward_clipping == learned_with
+    assert build.algorithm(settings).settings.reward_clipping == learned_with

@@ -78,6 +78,7 @@ class Run:
                 "agent": settings.agent.agent_name,
                 "level": settings.level.level_name,
                 "actions": str(spec.action_space),
+                **settings.algorithm.about,
             },
         )
         for level in settings.level.levels:
