@@ -97,7 +97,9 @@ class Trainer:
         return self.reports()[-1]
 
     def _start(self, flags: Sequence[str]) -> None:
-        command = [sys.executable, "experiment.py", *flags]
+        # The trainer ends with the benchmark, however that ends.
+        with_parent = ["setpriv", "--pdeathsig", "TERM"]
+        command = [*with_parent, sys.executable, "experiment.py", *flags]
         with open(self._log(len(self._processes)), "wb") as log:
             process = subprocess.Popen(
                 command,

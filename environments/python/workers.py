@@ -38,6 +38,10 @@ main()
 """
 
 
+class WorkerDied(RuntimeError):
+    """A worker has ended without being asked to; the message is one line and names the level."""
+
+
 class Task(NamedTuple):
     """What a worker is started with."""
 
@@ -152,9 +156,9 @@ class _Worker:
             error.add_note(f"In a process of {self._level_name}:\n{text}")
             raise error
         if answer != DONE:
-            raise UserError(
-                f"--level_name: a process that steps environments of {self._level_name} "
-                f"{_end(self._process.wait())}."
+            raise WorkerDied(
+                f"a process that steps environments of {self._level_name} "
+                f"{_end(self._process.wait())}"
             )
 
     def leave(self) -> None:
