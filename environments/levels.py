@@ -13,7 +13,7 @@ from environments.python.gym import GymnasiumEnvironment
 from environments.python.levels import make_one
 from environments.python.plain import gymnasium_spec
 from environments.python.process_count import process_count
-from environments.python.slices import Factory, Slice
+from environments.python.slices import Slice
 from environments.python.workers import Workers
 from environments.step import EnvironmentSpec, VectorEnvironment
 from environments.view import View
@@ -42,6 +42,7 @@ def make(
     num_threads: int = 0,
     env_processes: int | None = 0,
     batches: int = 1,
+    cores: int = 0,
     render: bool = False,
     **view: Any,
 ) -> VectorEnvironment:
@@ -50,9 +51,9 @@ def make(
     `sticky_actions` (None: as the id says), `episodic_life`, `max_episode_frames` and
     `max_rewardless_steps` (0: no limit) and `num_threads` (0: one a core) are for Atari only.
     `env_processes` step the environments if these are written in Python (0: the caller's thread;
-    None: as many as make steps faster where so many `batches` are stepped at the same time).
-    `render` enables `VectorEnvironment.render`, in the caller's thread; for Atari it needs a
-    second emulator. `view` are fields of `View`.
+    None: as many as make steps faster where so many `batches` share so many `cores`, 0: all that
+    this process may use). `render` enables `VectorEnvironment.render`, in the caller's thread; for
+    Atari it needs a second emulator. `view` are fields of `View`.
     """
     level, shown = find(level_name), View(**view)
     seeds = environment_seeds(seed, num_envs)
@@ -71,26 +72,16 @@ def make(
             render=render,
         )
     factory = functools.partial(make_one, level, level_name, shown, render)
-    stepped = _stepped(
-        factory, seeds.tolist(), level_name, shown, 0 if render else env_processes, batches
-    )
-    return GymnasiumEnvironment(stepped, level_index)
-
-
-def _stepped(
-    factory: Factory,
-    seeds: list[int],
-    level_name: str,
-    view: View,
-    env_processes: int | None,
-    batches: int,
-) -> Slice | Workers:
-    if env_processes is None:
+    if env_processes is None and not render:
         with contextlib.closing(factory()) as one:
-            env_processes = process_count(one, len(seeds), batches)
-    if env_processes == 0:
-        return Slice(factory, seeds, level_name, view)
-    return Workers(factory, seeds, level_name, view, min(env_processes, len(seeds)))
+            env_processes = process_count(one, num_envs, batches, cores)
+    stepped: Slice | Workers
+    if render or not env_processes:
+        stepped = Slice(factory, seeds.tolist(), level_name, shown)
+    else:
+        count = min(env_processes, num_envs)
+        stepped = Workers(factory, seeds.tolist(), level_name, shown, count)
+    return GymnasiumEnvironment(stepped, level_index)
 
 
 def environment_seeds(seed: int, num_envs: int) -> np.ndarray:

@@ -5,7 +5,7 @@
 
 All are processes of this machine. A learner trains with each number of actors; then learners
 average their gradients over unrolls that they make up, as actors for several of them would need
-more cores than one machine has. Published rates of a comparable trainer on many machines stand
+more cores than one machine has. Published rates of impala_horovod_gym on many machines stand
 beside both.
 
 What it writes: OUT.csv with the rate of each turn, OUT.png, OUT.json with machine and command.
@@ -36,7 +36,7 @@ from trainer.reporting import curve
 from trainer.storage.records import write_whole
 from user_error import UserError
 
-PUBLISHED = PROJECT / "benchmarks" / "measured" / "published.csv"
+PUBLISHED = PROJECT / "benchmarks" / "plan" / "measured" / "published.csv"
 SMOKE = (
     "--level_name=CartPole-v1",
     "--envs_per_actor=4",
@@ -158,7 +158,7 @@ def published() -> Group:
         return Point(number, rate, share, rate, rate)
 
     return Group(
-        "a comparable trainer, published",
+        "impala_horovod_gym, published",
         _of_the_most([point(row.cluster.actors, row.steps_per_s, 0.0) for row in rows[:second]]),
         [
             point(n := row.cluster.learners, row.steps_per_s, row.steps_per_s / (n * alone))

@@ -13,13 +13,13 @@ MOST_STEPS = 100
 LONGEST_S = 0.25
 
 
-def process_count(env: gymnasium.Env, num_envs: int, batches: int) -> int:
+def process_count(env: gymnasium.Env, num_envs: int, batches: int, cores: int = 0) -> int:
     """Worker processes for a batch of environments like this one; 0: none.
 
-    `batches` is the number of batches that share this process and its cores. `env` is played, for
-    a quarter of a second at most.
+    `batches` is the number of batches that share this process and its `cores` (0: all that it may
+    use). `env` is played, for a quarter of a second at most.
     """
-    cores = len(os.sched_getaffinity(0))
+    cores = cores or len(os.sched_getaffinity(0))
     if cores == 1 or num_envs * batches * step_time(env) < WORTHWHILE_S:
         return 0
     return min(max(1, cores // batches), num_envs)

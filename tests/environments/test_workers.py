@@ -91,6 +91,7 @@ def test_there_are_no_more_processes_than_environments():
 )
 def test_dear_steps_are_spread_over_the_cores(step_s, cores, batches, processes, monkeypatch):
     monkeypatch.setattr(process_count, "step_time", lambda _: step_s)
+    assert process_count.process_count(Quiet(), 10, batches, cores) == processes
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     assert process_count.process_count(Quiet(), 10, batches) == processes
 

@@ -89,7 +89,7 @@ def test_seeds_are_trained_in_turn_and_a_stopped_study_goes_on(tmp_path):
     stopped.send_signal(signal.SIGINT)
     _, told = stopped.communicate(timeout=100)
     assert stopped.returncode == 2
-    assert "seed-3 was stopped. The same command goes on" in told
+    assert "seed-3 was stopped. The same command continues" in told
     frames = read_metrics(first)[-1]["environment_frames"]
     assert 0 < frames < 40000 and not (tmp_path / "out").exists()
 

@@ -84,6 +84,6 @@ def test_a_flag_that_the_trainer_would_refuse_is_told_in_one_line(tmp_path):
 
 
 def test_parts_that_do_not_exist_are_named(tmp_path):
-    with pytest.raises(UserError, match="--parts=sleeping: there is no such part"):
+    with pytest.raises(UserError, match="--parts=sleeping: no such part"):
         ways.measure(components.Settings(level_name="CartPole-v1"), all_ways()[0], ["sleeping"],
                      0.1, 1, str(tmp_path))  # fmt: skip

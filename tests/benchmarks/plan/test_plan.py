@@ -96,7 +96,7 @@ def test_what_limits_is_named_and_what_helps_is_advised(changed, cluster, limit,
 
 def test_two_limits_that_lie_together_are_told():
     cluster = Cluster(1, 10, network_bytes_per_s=1e7, shared_bytes_per_s=1e7)
-    assert "two limits lie close together" in plan.report(PARTS, cluster)
+    assert "two limits are close together" in plan.report(PARTS, cluster)
 
 
 def test_acting_and_learning_share_the_cores_of_one_machine():
@@ -207,8 +207,8 @@ def test_the_command_fits(monkeypatch, capsys, free):
         (["--parts=/no/where.json"], "cannot be read as JSON"),
         (["--validate=/no/where.csv"], "/no/where.csv cannot be read"),
         (["--fit", str(PUBLISHED)], "--fit needs --free"),
-        (["--fit", str(PUBLISHED), "--free=about"], "about is no figure"),
-        (["--fit", str(PUBLISHED), "--free=x"], "x is no figure"),
+        (["--fit", str(PUBLISHED), "--free=about"], "about is not a figure"),
+        (["--fit", str(PUBLISHED), "--free=x"], "x is not a figure"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(monkeypatch, capsys, arguments, words):

@@ -66,7 +66,7 @@ def test_a_benchmark_that_is_ended_ends_its_trainer(tmp_path):
             time.sleep(0.05)
         benchmark.terminate()
         assert benchmark.wait(100) == 128 + signal.SIGTERM
-        assert not any(one.is_running() for one in started)
+        assert psutil.wait_procs(started, timeout=60)[1] == []
     finally:
         with contextlib.suppress(psutil.NoSuchProcess):
             benchmark.kill()

@@ -78,7 +78,7 @@ chmod +x .venv/bin/python
 
 def test_sync_sets_hosts_up_for_what_they_do(remote: Frontend, network: Network):
     setup = remote.folder / "bin" / "setup"
-    setup.parent.mkdir()
+    setup.parent.mkdir(exist_ok=True)
     setup.write_text(SETUP.replace("PYTHON", sys.executable))
     setup.chmod(0o755)
     header = "job,ip,tf_port,ssh_port,ssh_username,ssh_key,remote_dir"

@@ -97,7 +97,7 @@ def test_episodes_are_those_of_the_plain_environment_under_the_same_actions(leve
     blocks = [actor.unroll() for _ in range(24)]
     environment = build.actor_environment(made.settings, 0)
     wanted = []
-    for column, seed in enumerate(environment._seeds):  # type: ignore[attr-defined]
+    for column, seed in enumerate(environment._stepped.seeds):  # type: ignore[attr-defined]
         actions = np.concatenate([played.action[1:, column] for played in blocks])
         wanted += replayed_episodes(level_name, actions, seed)
     reported = [

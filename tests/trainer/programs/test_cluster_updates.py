@@ -4,11 +4,11 @@ import pytest
 
 from tests.trainer.cluster import mpirun
 
-pytestmark = pytest.mark.xdist_group("trainer cluster")
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("trainer cluster")]
 
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_learners_update_as_one_would_with_all_unrolls_and_stay_bit_equal(count):
     # Each process checks its own results: mpirun mixes what they print.
     with mpirun([["-m", "tests.trainer.team_program"]] * count) as learners:
-        assert learners.wait(250) == 0, learners.output()
+        assert learners.wait(550) == 0, learners.output()

@@ -175,7 +175,7 @@ def test_an_actor_refuses_a_learner_with_another_certificate_and_the_token_stays
         with actor(address, tmp_path / "other" / credentials.ACTOR) as wrong:
             assert wrong.wait(60) == 2
             assert f"refused the learner at {address}" in wrong.output()
-            assert "somebody else answers in its place" in wrong.output()
+            assert "another server answers in its place" in wrong.output()
             assert "Traceback" not in wrong.output()
             wrong_output = wrong.output()
         assert first.output().count("has joined") == 1
