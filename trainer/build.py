@@ -21,6 +21,7 @@ from trainer.acting.actor import Actor, Policy, blank_unroll
 from trainer.learning.batches import Batches
 from trainer.learning.learner import Learner
 from trainer.machine import precision
+from trainer.machine.quota import usable_cores
 from trainer.machine.threads import threads_named
 from trainer.remote import wire
 from trainer.remote.synthetic import random_batch
@@ -158,6 +159,7 @@ def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorE
             num_threads=settings.actors.env_threads,
             env_processes=settings.actors.worker_processes,
             batches=settings.actors.num_actors if settings.program.job_name == "local" else 1,
+            cores=usable_cores(),
             **_looks(settings),
         )
 

@@ -25,7 +25,7 @@ def spaces(spec: EnvironmentSpec) -> dict[str, str]:
 # The flags that may be to blame if one of these has changed.
 BLAMED = {
     "agent_name": ["agent_name"],
-    "observations": ["level_name", "width", "height", "crop", "colour", "frame_stack"],
+    "observations": ["level_name", "width", "height", "crop", "colour", "frame_stack", "wrappers"],
     "actions": ["level_name", "full_action_set"],
     "algorithm": ["algorithm"],
     "optimizer": ["optimizer"],

@@ -83,6 +83,10 @@ def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
     if isinstance(find(spec.level_name), AtariLevel):
         return _atari(level, spec)
     steps = []
+    if level.env_kwargs:
+        steps.append(f"the environment is made with {level.env_kwargs}")
+    if level.wrappers:
+        steps.append(f"it is wrapped by {level.wrappers}, the innermost first")
     if level.num_action_repeats > 1:
         steps.append(f"each action is repeated {level.num_action_repeats} times")
     if spec.image:
@@ -95,13 +99,16 @@ def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
 
 def _atari(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
     return [
-        f"0 to {atari.NOOP_MAX} frames without action after a reset, then FIRE if the game has it",
+        f"0 to {atari.NOOP_MAX} frames without action after a reset; then, and after each lost "
+        "life, FIRE if the game has it",
         f"each action lasts {spec.frames_per_step} frames; the observation is the maximum over "
         "the last two",
-        f"grey, resized to {level.width} × {level.height} (area interpolation), uint8",
+        *([f"cropped to {level.crop} (top, left, height, width)"] if level.crop else []),
+        f"{'RGB' if level.colour else 'grey'}, resized to {level.width} × {level.height} "
+        "(area interpolation), uint8",
         f"{spec.frame_stack} observations are stacked by the agent itself; give it only the newest",
-        f"an episode ends after {atari.MAX_FRAMES} frames, or {atari.MAX_STEPS_WITHOUT_REWARD} "
-        "steps without reward",
+        f"an episode ends after {level.max_episode_frames} frames; in training also after "
+        f"{level.max_rewardless_steps} steps without reward",
     ]
 
 
