@@ -5,9 +5,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.tools.ports import free_ports
 from benchmarks.whole.scaleup.cases import Case, Reports, given_flags, training_flags
 from benchmarks.whole.scaleup.options import Chosen
-from benchmarks.whole.scaleup.processes import PROGRAM, Processes, free_ports
+from benchmarks.whole.scaleup.processes import PROGRAM, Processes
 from trainer.storage.records import read_metrics
 
 

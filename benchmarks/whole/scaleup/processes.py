@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -80,12 +79,3 @@ class Processes:
     def _last(self, name: str) -> str:
         lines = (self._folder / f"{name}.log").read_text(errors="replace").splitlines()
         return "\n".join(f"  {name} | {line[:200]}" for line in lines[-15:])
-
-
-def free_ports(count: int) -> list[int]:
-    """Free ports of this machine."""
-    probes = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
