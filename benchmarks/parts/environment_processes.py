@@ -6,19 +6,16 @@
 Each actor is a thread that steps environments of its own with random actions. They run one after
 another in the actor's thread, in Gymnasium's AsyncVectorEnv (a process for each environment), or
 in a few worker processes of which each steps a slice. The ways take turns; a ratio is taken
-within each turn, against the actor's thread. On a machine with other work, --others=0.1 repeats
-each measurement until other programs took less than a tenth of the cores meanwhile.
+within each turn, against the actor's thread.
 """
 
 import contextlib
 import dataclasses
 import functools
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
-import psutil
 from gymnasium.vector import AsyncVectorEnv
 
 import environments
@@ -59,9 +56,6 @@ class Own(Options):
         "0", "Measuring", "worker processes of an actor, with commas between; 0: 1, and one a core"
     )
     seconds: float = setting(1.0, "Measuring", "for each measurement", above=0)
-    others: float = setting(
-        1.0, "Measuring", "cores that other programs may take meanwhile, as a share", above=0
-    )
 
 
 def measure(arguments: list[str]) -> None:
@@ -104,9 +98,9 @@ def add(report: Report, own: Own, name: str, actors: int, processes: list[int]) 
         rates = common.in_turns(
             {
                 way: functools.partial(
-                    undisturbed_rate,
-                    own,
+                    common.rate,
                     [functools.partial(play, step, actions) for step in those],
+                    own.seconds,
                 )
                 for way, those in steps.items()
             },
@@ -138,28 +132,6 @@ def bare(own: Own, name: str, stack: contextlib.ExitStack) -> Step:
     vector.reset(seed=own.seed)
     _, environment_actions = agent_actions(vector.single_action_space, name)
     return lambda actions: vector.step(environment_actions(actions))
-
-
-def undisturbed_rate(own: Own, calls: list[Callable[[], float]]) -> float:
-    """Agent steps a second, measured while other programs use few of the cores."""
-    while True:
-        busy, mine, start = *busy_s(), time.perf_counter()
-        rate = common.rate(calls, own.seconds)
-        passed = time.perf_counter() - start
-        busy_now, mine_now = busy_s()
-        others = (busy_now - busy) - (mine_now - mine)
-        if own.others >= 1 or others <= own.others * cores() * passed:
-            return rate
-
-
-def busy_s() -> tuple[float, float]:
-    """Seconds for which cores were busy until now, and for which this program kept them busy."""
-    times, this = psutil.cpu_times(), psutil.Process()
-    mine = [process.cpu_times() for process in (this, *this.children(recursive=True))]
-    return (
-        times.user + times.nice + times.system + times.irq + times.softirq,
-        sum(one.user + one.system for one in mine),
-    )
 
 
 def random_actions(own: Own, name: str) -> list[np.ndarray]:
