@@ -20,8 +20,37 @@ def move(
             initial values.
         slowest: each call moves at least this fraction of the way.
     """
-    present = tf.cast(count > 0, tf.float32)
-    seen.assign_add(present)
-    step = present * tf.maximum(slowest, 1.0 / tf.maximum(seen, 1.0))
+    step = next_step(count, seen, slowest)
     for estimate, total in estimates:
         estimate.assign_add(step * (tf.math.divide_no_nan(total, count) - estimate))
+
+
+def move_centred(
+    mean: tf.Variable,
+    variance: tf.Variable,
+    seen: tf.Variable,
+    sums: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+    slowest: float,
+) -> None:
+    """Moves estimates of mean and variance towards those of new values.
+
+    ``sums`` are the number of new values, the sum of their distances from the mean, and the sum of
+    the squares of those: squares of the values themselves would leave no digits for a variance
+    that is small beside the mean. ``seen`` and ``slowest`` are as for ``move``.
+    """
+    count, first, second = sums
+    step = next_step(count, seen, slowest)
+    # The first values' distances are from 0, so the second ones replace their variance.
+    variance_step = tf.where(seen <= 2.0, tf.sign(step), step)
+    shift = step * tf.math.divide_no_nan(first, count)
+    old = variance + tf.square(shift)
+    new = tf.math.divide_no_nan(second - 2.0 * shift * first, count) + tf.square(shift)
+    mean.assign_add(shift)
+    variance.assign((1.0 - variance_step) * old + variance_step * new)
+
+
+def next_step(count: tf.Tensor, seen: tf.Variable, slowest: float) -> tf.Tensor:
+    """The fraction of the way that estimates are to move, 0 without new values; see ``move``."""
+    present = tf.cast(count > 0, tf.float32)
+    seen.assign_add(present)
+    return present * tf.maximum(slowest, 1.0 / tf.maximum(seen, 1.0))

@@ -25,19 +25,18 @@ class PopArt:
     def __init__(self, head: Linear, levels: int):
         self._head = head
         self._mean = tf.Variable(tf.zeros([levels]), trainable=False)
-        self._mean_square = tf.Variable(tf.ones([levels]), trainable=False)
+        self._variance = tf.Variable(tf.ones([levels]), trainable=False)
         self._seen = tf.Variable(tf.zeros([levels]), trainable=False)
         self.kept = {
             "popart_mean": self._mean,
-            "popart_mean_square": self._mean_square,
+            "popart_variance": self._variance,
             "popart_seen": self._seen,
         }
 
     @staticmethod
     def scale(kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Spread and mean [L] from a checkpoint's arrays."""
-        mean, mean_square = kept["popart_mean"], kept["popart_mean_square"]
-        return np.sqrt(np.maximum(mean_square - mean**2, SMALLEST_SPREAD**2)), mean
+        return np.sqrt(np.maximum(kept["popart_variance"], SMALLEST_SPREAD**2)), kept["popart_mean"]
 
     def values(self, normalised: tf.Tensor, level: tf.Tensor) -> tf.Tensor:
         """The head's outputs [T, B] → values [T, B]; level [B]."""
@@ -52,20 +51,25 @@ class PopArt:
         return tf.gather(self._spreads(), level)
 
     def sums(self, targets: tf.Tensor, level: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """[3, L]: a batch's sums for ``update``, from targets [T, B]; sums of batches add up."""
+        """[3, L]: a batch's sums for ``update``, from targets [T, B]; sums of batches add up.
+
+        They are of distances from the mean: the squares of large targets would leave no digits
+        for a small spread.
+        """
         of_level = tf.one_hot(level, self._mean.shape[0])  # [B, L]
-        powers = (tf.ones_like(targets), targets, tf.square(targets))
+        distances = targets - tf.gather(self._mean, level)
+        powers = (tf.ones_like(distances), distances, tf.square(distances))
         return tf.stack([tf.einsum("tb,bl->l", weights * one, of_level) for one in powers])
 
     def update(self, sums: tf.Tensor) -> None:
         """Moves the estimates towards the batch's means, and adjusts the head to compensate."""
         mean, spread = self._mean.read_value(), self._spreads()
-        estimates = ((self._mean, sums[1]), (self._mean_square, sums[2]))
-        running_means.move(estimates, sums[0], self._seen, STEP)
+        running_means.move_centred(
+            self._mean, self._variance, self._seen, (sums[0], sums[1], sums[2]), STEP
+        )
         new_spread = self._spreads()
         self._head.weights.assign(self._head.weights * (spread / new_spread)[:, tf.newaxis])
         self._head.bias.assign((spread * self._head.bias + mean - self._mean) / new_spread)
 
     def _spreads(self) -> tf.Tensor:
-        variance = self._mean_square - tf.square(self._mean)
-        return tf.sqrt(tf.maximum(variance, SMALLEST_SPREAD**2))
+        return tf.sqrt(tf.maximum(self._variance, SMALLEST_SPREAD**2))

@@ -69,6 +69,26 @@ def test_mean_and_spread_converge_to_those_of_each_levels_targets():
         assert got == pytest.approx(0.0, abs=0.1)
 
 
+def test_the_spread_is_right_where_the_mean_is_many_thousand_spreads_away():
+    popart, _ = made()
+    for seed in range(50):
+        update(popart, 1, 50_000.0, 5.0, seed)
+    assert popart.spread([1]).numpy()[0] == pytest.approx(5.0, rel=0.05)
+
+
+def test_sums_of_parts_of_a_batch_give_the_same_estimates():
+    random = np.random.default_rng(0)
+    whole, parts = made()[0], made()[0]
+    for _ in range(4):
+        targets = tf.constant(random.normal(30.0, 4.0, size=[20, 6]), tf.float32)
+        level, ones = np.array([0, 1, 2, 0, 1, 1]), tf.ones([20, 6])
+        whole.update(whole.sums(targets, level, ones))
+        cuts = [parts.sums(targets[:, a:b], level[a:b], ones[:, a:b]) for a, b in ((0, 2), (2, 6))]
+        parts.update(tf.add_n(cuts))
+    for one, other in zip(whole.kept.values(), parts.kept.values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
 def test_values_undoes_normalise():
     popart, _ = made()
     update(popart, 2, 70.0, 9.0)

@@ -24,7 +24,7 @@ def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: An
         for name, variable in named(build.learning_agent(settings, spec).variables).items()
     }
     levels = len(settings.level.levels)
-    estimates = {"popart_mean": 2.0, "popart_mean_square": 13.0, "popart_seen": 5.0}
+    estimates = {"popart_mean": 2.0, "popart_variance": 9.0, "popart_seen": 5.0}
     kept = {name: np.full([levels], value, np.float32) for name, value in estimates.items()}
     counters = {"environment_frames": frames}
     checkpoint = Checkpoint(

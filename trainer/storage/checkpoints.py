@@ -190,6 +190,7 @@ def read(path: Path) -> Checkpoint:
             }
             for group in GROUPS
         }
+        groups["algorithm"] = _with_variance(groups["algorithm"])
         return Checkpoint(**groups, counters=about["counters"], settings=about["settings"])
     except Exception as error:  # parsing damaged bytes can raise anything
         raise Damaged(f"{path} is damaged ({error})") from error
@@ -206,6 +207,18 @@ def _renamed(arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> dict[st
     return {
         f"algorithm/{kept[name]}" if name in kept else name.replace("_", "/", 1): arrays[name]
         for name in names
+    }
+
+
+def _with_variance(kept: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """PopArt's variance in place of the mean square that old checkpoints have."""
+    return {
+        name.replace("mean_square", "variance"): (
+            np.maximum(array - kept["popart_mean"] ** 2, 0.0)
+            if name == "popart_mean_square"
+            else array
+        )
+        for name, array in kept.items()
     }
 
 
