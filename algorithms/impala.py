@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import vtrace
 from agents import Heads
+from algorithms import averages
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.popart import PopArt
 from algorithms.trajectory import AgentOutput, Unroll
@@ -53,7 +54,15 @@ class Impala(Algorithm):
         rewards, discounts = vtrace.mask_resets(rewards, discounts, baseline, is_reset)
         corrected = log_rhos if settings.correction == "vtrace" else tf.zeros_like(log_rhos)
         returns = vtrace.from_importance_weights(
-            corrected, discounts, rewards, baseline, values[-1], lambda_=settings.vtrace_lambda
+            corrected,
+            discounts,
+            rewards,
+            baseline,
+            values[-1],
+            clip_rho_threshold=settings.vtrace_rho,
+            clip_pg_rho_threshold=settings.vtrace_rho,
+            lambda_=settings.vtrace_lambda,
+            clip_c_threshold=settings.vtrace_c,
         )
         targets, advantages = returns
         if self._popart:
@@ -72,8 +81,8 @@ class Impala(Algorithm):
                 "policy_gradient_loss": policy_loss,
                 "baseline_loss": baseline_loss,
                 "entropy": entropy,
-                "baseline_spread": tf.math.reduce_std(baseline),
-                "importance_weight": tf.reduce_mean(tf.exp(tf.minimum(log_rhos, 10.0))),
+                "baseline_spread": averages.spread(baseline, weights),
+                "importance_weight": averages.mean(tf.exp(tf.minimum(log_rhos, 10.0)), weights),
             },
             samples={
                 "baseline": baseline,

@@ -51,6 +51,18 @@ class ImpalaSettings(AlgorithmSettings):
     vtrace_lambda: float = setting(
         0.95, "Learning", "V-trace's lambda: below 1, targets look less far ahead", least=0, most=1
     )
+    vtrace_rho: float = setting(
+        1.0,
+        "Learning",
+        "V-trace's rho-bar: upper limit of importance weights; it decides which policy is learned",
+        above=0,
+    )
+    vtrace_c: float = setting(
+        1.0,
+        "Learning",
+        "V-trace's c-bar: their upper limit in traces; it decides how fast values are learned",
+        above=0,
+    )
     replay_share: float = setting(
         0.0,
         "Learning",

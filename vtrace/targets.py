@@ -133,6 +133,7 @@ def from_importance_weights(
     clip_pg_rho_threshold=1.0,
     name="vtrace_from_importance_weights",
     lambda_=1.0,
+    clip_c_threshold=1.0,
 ) -> VTraceReturns:
     """V-trace from the logarithm of the importance weights, for any kind of action.
 
@@ -151,6 +152,7 @@ def from_importance_weights(
       name: of the scope of the operations.
       lambda_: from 1, all of the trace, to 0, only the one-step error; it acts on the targets'
         trace, and on the advantages only through the targets in them.
+      clip_c_threshold: upper limit of the weights in the trace.
 
     `values` and `bootstrap_value` set the trailing dimensions; a trailing dimension of the
     others may also be 1, and is then broadcast.
@@ -171,11 +173,11 @@ def from_importance_weights(
         next_values = tf.concat([values, bootstrap_row], axis=0)[1:]
 
         # The target corrects the value by all later one-step errors, each weighted by its own
-        # clipped rho, and decayed by discount and trace (rho, at most 1, times lambda) of every
-        # step between: correction[t] = error[t] + discount[t] * trace[t] * correction[t + 1].
+        # clipped rho, and decayed by discount and trace (clipped c times lambda) of every step
+        # between: correction[t] = error[t] + discount[t] * trace[t] * correction[t + 1].
         clipped_rhos = _clip("clip_rho_threshold", rhos, clip_rho_threshold)
         errors = clipped_rhos * (rewards + discounts * next_values - values)
-        traces = lambda_ * tf.minimum(1.0, rhos)
+        traces = lambda_ * _clip("clip_c_threshold", rhos, clip_c_threshold)
         vs = values + decayed_sums(errors, discounts * traces)
 
         # The advantage is the reward plus the discounted target of the next observation, minus

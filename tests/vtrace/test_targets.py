@@ -34,6 +34,7 @@ def as_in_the_paper(
     clip_rho_threshold=1.0,
     clip_pg_rho_threshold=1.0,
     lambda_=1.0,
+    clip_c_threshold=1.0,
 ):
     """The definition, as sums over later steps and products over those between, in float64.
 
@@ -42,7 +43,8 @@ def as_in_the_paper(
     rhos = np.exp(np.float64(log_rhos))
     clipped = rhos if clip_rho_threshold is None else np.minimum(rhos, clip_rho_threshold)
     pg_rhos = rhos if clip_pg_rho_threshold is None else np.minimum(rhos, clip_pg_rho_threshold)
-    decays = np.float64(discounts) * lambda_ * np.minimum(rhos, 1.0)
+    traces = rhos if clip_c_threshold is None else np.minimum(rhos, clip_c_threshold)
+    decays = np.float64(discounts) * lambda_ * traces
     all_values = np.concatenate([values, bootstrap_value[None]]).astype(np.float64)
     errors = clipped * (rewards + discounts * all_values[1:] - all_values[:-1])
     vs = all_values.copy()
@@ -73,16 +75,18 @@ def test_targets_and_advantages_are_the_sums_of_the_paper(length, xla):
     trailing=st.sampled_from([(), (1,), (2, 3)]),
     spread=st.sampled_from([0.0, 0.3, 3.0]),
     clips=st.tuples(*[st.sampled_from([None, 0.5, 1.0, 3.7])] * 2),
+    trace=st.sampled_from([0.5, 1.0]),
     lambda_=st.floats(0, 1),
     seed=st.integers(0, 2**16),
 )
 def test_they_are_right_for_any_thresholds_lambda_and_trailing_dimensions(
-    length, trailing, spread, clips, lambda_, seed
+    length, trailing, spread, clips, trace, lambda_, seed
 ):
     data = steps(length, 2, trailing, seed, spread)
     options = {
         "clip_rho_threshold": clips[0],
         "clip_pg_rho_threshold": clips[1],
+        "clip_c_threshold": trace,
         "lambda_": lambda_,
     }
     returns = vtrace.from_importance_weights(**data, **options)
