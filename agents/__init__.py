@@ -2,6 +2,7 @@
 
 from agents.agent import Agent, AgentOutput, AgentState, Heads, Torso
 from agents.distributions import Distribution, distribution_for
+from agents.network import Network
 from agents.registry import default_name, known_agents, make
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "AgentState",
     "Distribution",
     "Heads",
+    "Network",
     "Torso",
     "default_name",
     "distribution_for",

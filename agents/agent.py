@@ -13,6 +13,8 @@ from agents.distributions import distribution_for
 from agents.frame_stack import stack_frames
 from agents.layers import Build, Linear
 from agents.lstm import LSTM, LSTMState
+from agents.network import USUAL, Network
+from agents.normaliser import Normaliser
 from user_error import UserError
 
 
@@ -24,6 +26,7 @@ class Heads(NamedTuple):
 
 
 POLICY_AND_VALUE = Heads()
+FORBIDDEN = -1e9  # the logit, or the value, of an action that a mask excludes
 
 
 class AgentOutput(NamedTuple):
@@ -45,7 +48,7 @@ class Torso(snt.Module, abc.ABC):
 
     frame: tf.TensorSpec  # one prepared observation, without [T, B]
     output_size: int
-    backdrop: Backdrop | None = None  # None unless frames are pictures
+    backdrop: Backdrop | Normaliser | None = None  # what the learner knows of usual frames
 
     @abc.abstractmethod
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
@@ -76,7 +79,7 @@ class Agent(snt.Module, abc.ABC):
     """
 
     needs: str  # which observations, as error messages say it
-    lstm_size = 0
+    lstm_size = 0  # the usual size; 0 for an agent without an LSTM
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class Agent(snt.Module, abc.ABC):
         weights_dtype: tf.DType = tf.float32,
         seed: int | None = None,
         heads: Heads = POLICY_AND_VALUE,
+        network: Network = USUAL,
         name: str | None = None,
     ):
         """Makes the agent and all its variables.
@@ -99,24 +103,34 @@ class Agent(snt.Module, abc.ABC):
             weights_dtype: what the weights of those layers are stored in.
             seed: of the initial weights, which are the same for every dtype.
             heads: its outputs for each row.
+            network: what the user chooses of its layers.
             name: of the module.
         """
         super().__init__(name=name)
         build = Build(
-            np.random.default_rng(seed), tf.as_dtype(compute_dtype), tf.as_dtype(weights_dtype)
+            np.random.default_rng(seed),
+            tf.as_dtype(compute_dtype),
+            tf.as_dtype(weights_dtype),
+            network,
         )
+        kind = type(self).__name__
+        if network.lstm and not self.lstm_size:
+            raise UserError(f"--lstm_size={network.lstm}: {kind} has no LSTM.")
+        lstm_size = network.lstm or self.lstm_size
         self.distribution = distribution_for(action_space)
         self._earlier_frames = frame_stack - 1
         self._torso = self.make_torso(observation_space, frame_stack, build)
         features = self._torso.output_size + 1 + self.distribution.encoding_size
-        self._lstm = LSTM(features, self.lstm_size, build) if self.lstm_size else None
-        features = self.lstm_size or features
+        self._lstm = LSTM(features, lstm_size, build) if lstm_size else None
+        features = lstm_size or features
         in_float32 = build.in_float32()
         if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
             raise UserError(
                 f"the algorithm learns a value for each action, so it needs actions that can be "
                 f"counted (Discrete); the level's are {action_space}. Choose another --algorithm."
             )
+        # The environment has checked that its actions can be counted.
+        self._masked = self.distribution.parameter_count if network.masked else 0
         # A policy that starts out nearly uniform tries every action.
         scale = 1.0 if heads.action_values else 0.01
         self._policy = Linear(
@@ -136,8 +150,8 @@ class Agent(snt.Module, abc.ABC):
         """The network from stacked observations, of a space that it `fits`, to features."""
 
     @property
-    def backdrop(self) -> Backdrop | None:
-        """The mean picture that is subtracted from frames; a learner keeps it up to date."""
+    def backdrop(self) -> Backdrop | Normaliser | None:
+        """The mean that is subtracted from frames; a learner keeps it up to date."""
         return self._torso.backdrop
 
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
@@ -192,6 +206,8 @@ class Agent(snt.Module, abc.ABC):
             )
             features = snt.merge_leading_dims(unrolled, 2)
         policy = snt.split_leading_dim(self._policy(features), reward, 2)
+        if self._masked:
+            policy = tf.where(observation[..., -self._masked :] > 0.5, policy, FORBIDDEN)
         baseline: Any = ()
         if self.baseline_head:
             baseline = snt.split_leading_dim(self.baseline_head(features), reward, 2)

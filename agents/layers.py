@@ -13,16 +13,19 @@ import numpy as np
 import sonnet as snt
 import tensorflow as tf
 
+from agents.network import USUAL, Network
+
 RELU_GAIN = math.sqrt(2)
 
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """What an agent's layers are built with: a generator of initial weights, and dtypes."""
+    """What an agent is built with: a source of initial weights, dtypes, the user's choices."""
 
     random: np.random.Generator
     compute_dtype: tf.DType = tf.float32
     weights_dtype: tf.DType = tf.float32
+    network: Network = USUAL
 
     def in_float32(self) -> "Build":
         """The same generator, for layers that are too small or too delicate for fewer bits."""

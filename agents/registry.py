@@ -7,6 +7,7 @@ import gymnasium as gym
 import tensorflow as tf
 
 from agents.agent import POLICY_AND_VALUE, Agent, Heads
+from agents.network import USUAL, Network
 from agents.resnet import ResNetAgent
 from agents.resnet_lstm import ResNetLSTMAgent
 from agents.simple_conv_net import SimpleConvNetAgent
@@ -43,6 +44,7 @@ def make(
     weights_dtype: tf.DType = tf.float32,
     seed: int | None = None,
     heads: Heads = POLICY_AND_VALUE,
+    network: Network = USUAL,
 ) -> Agent:
     """The agent of that name, with all its variables.
 
@@ -50,7 +52,7 @@ def make(
         agent_name: a built-in one, in any case; `package.module:Class` for your own;
             empty for the level's default.
         observation_space, action_space, frame_stack, compute_dtype, weights_dtype, seed,
-            heads: as for `Agent`.
+            heads, network: as for `Agent`.
     """
     kind = _find(agent_name or default_name(observation_space))
     if issubclass(kind, Agent) and not kind.fits(observation_space):
@@ -62,8 +64,9 @@ def make(
         compute_dtype=compute_dtype,
         weights_dtype=weights_dtype,
         seed=seed,
-        # A user's agent needs the argument only if an algorithm needs unusual heads.
+        # A user's agent needs these arguments only if they are not the usual ones.
         **({"heads": heads} if heads != POLICY_AND_VALUE else {}),
+        **({"network": network} if network != USUAL else {}),
     )
 
 

@@ -12,16 +12,16 @@ from agents.layers import RELU_GAIN, Build, Convolution, Linear
 
 SECTIONS = (16, 32, 32)  # channels
 BLOCKS = 2  # a section
+HIDDEN = (256,)
 
 
 class ResidualBlock(snt.Module):
     """[N, H, W, C] → the same: ReLU, conv, ReLU, conv, add."""
 
-    def __init__(self, channels: int, build: Build):
+    def __init__(self, channels: int, added: float, build: Build):
         super().__init__()
         # There is no normalization: if every block added as much as its input, initial features
-        # would be many times too large.
-        added = RELU_GAIN / math.sqrt(BLOCKS * len(SECTIONS))
+        # would be many times too large. So its gain is ``added``.
         self._first = Convolution(channels, channels, 3, build, RELU_GAIN, padding="SAME")
         self._second = Convolution(channels, channels, 3, build, added, padding="SAME")
 
@@ -36,10 +36,10 @@ class ResidualBlock(snt.Module):
 class Section(snt.Module):
     """[N, H, W, inputs] → [N, ⌈H/2⌉, ⌈W/2⌉, channels]: conv, max-pool 3×3/2, residual blocks."""
 
-    def __init__(self, inputs: int, channels: int, build: Build):
+    def __init__(self, inputs: int, channels: int, added: float, build: Build):
         super().__init__()
         self._convolution = Convolution(inputs, channels, 3, build, 1.0, padding="SAME")
-        self._blocks = [ResidualBlock(channels, build) for _ in range(BLOCKS)]
+        self._blocks = [ResidualBlock(channels, added, build) for _ in range(BLOCKS)]
 
     def __call__(self, x: tf.Tensor, scale: tf.Tensor | None = None) -> tf.Tensor:
         """x: [N, H, W, inputs], to be multiplied by the scale."""
@@ -52,20 +52,22 @@ class Section(snt.Module):
 class ResNetTorso(Torso):
     """frames → 3 sections of 16, 32, 32 channels → ReLU, linear 256, ReLU."""
 
-    output_size = 256
-
     def __init__(self, shape: tuple[int, ...], frame_stack: int, build: Build):
         super().__init__()
         height, width, channels = shape
         self.frame = tf.TensorSpec(shape, tf.uint8)
         self.backdrop: Backdrop = Backdrop(self.frame, build.compute_dtype)
-        inputs = [frame_stack * channels, *SECTIONS]
+        sections = build.network.channels_or(SECTIONS, "a ResNet agent")
+        (self.output_size,) = build.network.hidden_or(HIDDEN, "a ResNet agent", 1)
+        inputs = [frame_stack * channels, *sections]
+        added = RELU_GAIN / math.sqrt(BLOCKS * len(sections))
         self._sections = [
-            Section(inputs[index], channels, build) for index, channels in enumerate(SECTIONS)
+            Section(inputs[index], channels, added, build)
+            for index, channels in enumerate(sections)
         ]
-        halved = 2 ** len(SECTIONS)
+        halved = 2 ** len(sections)
         pixels = math.ceil(height / halved) * math.ceil(width / halved)
-        self._linear = Linear(SECTIONS[-1] * pixels, self.output_size, build, RELU_GAIN)
+        self._linear = Linear(sections[-1] * pixels, self.output_size, build, RELU_GAIN)
 
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
         """[T, B, H, W, C] uint8, unchanged."""

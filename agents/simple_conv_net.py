@@ -8,13 +8,13 @@ from agents.backdrop import Backdrop
 from agents.layers import RELU_GAIN, Build, Convolution, Linear
 from agents.space_to_depth import BLOCK, kernel_over_blocks, to_blocks
 
+CHANNELS = (32, 64, 64)
+HIDDEN = (512,)
 SMALLEST = 36  # pixels per side; fewer leave no output of the convolutions
 
 
 class SimpleConvNetTorso(Torso):
     """frames → conv 32·8×8/4 → 64·4×4/2 → 64·3×3/1 → linear 512, each with a ReLU."""
-
-    output_size = 512
 
     def __init__(self, shape: tuple[int, ...], frame_stack: int, build: Build):
         super().__init__()
@@ -23,11 +23,13 @@ class SimpleConvNetTorso(Torso):
         self.frame = tf.TensorSpec([height // BLOCK, width // BLOCK, BLOCK**2 * channels], tf.uint8)
         stacked = frame_stack * channels
         self.backdrop: Backdrop = Backdrop(self.frame, build.compute_dtype)
-        self._first = Convolution(stacked, 32, 8, build, RELU_GAIN)
-        self._second = Convolution(32, 64, 4, build, RELU_GAIN, stride=2)
-        self._third = Convolution(64, 64, 3, build, RELU_GAIN)
+        one, two, three = build.network.channels_or(CHANNELS, "SimpleConvNetAgent", 3)
+        (self.output_size,) = build.network.hidden_or(HIDDEN, "SimpleConvNetAgent", 1)
+        self._first = Convolution(stacked, one, 8, build, RELU_GAIN)
+        self._second = Convolution(one, two, 4, build, RELU_GAIN, stride=2)
+        self._third = Convolution(two, three, 3, build, RELU_GAIN)
         pixels = _pixels_left(height) * _pixels_left(width)
-        self._linear = Linear(64 * pixels, self.output_size, build, RELU_GAIN)
+        self._linear = Linear(three * pixels, self.output_size, build, RELU_GAIN)
 
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
         """[T, B, H, W, C] uint8 → [T, B, H // 4, W // 4, 16 * C] uint8."""

@@ -46,6 +46,7 @@ class EnvironmentSpec:
     frame_stack: int  # how many of the newest observations the agent sees at once
     frames_per_step: int  # emulator or simulator frames that one action lasts
     image: bool  # whether an observation is an image [H, W, C]
+    masked: bool = False  # whether its last numbers say which actions are allowed
     action_meanings: tuple[str, ...] | None = None
 
     @property

@@ -23,7 +23,7 @@ class View:
     `num_action_repeats` is the number of times that each action is repeated. Pictures are cropped
     and resized to `width` × `height`. `frame_stack` is the number of the newest observations that
     an agent sees at once (0: as usual for the level). `full_action_set`, `frame_skip` and `colour`
-    are for Atari, `env_kwargs` and `wrappers` for environments written in Python.
+    are for Atari; `action_masks`, `env_kwargs` and `wrappers` for environments written in Python.
     """
 
     num_action_repeats: int = 1
@@ -34,6 +34,7 @@ class View:
     full_action_set: bool = False
     frame_skip: int = 4
     colour: bool = False
+    action_masks: bool = False  # the end of an observation says which actions are allowed
     env_kwargs: str = ""  # a JSON object, or key=value,key=value
     wrappers: str = ""  # package.module:name,package.module:name
 

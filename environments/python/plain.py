@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium
 
+from environments.python.masks import MaskInObservation
 from environments.spaces import agent_actions, is_image, numbers, with_plain_observations
 from environments.step import EnvironmentSpec
 from environments.view import View
@@ -36,7 +37,8 @@ def plain(env: gymnasium.Env, level_name: str, view: View) -> gymnasium.Env:
     """The environment with repeated actions and with observations that an agent can read."""
     if view.num_action_repeats > 1:
         env = ActionRepeat(env, view.num_action_repeats)
-    return with_plain_observations(env, level_name, view)
+    env = with_plain_observations(env, level_name, view)
+    return MaskInObservation(env, level_name) if view.action_masks else env
 
 
 def gymnasium_spec(env: gymnasium.Env, level_name: str, view: View) -> EnvironmentSpec:
@@ -49,4 +51,5 @@ def gymnasium_spec(env: gymnasium.Env, level_name: str, view: View) -> Environme
         frame_stack=view.frame_stack or 1,
         frames_per_step=view.num_action_repeats,
         image=is_image(env.observation_space),
+        masked=view.action_masks,
     )

@@ -1,0 +1,53 @@
+"""Shows vectors of numbers in units of their spread, for simulators whose numbers have any size.
+
+It plays the part for vectors that the backdrop plays for pictures: the learner estimates it from
+what actors see, and actors get it along with the weights.
+"""
+
+import sonnet as snt
+import tensorflow as tf
+
+from agents import running_means
+
+# Each update moves the estimates at least this fraction of the way to the batch's statistics.
+STEP = 1e-4
+SMALLEST_SPREAD = 1e-4
+FARTHEST = 10.0  # spreads from the mean; what lies beyond is shown there
+
+
+class Normaliser(snt.Module):
+    """Mean and variance of each number. Until the first ``update``, numbers stay as they are."""
+
+    def __init__(self, frame: tf.TensorSpec):
+        super().__init__()
+        self._mean = tf.Variable(tf.zeros(frame.shape), trainable=False, name="mean")
+        self._seen = tf.Variable(0.0, trainable=False, name="seen")
+        self._variance = tf.Variable(tf.ones(frame.shape), trainable=False, name="variance")
+
+    def blank(self) -> tf.Tensor:
+        """[D]: numbers that are shown as zeros."""
+        return self._mean.read_value()
+
+    def subtract_mean(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
+        """[N, D]: distances from the mean in units of the spread."""
+        scale = tf.math.rsqrt(tf.maximum(self._variance, SMALLEST_SPREAD**2))
+        return tf.clip_by_value((frames - blank) * scale, -FARTHEST, FARTHEST)
+
+    def sums(self, frames: tf.Tensor) -> tf.Tensor:
+        """The sums that ``update`` needs of frames [..., D]; batches' sums add up."""
+        frames = tf.reshape(frames, [-1, *self._mean.shape])
+        distances = frames - self._mean
+        count = tf.cast(tf.shape(frames)[0], tf.float32)
+        parts = [tf.reduce_sum(distances, 0), tf.reduce_sum(tf.square(distances), 0)]
+        return tf.concat([[count], *parts], axis=0)
+
+    def nothing(self) -> tf.Tensor:
+        """The sums of no frames."""
+        return tf.zeros([1 + 2 * self._mean.shape.num_elements()])
+
+    def update(self, sums: tf.Tensor) -> None:
+        """Moves the estimates towards those of the summed frames."""
+        first, second = tf.split(sums[1:], 2)
+        running_means.move_centred(
+            self._mean, self._variance, self._seen, (sums[0], first, second), STEP
+        )

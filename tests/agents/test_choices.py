@@ -1,0 +1,84 @@
+"""What users choose of a network: sizes of layers, masks, numbers in units of their spread."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import agents
+from agents import Network
+from agents.normaliser import Normaliser
+from user_error import UserError
+
+PICTURES = gym.spaces.Box(0, 255, (84, 84, 1), np.uint8)
+VECTOR = gym.spaces.Box(-np.inf, np.inf, (5,), np.float32)
+
+
+def shapes(name: str, network: Network) -> list[tuple[int, ...]]:
+    space = VECTOR if name.startswith("Vector") else PICTURES
+    made = agents.make(name, space, gym.spaces.Discrete(3), network=network)
+    return [tuple(variable.shape) for variable in made.trainable_variables]
+
+
+def test_layers_have_the_sizes_that_are_chosen():
+    vector = shapes("VectorAgent", Network(hidden=(32, 16, 8)))
+    assert {(32, 5), (16, 32), (8, 16), (3, 8 + 1 + 3), (1, 8 + 1 + 3)} <= set(vector)
+    assert (40, 4 * 20) not in vector
+    lstm = shapes("VectorLSTMAgent", Network(lstm=20))
+    assert {(64 + 1 + 3, 4 * 20), (20, 4 * 20), (3, 20)} <= set(lstm)
+    convolutions = shapes("SimpleConvNetAgent", Network(channels=(4, 6, 8), hidden=(10,)))
+    assert {(8, 8, 1, 4), (4, 4, 4, 6), (3, 3, 6, 8), (10, 8 * 7 * 7)} <= set(convolutions)
+    sections = shapes("ResNetAgent", Network(channels=(4, 6), hidden=(12,)))
+    assert {(3, 3, 1, 4), (3, 3, 4, 6), (12, 6 * 21 * 21)} <= set(sections)
+
+
+@pytest.mark.parametrize(
+    ("name", "network", "message"),
+    [
+        ("SimpleConvNetAgent", Network(channels=(4,)), "--channels=4: SimpleConvNetAgent needs 3"),
+        ("ResNetAgent", Network(hidden=(4, 5)), "--hidden_sizes=4,5: a ResNet agent needs 1"),
+        ("VectorAgent", Network(lstm=8), "--lstm_size=8: VectorAgent has no LSTM"),
+    ],
+)
+def test_sizes_that_an_agent_cannot_have_are_refused(name, network, message):
+    with pytest.raises(UserError, match=message):
+        shapes(name, network)
+
+
+def test_actions_that_a_mask_excludes_are_never_chosen_and_the_others_share_all_probability():
+    seen = gym.spaces.Box(-1, 1, (2 + 4,), np.float32)
+    agent = agents.make("VectorAgent", seen, gym.spaces.Discrete(4), network=Network(masked=True))
+    mask = np.array([[0, 1, 1, 0], [1, 0, 0, 0]], np.float32)
+    observation = np.concatenate([np.zeros([2, 2], np.float32), mask], axis=1)[None]
+    zeros = np.zeros([1, 2], np.float32)
+    output, _ = agent(observation, zeros, zeros.astype(np.int32), zeros > 0, agent.initial_state(2))
+    probabilities = tf.nn.softmax(output.policy[0]).numpy()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+    assert (probabilities[mask == 0] == 0).all() and (probabilities[0, 1:3] > 0.4).all()
+    entropy = agent.distribution.entropy(output.policy[0]).numpy()
+    assert entropy == pytest.approx([np.log(2), 0], abs=0.01)
+    chosen = [agent.distribution.sample(output.policy[0], [seed, 0]).numpy() for seed in range(50)]
+    assert {tuple(mask[range(2), action]) for action in chosen} == {(1.0, 1.0)}
+
+
+def test_numbers_are_shown_in_units_of_their_spread_however_large_they_are():
+    normaliser = Normaliser(tf.TensorSpec([3], tf.float32))
+    random = np.random.default_rng(0)
+    means, spreads = np.array([1e5, 0.0, -0.01]), np.array([30.0, 1.0, 0.001])
+
+    def drawn() -> np.ndarray:
+        return random.normal(means, spreads, size=[64, 3]).astype(np.float32)
+
+    first = drawn()
+    np.testing.assert_array_equal(normaliser.subtract_mean(first, normaliser.blank())[:, 1],
+                                  np.clip(first[:, 1], -10, 10))  # fmt: skip
+    for _ in range(100):
+        one, other = drawn(), drawn()
+        normaliser.update(normaliser.sums(one) + normaliser.sums(other))
+    shown = normaliser.subtract_mean(drawn(), normaliser.blank()).numpy()
+    assert np.abs(shown.mean(axis=0)).max() < 0.5
+    np.testing.assert_allclose(shown.std(axis=0), 1, atol=0.3)
+    before = [variable.numpy() for variable in normaliser.variables]
+    normaliser.update(normaliser.nothing())
+    for variable, old in zip(normaliser.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, old)
