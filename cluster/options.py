@@ -23,7 +23,16 @@ FOR = {
 }
 
 # Decided by the plan for each process, so not flags of the whole cluster.
-DECIDED = ("mode", "job_name", "task", "learner_host", "actor_hosts", "num_actors", "credentials")
+DECIDED = (
+    "mode",
+    "job_name",
+    "task",
+    "learner_host",
+    "actor_hosts",
+    "num_actors",
+    "actors_on_host",
+    "credentials",
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,14 +33,21 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
         dataclasses.replace(actor, learner=index % len(learners))
         for index, actor in enumerate(actors)
     ]
+    if 0 < len(actors) < len(settings.level.levels):  # without any, others start them
+        raise UserError(
+            f"--level_name names {len(settings.level.levels)} levels, but "
+            f"{options.workers_csv_path} has {len(actors)} actor{'s' * (len(actors) != 1)}, and "
+            f"each plays one level: {settings.level.levels[len(actors)]} would never be played. "
+            "Add actors, or name fewer levels."
+        )
     problems = [*_cut_off(learners, actors), *_clashing([*learners, *actors])]
     if problems:
         lines = [f"{options.workers_csv_path}:{line}: {what}" for line, what in sorted(problems)]
         raise UserError("\n".join(lines))
     processes, spread = _learner_processes(learners, actors, settings, options, here)
     processes += [
-        _actor_process(index, actor, learners[actor.learner], settings, options, here)
-        for index, actor in enumerate(actors)
+        _actor_process(actor, learners[actor.learner], actors, settings, options, here)
+        for actor in actors
     ]
     if options.tensorboard:
         processes.append(_tensorboard(learners[0], settings, here))
@@ -193,13 +200,19 @@ def _rank(learner: Member, actors: list[Member], settings: Settings, here: Here)
 
 
 def _actor_process(
-    index: int, actor: Member, learner: Member, settings: Settings, options: Options, here: Here
+    actor: Member,
+    learner: Member,
+    actors: list[Member],
+    settings: Settings,
+    options: Options,
+    here: Here,
 ) -> Process:
     changed = {} if actor.row.envs is None else {"envs_per_actor": actor.row.envs}
+    changed["actors_on_host"] = sum(other.host == actor.host for other in actors)
     flags = passed_on(
         settings,
         job_name="actor",
-        task=index,
+        task=actors.index(actor),
         learner_host=learner.address,
         logdir=settings.run_folder,
         **_credentials(settings, credentials.ACTOR),

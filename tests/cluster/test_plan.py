@@ -53,6 +53,26 @@ def test_actors_are_linked_round_robin_in_file_order():
     assert hosts == ["localhost:8001", "localhost:8002", "localhost:8001"]
 
 
+def test_more_levels_than_actors_are_refused_and_the_level_left_out_is_named():
+    rows = [row("learner", "localhost", 8001), row("actor", "localhost", 9001, count=2)]
+    levels = "PongNoFrameskip-v4,BreakoutNoFrameskip-v4"
+    assert len(plan(rows, f"--level_name={levels}").actors) == 2
+    with pytest.raises(UserError) as error:
+        plan(rows, f"--level_name={levels},QbertNoFrameskip-v4")
+    assert "names 3 levels, but x has 2 actors" in str(error.value)
+    assert "QbertNoFrameskip-v4 would never be played" in str(error.value)
+
+
+def test_actors_know_how_many_share_their_host():
+    made = plan(
+        [row("learner", "10.0.0.9", 8001), row("actor", "10.0.0.9", 9001, count=2),
+         row("actor", "10.0.0.5", 9001)],
+    )  # fmt: skip
+    shared = [flags_of(process.argv)["actors_on_host"] for process in made.processes
+              if process.job == "actor"]  # fmt: skip
+    assert shared == ["2", "2", "1"]
+
+
 def test_several_learners_run_under_one_mpirun_and_know_their_actors():
     made = plan(
         [row("learner", "localhost", 8001), row("learner", "localhost", 8002),
