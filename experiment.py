@@ -53,18 +53,22 @@ def _end_output() -> None:
 
 def _train(settings: config.Settings) -> None:
     """Runs this process's part of a training."""
-    if settings.program.job_name == "learner":
-        from trainer.programs.learner_process import learn
-
-        learn(settings)
-    elif settings.program.job_name == "actor":
+    if settings.program.job_name == "actor":
         from trainer.programs.actor_process import act
 
         act(settings)
+        return
+    from trainer.trained import alongside
+
+    alongside.check(settings)
+    if settings.program.job_name == "learner":
+        from trainer.programs.learner_process import learn
+
+        learn(settings, alongside.start)
     else:
         from trainer.programs.local import train
 
-        train(settings)
+        train(settings, companions=alongside.start)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,9 @@ def train(settings: Settings, callback: Callback | None = None) -> Outcome:
     _load_tensorflow()
     from trainer.programs import local
     from trainer.programs.stopping import StopSignal
+    from trainer.trained import alongside
 
+    alongside.check(settings)
     stop = StopSignal(restores=True)
 
     def on_report(figures: dict[str, Any]) -> None:
@@ -74,7 +76,7 @@ def train(settings: Settings, callback: Callback | None = None) -> Outcome:
         if answer is not None and not answer:  # NumPy's False, too
             stop.request("the callback asked for it")
 
-    outcome = local.train(settings, stop, on_report, launched)
+    outcome = local.train(settings, stop, on_report, launched, alongside.start)
     if stop.name == signal.Signals.SIGTERM.name:
         signal.raise_signal(signal.SIGTERM)
     return outcome

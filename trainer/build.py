@@ -21,6 +21,7 @@ from trainer.acting.actor import Actor, Policy, blank_unroll
 from trainer.learning.batches import Batches
 from trainer.learning.learner import Learner
 from trainer.machine import precision
+from trainer.machine.gpus import visible_gpus
 from trainer.machine.quota import usable_cores
 from trainer.machine.threads import threads_named
 from trainer.remote import wire
@@ -29,6 +30,8 @@ from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.team import ALONE, Team
 from transport import Identity
+
+PROCESSOR = "/device:CPU:0"
 
 
 def level_spec(settings: Settings) -> EnvironmentSpec:
@@ -74,7 +77,8 @@ def learner(
 def learner_of(agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1) -> Learner:
     """A learner that trains this agent."""
     # Agents that are not an ``agents.Agent`` may have no backdrop.
-    backdrop = getattr(agent, "backdrop", None) if settings.agent.backdrop else None
+    shown = settings.agent.backdrop or settings.agent.normalise_observations
+    backdrop = getattr(agent, "backdrop", None) if shown else None
     return Learner(agent, algorithm(settings), settings.learning, backdrop, team, pieces)
 
 
@@ -156,12 +160,22 @@ def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorE
             episodic_life=settings.level.episodic_life,
             max_episode_frames=settings.level.max_episode_frames,
             max_rewardless_steps=settings.level.max_rewardless_steps,
-            num_threads=settings.actors.env_threads,
+            num_threads=_emulator_threads(settings),
             env_processes=settings.actors.worker_processes,
-            batches=settings.actors.num_actors if settings.program.job_name == "local" else 1,
+            batches=(
+                settings.actors.num_actors
+                if settings.program.job_name == "local"
+                else settings.actors.actors_on_host
+            ),
             cores=usable_cores(),
             **_looks(settings),
         )
+
+
+def _emulator_threads(settings: Settings) -> int:
+    """Threads for an actor's emulators: its share of the cores of this host."""
+    threads, actors = settings.actors.env_threads, settings.actors.actors_on_host
+    return threads or (max(1, usable_cores() // actors) if actors > 1 else 0)
 
 
 def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
@@ -192,22 +206,43 @@ def agent_name(settings: Settings, spec: EnvironmentSpec) -> str:
 
 def learning_agent(settings: Settings, spec: EnvironmentSpec) -> Any:
     """An agent with float32 weights."""
-    return _agent(settings, spec, tf.float32)
+    dtype = precision.compute_dtype(settings.agent.precision)
+    return _agent(settings, spec, dtype, tf.float32)
 
 
-def acting_agent(settings: Settings, spec: EnvironmentSpec) -> Any:
-    """An agent that keeps its large weights in the precision in which it computes."""
-    return _agent(settings, spec, precision.compute_dtype(settings.agent.precision))
+def acting_agent(settings: Settings, spec: EnvironmentSpec, device: str = "") -> Any:
+    """An agent that keeps its large weights in the precision in which it computes.
+
+    ``device`` is where; empty: where TensorFlow puts it.
+    """
+    dtype = precision.compute_dtype(settings.agent.precision, on_processor=device == PROCESSOR)
+    with tf.device(device or None):
+        return _agent(settings, spec, dtype, dtype)
 
 
-def _agent(settings: Settings, spec: EnvironmentSpec, weights_dtype: tf.DType) -> Any:
+def acting_device(settings: Settings) -> str:
+    """Where the actors of a learner's own process compute; empty: where TensorFlow puts it."""
+    on_gpu = settings.actors.acting_device == "gpu" or not visible_gpus()
+    return "" if on_gpu else PROCESSOR
+
+
+def _agent(
+    settings: Settings, spec: EnvironmentSpec, compute_dtype: tf.DType, weights_dtype: tf.DType
+) -> Any:
     return agents.make(
         agent_name(settings, spec),
         spec.observation_space,
         spec.action_space,
         spec.frame_stack,
-        compute_dtype=precision.compute_dtype(settings.agent.precision),
+        compute_dtype=compute_dtype,
         weights_dtype=weights_dtype,
         seed=settings.program.seed,
         heads=algorithm(settings).heads,
+        network=agents.Network(
+            hidden=settings.agent.hidden,
+            channels=settings.agent.channel_counts,
+            lstm=settings.agent.lstm_size,
+            normalise=settings.agent.normalise_observations,
+            masked=spec.masked,
+        ),
     )

@@ -19,8 +19,10 @@ class ActingAgent:
     loaded: a step may mix two versions, but the values recorded with its actions are still correct.
     """
 
-    def __init__(self, agent: Any, algorithm: Algorithm):
+    def __init__(self, agent: Any, algorithm: Algorithm, device: str = ""):
+        """``device`` is where it computes; empty: where TensorFlow decides."""
         self._agent = agent
+        self._device = device
         self._algorithm = algorithm
         self.records: Sequence[str] = algorithm.records
         self._graphs: dict[int, _Graph] = {}  # by the number of environments
@@ -54,7 +56,8 @@ class ActingAgent:
         """The graph of ``_act`` for ``count`` environments."""
         with self._tracing:
             if count not in self._graphs:
-                self._graphs[count] = _Graph(self._act, given)
+                with tf.device(self._device or None):
+                    self._graphs[count] = _Graph(self._act, given)
             return self._graphs[count]
 
     def _act(

@@ -6,6 +6,7 @@ from flags import setting
 from user_error import UserError
 
 MOST_PROCESSES = 1024
+DEVICES = ("cpu", "gpu")
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -65,6 +66,12 @@ class LevelSettings:
     full_action_set: bool = setting(
         False, "Environment", "all 18 Atari actions instead of those that the game uses"
     )
+    action_masks: bool = setting(
+        False,
+        "Environment",
+        "environments written in Python: choose only among the actions that info['action_mask'] "
+        "allows",
+    )
     episodic_life: bool = setting(
         False, "Environment", "training only: the loss of a life ends an Atari episode"
     )
@@ -110,6 +117,20 @@ class ActorSettings:
         least=0,
         most=1024,
     )
+    actors_on_host: int = setting(
+        1,
+        "Actors",
+        "actors in processes of their own that share this host's cores; the frontend counts them",
+        least=1,
+        most=1024,
+    )
+    acting_device: str = setting(
+        "cpu",
+        "Actors",
+        "where the actors of a learner's own process choose actions; cpu leaves a GPU to the "
+        "updates, gpu suits large networks on machines with few cores",
+        choices=DEVICES,
+    )
     env_processes: str = setting(
         "auto",
         "Actors",
@@ -141,6 +162,25 @@ class AgentSettings:
         "SimpleConvNetAgent, ResNetAgent, ResNetLSTMAgent, VectorAgent, VectorLSTMAgent or "
         "package.module:Class; default: one that fits the level",
     )
+    hidden_sizes: str = setting(
+        "",
+        "Agent",
+        "outputs of the fully connected layers, such as 64,64; default: as the agent has them",
+    )
+    channels: str = setting(
+        "",
+        "Agent",
+        "channels of the convolutions (SimpleConvNetAgent: 32,64,64) or of the sections (ResNet "
+        "agents: 16,32,32)",
+    )
+    lstm_size: int = setting(
+        0, "Agent", "size of the LSTM; 0: as the agent has it", least=0, most=65536
+    )
+    normalise_observations: bool = setting(
+        False,
+        "Agent",
+        "show an agent of vectors each number in units of its spread, as the learner has seen it",
+    )
     precision: str = setting(
         "auto",
         "Agent",
@@ -154,3 +194,27 @@ class AgentSettings:
         "show an agent of pictures how pixels differ from a level's mean picture, in units of "
         "their spread, instead of as shares of 255",
     )
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_sizes", "channels"):
+            self._numbers(name)
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """The numbers of ``--hidden_sizes``."""
+        return self._numbers("hidden_sizes")
+
+    @property
+    def channel_counts(self) -> tuple[int, ...]:
+        """The numbers of ``--channels``."""
+        return self._numbers("channels")
+
+    def _numbers(self, name: str) -> tuple[int, ...]:
+        text = getattr(self, name)
+        words = [word.strip() for word in text.split(",")] if text else []
+        if not all(word.isdecimal() and 0 < int(word) <= 65536 for word in words):
+            raise UserError(
+                f"--{name}={text}: expected whole numbers from 1 to 65536 with commas between, "
+                "such as 64,64."
+            )
+        return tuple(int(word) for word in words)

@@ -20,7 +20,7 @@ class Batch(NamedTuple):
     """The input of one update."""
 
     unrolls: Unroll
-    steps: int  # new agent steps
+    steps: int  # new agent steps, without resets
     weights_version: float  # mean update count of the weights that chose their actions
 
 
@@ -90,7 +90,7 @@ class Replay:
 
 def describe(unrolls: Unroll, fresh: int) -> Batch:
     """The batch of these unrolls; the first ``fresh`` of them are new."""
-    steps = fresh * (len(unrolls.action) - 1)
+    steps = int(np.count_nonzero(~unrolls.environment.first[1:, :fresh]))
     return Batch(unrolls, steps, float(unrolls.weights_version[:fresh].mean()))
 
 

@@ -23,8 +23,12 @@ from trainer.learning import optimizers
 from trainer.learning.batches import cut, unrolls_in
 from trainer.learning.settings import LearningSettings
 from trainer.machine.gpus import visible_gpus
+from trainer.machine.terminal import say
 from trainer.team.team import ALONE, Round, Team
 from user_error import UserError
+
+XLA_FAILURES = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError,
+                tf.errors.InternalError, tf.errors.NotFoundError)  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -93,7 +97,8 @@ class Learner:
         self._team = team
         self._pieces = pieces
         # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions.
-        self.compile(with_xla=bool(visible_gpus()))
+        on_gpu = bool(visible_gpus())
+        self.compile(with_xla=on_gpu if settings.xla == "auto" else settings.xla == "on")
 
     def compile(self, with_xla: bool) -> None:
         """Makes graphs of the two halves of an update.
@@ -135,9 +140,9 @@ class Learner:
         }
 
     def restore(self, groups: Mapping[str, Mapping[str, np.ndarray]], updates: int) -> None:
-        """Continues from a checkpoint's arrays, in the order of ``groups``."""
-        for name, variables in self.groups().items():
-            pairs = zip(variables.values(), groups[name].values(), strict=True)
+        """Continues from a checkpoint's arrays, in the order of ``groups``; some may be missing."""
+        for name, arrays in groups.items():
+            pairs = zip(self.groups()[name].values(), arrays.values(), strict=True)
             for variable, value in pairs:
                 variable.assign(value)
         self.updates = updates
@@ -145,7 +150,7 @@ class Learner:
     def update(self, batch: Unroll | None, run_left: float) -> Statistics:
         """Trains on ``batch``, if there is one, and on the batches of the rest of the team.
 
-        ``run_left`` is the fraction of the run that is still to come; it sets the learning rate.
+        ``run_left`` is the fraction of the run that is still to come; the learning rate may follow.
         """
         contribution, samples = self.contribution(batch)
         _, contribution = self.add_up(Round(), contribution)
@@ -155,7 +160,7 @@ class Learner:
         """What a batch adds to an update, and samples for histograms; zeros without a batch."""
         if batch is None:
             return self._nothing(), [tf.zeros([0])] * len(self.algorithm.samples)
-        return self._differentiate(batch)
+        return self._compiled("_differentiate", batch)
 
     def add_up(self, mine: Round, contribution: Contribution) -> tuple[Round, Contribution]:
         """The sums of all learners' messages and contributions."""
@@ -168,14 +173,27 @@ class Learner:
         self, contribution: Contribution, samples: list[tf.Tensor], run_left: float
     ) -> Statistics:
         """Moves the weights by the sum of all contributions."""
-        self.learning_rate = self._settings.learning_rate * max(0.0, run_left)
-        values = self._move(contribution, np.float32(self.learning_rate))
+        left = max(0.0, run_left) if self._settings.learning_rate_schedule == "linear" else 1.0
+        self.learning_rate = self._settings.learning_rate * left
+        values = self._compiled("_move", contribution, np.float32(self.learning_rate))
         self.updates += 1
         return Statistics(
             names=self.figures,
             values=values,
             samples=dict(zip(self.algorithm.samples, samples, strict=True)),
         )
+
+    def _compiled(self, half: str, *arguments: Any) -> Any:
+        """Calls one half of an update; without XLA from the time when XLA cannot compile it."""
+        try:
+            return getattr(self, half)(*arguments)
+        except XLA_FAILURES as error:
+            if not self._with_xla or self._settings.xla == "on":
+                raise
+            reason = " ".join(str(error).split())[:200]
+            say(f"warning: XLA cannot compile updates, so they run without it: {reason}")
+            self.compile(with_xla=False)
+            return getattr(self, half)(*arguments)
 
     def _contribution(self, batch: Unroll) -> tuple[Contribution, list[tf.Tensor]]:
         """The sum of the pieces' contributions."""

@@ -5,6 +5,8 @@ import dataclasses
 from flags import setting
 
 OPTIMIZERS = ("rmsprop", "adam")
+SCHEDULES = ("linear", "constant")
+XLA = ("auto", "on", "off")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +37,14 @@ class LearningSettings:
     learning_rate: float = setting(
         0.0006,
         "Learning",
-        "step size, decaying linearly to 0 at --total_environment_frames",
+        "step size, see --learning_rate_schedule",
         above=0,
+    )
+    learning_rate_schedule: str = setting(
+        "linear",
+        "Learning",
+        "linear: the learning rate falls to 0 at --total_environment_frames; constant: it stays",
+        choices=SCHEDULES,
     )
     decay: float = setting(
         0.99,
@@ -58,6 +66,23 @@ class LearningSettings:
         "updates after which actors get new weights; more spares the network and makes the "
         "policies that act older",
         least=1,
+    )
+    xla: str = setting(
+        "auto",
+        "Learning",
+        "compile updates with XLA; auto: on a GPU, and if XLA fails there, without it",
+        choices=XLA,
+    )
+    stop_at_return: float | None = setting(
+        None,
+        "Learning",
+        "end the training once the mean raw return of the last 100 episodes is this high",
+    )
+    stop_after_s: float = setting(
+        0.0,
+        "Learning",
+        "end the training after this many seconds; a resume gets as many again. 0: no limit",
+        least=0,
     )
     max_skipped_updates: int = setting(
         20,

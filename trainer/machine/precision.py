@@ -10,10 +10,11 @@ from trainer.machine.gpus import visible_gpus
 CPU_FLAGS_OF_BFLOAT16 = {"amx_bf16", "avx512_bf16"}
 
 
-def compute_dtype(precision: str) -> tf.DType:
-    """The type for ``--precision``."""
+def compute_dtype(precision: str, on_processor: bool = False) -> tf.DType:
+    """The type for ``--precision``; ``on_processor``: of a network that uses no GPU."""
     if precision == "auto":
-        precision = "bfloat16" if _has_fast_bfloat16() else "float32"
+        fast = _processor_has_bfloat16() if on_processor else _has_fast_bfloat16()
+        precision = "bfloat16" if fast else "float32"
     return tf.as_dtype(precision)
 
 

@@ -28,7 +28,10 @@ def act(settings: Settings) -> None:
     """Plays until the learner has finished or a signal arrives."""
     connect = carriers.connector(settings.remote, settings.credentials_file)
     tf.config.set_visible_devices([], "GPU")
-    cores.divide(side_by_side=2 if carriers.on_one_machine(settings.remote) else 1)
+    cores.divide(
+        settings.actors.actors_on_host,
+        side_by_side=2 if carriers.on_one_machine(settings.remote) else 1,
+    )
     spec = build.level_spec(settings)
     agent = build.acting_agent(settings, spec)
     acting = ActingAgent(agent, build.algorithm(settings))

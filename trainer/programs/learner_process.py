@@ -15,6 +15,7 @@ from trainer import build
 from trainer.learning.learner import Learner
 from trainer.machine import cores, terminal
 from trainer.machine.launching import keep_to_this_host, launched_together
+from trainer.programs.companions import Companions, nobody
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
@@ -30,7 +31,7 @@ from transport import Receiver
 from user_error import UserError
 
 
-def learn(settings: Settings) -> None:
+def learn(settings: Settings, companions: Companions = nobody) -> None:
     """Trains until ``--total_environment_frames`` or a signal; resumes the run in the logdir."""
     with StopSignal() as stop:
         team, parallel_ops = _team(settings)
@@ -38,7 +39,7 @@ def learn(settings: Settings) -> None:
         settings = build.complete(settings, spec)
         learner = build.learner(settings, spec, team, parallel_ops)
         with contextlib.ExitStack() as stack:
-            run, meter = _start(settings, spec, learner, team, stack)
+            run, meter = _start(settings, spec, learner, team, stack, companions)
             if meter.environment_frames >= settings.learning.total_environment_frames:
                 if run:
                     run.report_trained(meter)
@@ -57,8 +58,9 @@ def learn(settings: Settings) -> None:
                 if settings.remote.synthetic_unrolls
                 else RemoteActors(receiver, agent, build.batches(settings))
             )
-            Training(settings, learner, meter, actors, stop, run, team, say).run()
-            if meter.environment_frames >= settings.learning.total_environment_frames:
+            training = Training(settings, learner, meter, actors, stop, run, team, say)
+            training.run()
+            if training.is_complete:
                 receiver.finish()
 
 
@@ -86,12 +88,13 @@ def _start(
     learner: Learner,
     team: Team,
     stack: contextlib.ExitStack,
+    companions: Companions,
 ) -> tuple[Run | None, Meter]:
     """Brings all learners to the same point of the run; only the first one gets its folder."""
     run, error, first = None, None, {}
     if team.rank == 0:
         try:
-            run = stack.enter_context(Run(settings, spec, learner))
+            run = stack.enter_context(Run(settings, spec, learner, companions=companions))
             meter = run.resume(learner)
             first = {"counters": meter.counters(), "updates": learner.updates}
         except UserError as refused:

@@ -14,10 +14,13 @@ from algorithms.trajectory import Unroll
 from environments import VectorEnvironment
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
-from trainer.learning.batches import Batch
+from trainer.learning.ahead import BatchesAhead, on_device
+from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.learner import Learner
 from trainer.machine import cores
+from trainer.machine.gpus import visible_gpus
 from trainer.machine.threads import name_thread
+from trainer.programs.companions import Companions, nobody
 from trainer.programs.outcome import OnReport, Outcome, ignore
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
@@ -35,6 +38,7 @@ def train(
     stop: StopSignal | None = None,
     on_report: OnReport = ignore,
     launched: float | None = None,
+    companions: Companions = nobody,
 ) -> Outcome:
     """Trains until ``--total_environment_frames`` or a signal; resumes the run in the logdir.
 
@@ -45,11 +49,13 @@ def train(
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
     learner = build.learner(settings, spec, pieces=parallel_ops)
-    with Run(settings, spec, learner, on_report, launched) as run:
+    with Run(settings, spec, learner, on_report, launched, companions) as run:
         meter = run.resume(learner)
         if meter.environment_frames >= settings.learning.total_environment_frames:
             return run.report_trained(meter)
-        acting = ActingAgent(build.acting_agent(settings, spec), learner.algorithm)
+        device = build.acting_device(settings)
+        agent = build.acting_agent(settings, spec, device)
+        acting = ActingAgent(agent, learner.algorithm, device)
         stop = stop or StopSignal()
         with stop, ActorThreads(settings, acting, learner.updates) as actors:
             training = Training(settings, learner, meter, actors, stop, run)
@@ -73,6 +79,8 @@ class ActorThreads:
         self._batches = build.batches(settings)
         self._episodes = EndedEpisodes()
         self._queue = UnrollQueue(sizes.capacity(settings))
+        # A GPU's batches are copied while it computes; on a processor the copy would only be older.
+        self._ahead = BatchesAhead(self._make_on_gpu) if visible_gpus() else None
         self._error: Exception | None = None
         self._making = threading.Lock()
         self._threads = [
@@ -84,6 +92,8 @@ class ActorThreads:
         try:
             for thread in self._threads:
                 thread.start()
+            if self._ahead:
+                self._ahead.start()
         except RuntimeError as error:
             self.__exit__()
             raise UserError(
@@ -93,14 +103,15 @@ class ActorThreads:
 
     def __exit__(self, *_: object) -> None:
         self._queue.close()
+        if self._ahead:
+            self._ahead.close()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
 
     def next(self, wait_s: float) -> Batch | None:
         """The next batch; None if it is not full in time."""
-        until = time.monotonic() + wait_s
-        return self._batches.next(lambda: self._take(until))
+        return self._ahead.next(wait_s) if self._ahead else self._make(wait_s)
 
     def episodes(self) -> np.ndarray:
         """The episodes that have ended since the last call, see ``ended_episodes``."""
@@ -117,9 +128,17 @@ class ActorThreads:
     def waits(self) -> dict[str, float]:
         """Seconds waited so far: the learner for unrolls, an actor for the queue."""
         return {
-            "learner_wait_share": self._queue.take_wait_s,
+            "learner_wait_share": (self._ahead or self._queue).take_wait_s,
             "actor_wait_share": self._queue.put_wait_s / len(self._threads),
         }
+
+    def _make(self, wait_s: float) -> Batch | None:
+        until = time.monotonic() + wait_s
+        return self._batches.next(lambda: self._take(until))
+
+    def _make_on_gpu(self) -> Batch | None:
+        batch = self._make(LOOK_EVERY_S)
+        return batch and on_device(batch)
 
     def _take(self, until: float) -> Unroll | None:
         try:

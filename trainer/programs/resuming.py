@@ -7,6 +7,7 @@ import numpy as np
 
 from algorithms import registry
 from environments import EnvironmentSpec
+from trainer.acting.settings import AgentSettings
 from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import GROUPS, Checkpoint
@@ -22,12 +23,18 @@ def spaces(spec: EnvironmentSpec) -> dict[str, str]:
     }
 
 
+ADDED = ("hidden_sizes", "channels", "lstm_size", "normalise_observations")
 # The flags that may be to blame if one of these has changed.
 BLAMED = {
     "agent_name": ["agent_name"],
     "observations": ["level_name", "width", "height", "crop", "colour", "frame_stack", "wrappers"],
     "actions": ["level_name", "full_action_set"],
     "algorithm": ["algorithm"],
+    "hidden_sizes": ["hidden_sizes"],
+    "channels": ["channels"],
+    "lstm_size": ["lstm_size"],
+    "normalise_observations": ["normalise_observations"],
+    "action_masks": ["action_masks"],
     "optimizer": ["optimizer"],
 }
 
@@ -46,7 +53,12 @@ def check_fits(
             "--synthetic_unrolls or this command has it. Choose another --logdir."
         )
     now = settings.flat() | spaces(spec)
-    before = {"algorithm": registry.DEFAULT} | checkpoint.settings  # old checkpoints do not name it
+    # Old checkpoints do not name what was no setting then.
+    before = {
+        **{name: getattr(AgentSettings, name) for name in ADDED},
+        "action_masks": False,
+        "algorithm": registry.DEFAULT,
+    } | checkpoint.settings
     fixed = {name: [name] for name in settings.algorithm.fixed}
     for name, flags in (BLAMED | fixed).items():
         if str(now[name]).lower() != str(before[name]).lower():
@@ -76,10 +88,19 @@ def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
             "count continues, too; mean return and best checkpoint start afresh, and the best one "
             "until now is kept under another name."
         )
+    was, clips = (
+        values.get("reward_clipping", "none") for values in (checkpoint.settings, settings.flat())
+    )
+    if was != clips:
+        warnings.append(
+            f"--reward_clipping was {was} and is {clips} now: values that were learned before have "
+            "to be learned again."
+        )
     total = checkpoint.settings.get("total_environment_frames") or 0
     new_total = settings.learning.total_environment_frames
     frames = checkpoint.counters["environment_frames"]
-    if total and new_total != total and frames < new_total:
+    falls = settings.learning.learning_rate_schedule == "linear"
+    if falls and total and new_total != total and frames < new_total:
         rate = settings.learning.learning_rate
         warnings.append(
             f"--total_environment_frames was {total:,} and is {new_total:,} now: the learning rate "

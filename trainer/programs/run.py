@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import psutil
 import environments
 from environments import EnvironmentSpec
 from trainer.learning.learner import Learner, Statistics
-from trainer.programs import resuming
+from trainer.programs import initial, resuming
+from trainer.programs.companions import Companion, Companions, nobody
 from trainer.programs.outcome import OnReport, Outcome, ignore
 from trainer.reporting.metrics import Meter
 from trainer.reporting.reporter import Reporter
@@ -35,6 +37,7 @@ class Run:
         learner: Learner,
         on_report: OnReport = ignore,
         launched: float | None = None,
+        companions: Companions = nobody,
     ):
         """Locks the folder; changes nothing in it if its checkpoint does not fit and is refused.
 
@@ -49,8 +52,10 @@ class Run:
         self._launched = launched or psutil.Process().create_time()
         make_writable(self.folder)
         self._lock = FolderLock(self.folder)
+        self._companions: Sequence[Companion] = ()
         try:
             self._open(settings, spec, learner)
+            self._companions = companions(settings, spec, self.reporter.say)
         except BaseException:
             self._lock.release()  # a notebook would keep it along with the error
             raise
@@ -61,6 +66,8 @@ class Run:
         self.store = Store(self.folder / "checkpoints", settings.storage.keep_checkpoints)
         warnings: list[str] = []
         self._found = self.store.newest(warnings.append)
+        source = settings.storage.initial_weights
+        self._initial = initial.find(source, learner) if source and not self._found else None
         if self._found:
             resuming.check_fits(self._found[1], learner, settings, spec, self.folder)
             warnings += resuming.changes(self._found[1], settings)
@@ -91,6 +98,7 @@ class Run:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        self._end_companions()
         self.reporter.close()
         if error is not None:
             self.reporter.end_with_error(error)
@@ -99,6 +107,11 @@ class Run:
     def resume(self, learner: Learner) -> Meter:
         """Restores the newest checkpoint, if there is one; returns the run's counters."""
         levels, frames_per_step = self._settings.level.levels, self._spec.frames_per_step
+        if self._initial:
+            path, checkpoint = self._initial
+            self._initial = None
+            initial.take(checkpoint, learner)
+            self.reporter.say(f"Starting with the agent of {path}.")
         if self._found is None:
             return Meter(levels, frames_per_step, {}, learner.figures)
         path, checkpoint = self._found
@@ -127,6 +140,8 @@ class Run:
             self._updated = True
             seconds = time.time() - self._launched
             self.reporter.say(f"{FIRST_UPDATE} {seconds:.1f} s after launch.")
+        for companion in self._companions:
+            companion.offer(learner, meter.environment_frames)
         now = time.monotonic()
         if now - self._reported >= self._settings.reporting.report_every_s:
             self._reported = now
@@ -178,6 +193,7 @@ class Run:
     ) -> None:
         """Writes the last report, checkpoint and picture, and prints the summary."""
         figures = self._figures(learner, meter, waits)
+        self._end_companions()
         if figures["updates_in_report"]:
             self.reporter.report(figures, {})
         saved = self.save(learner, meter)
@@ -192,6 +208,11 @@ class Run:
                 "run the same command again: it resumes from the previous checkpoint."
             )
 
+    def _end_companions(self) -> None:
+        for companion in self._companions:
+            companion.close()
+        self._companions = ()
+
     def _outcome(self, figures: dict[str, Any], reason: str) -> Outcome:
         return Outcome(
             self.folder,
@@ -203,6 +224,8 @@ class Run:
 
     def _figures(self, learner: Learner, meter: Meter, waits: dict[str, float]) -> dict[str, Any]:
         figures = meter.report(waits)
+        for companion in self._companions:
+            figures |= companion.figures()
         left = self._settings.learning.total_environment_frames - meter.environment_frames
         rate = figures["frames_per_second"]
         return figures | {

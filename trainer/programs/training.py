@@ -13,7 +13,7 @@ from trainer.learning.learner import Learner
 from trainer.machine.terminal import say
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
-from trainer.reporting.metrics import Meter
+from trainer.reporting.metrics import RECENT_EPISODES, Meter
 from trainer.reporting.pace import Pace
 from trainer.settings.config import Settings
 from trainer.team.equality import Equality
@@ -68,10 +68,12 @@ class Training:
         self._team = team
         self._say = say
         self._equality = Equality(team, learner.variables, say)
+        self.is_complete = False  # nothing is left to train
         self._stopped = False
         self._starved = False  # had no batch in time, and has had none since
         self._idle = False  # no learner had a batch in the last round
         self._gathered = time.monotonic()
+        self._started = time.monotonic()
         # Counts this learner alone; reports count the team.
         self._pace = Pace(f"learner {team.rank}", settings.reporting.report_every_s, say)
 
@@ -107,8 +109,9 @@ class Training:
         return self._stop.name or "another learner was asked to stop"
 
     def _done(self) -> bool:
-        spent = self._meter.environment_frames >= self._settings.learning.total_environment_frames
-        return spent or self._stopped
+        total = self._settings.learning.total_environment_frames
+        self.is_complete = self.is_complete or self._meter.environment_frames >= total
+        return self.is_complete or self._stopped
 
     def _round(self) -> None:
         """One update, if any learner has a batch for it."""
@@ -123,6 +126,7 @@ class Training:
         if self._team.size > 1:
             self._pace.add(int(batch.steps) * meter.frames_per_step if batch else 0)
         self._stopped, self._idle = bool(round.stop), not round.batches
+        self.is_complete = self.is_complete or bool(round.reached)
         if self._stopped or self._idle:
             return
         lag = learner.updates - round.weights_version / round.batches
@@ -149,12 +153,27 @@ class Training:
         gather = leads and (self._team.size == 1 or now - self._gathered >= GATHER_EVERY_S)
         if gather:
             self._gathered = now
-        message = Round(stop=float(self._stop.is_set()), gather=float(gather))
+        reached = leads and self._is_enough()
+        stop = reached or self._stop.is_set()
+        message = Round(stop=float(stop), reached=float(reached), gather=float(gather))
         if batch is None:
             return message
         return message._replace(
             batches=1.0, steps=batch.steps, weights_version=batch.weights_version
         )
+
+    def _is_enough(self) -> bool:
+        """Whether the user wants no more than this; only the first learner knows all episodes."""
+        learning, meter = self._settings.learning, self._meter
+        wanted, mean = learning.stop_at_return, meter.mean_episode_return
+        known = meter.recent_episodes >= RECENT_EPISODES
+        if wanted is not None and known and mean is not None and mean >= wanted:
+            self._stop.request(f"the mean return is {mean:g} (--stop_at_return={wanted:g})")
+            return True
+        if learning.stop_after_s and time.monotonic() - self._started >= learning.stop_after_s:
+            self._stop.request(f"{learning.stop_after_s:g} s have passed (--stop_after_s)")
+            return True
+        return False
 
     def _await_batch(self) -> Batch | None:
         """The next batch; None after ``--max_batch_wait_s`` if there are other learners.

@@ -7,6 +7,7 @@ import numpy as np
 
 from algorithms.trajectory import EnvironmentStep, Unroll
 from environments import EnvironmentSpec
+from trainer.learning.ahead import on_device
 from trainer.learning.batches import Batch, Batches, describe, join
 from trainer.remote.remote_actors import RemoteActors
 from transport import Receiver
@@ -17,7 +18,7 @@ class SyntheticActors(RemoteActors):
 
     def __init__(self, receiver: Receiver, agent: Any, batches: Batches, batch: Unroll):
         super().__init__(receiver, agent, batches)
-        self._batch = self._on_device(describe(batch, len(batch.level)))
+        self._batch = on_device(describe(batch, len(batch.level)))
 
     def _next(self) -> Batch:
         return self._batch

@@ -12,7 +12,7 @@ from trainer.storage.records import read_metrics, write_whole
 NAME = "learning_curve.png"
 # With more levels, lines have no names: their colors would be too similar to tell apart.
 LEVELS_NAMED = 10
-GREY, BLUE = "#8a8f98", "#1f6feb"
+GREY, BLUE, ORANGE = "#8a8f98", "#1f6feb", "#d9730d"
 
 
 def write_curve(folder: Path, title: str) -> Path:
@@ -75,10 +75,11 @@ def _draw(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
         mean,
         color="black" if levels else BLUE,
         linewidth=2,
-        label="mean of all levels",
+        label="mean of all levels" if levels else "training",
         marker=_marker(rows),
         markersize=4,
     )
+    _draw_evaluations(axes, xs, rows)
     if rows:
         _write_last(axes, xs[-1], mean[-1])
     else:
@@ -88,6 +89,18 @@ def _draw(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
     axes.margins(x=0.02, y=0.08)
     axes.set_xlim(left=0)
     axes.locator_params(axis="x", nbins=6)
+
+
+def _draw_evaluations(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
+    """The means of whole games that were played beside the training."""
+    pairs = [
+        (x, row["evaluation_return"])
+        for x, row in zip(xs, rows, strict=True)
+        if row.get("evaluation_return") is not None
+    ]
+    if pairs:
+        axes.plot(*zip(*pairs, strict=True), color=ORANGE, marker="o", markersize=4, linewidth=1.2,
+                  label="evaluations")  # fmt: skip
 
 
 def _style(level: str, index: int, levels: int, last: float) -> dict[str, Any]:

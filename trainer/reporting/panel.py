@@ -36,12 +36,15 @@ class Panel:
         self._folder = folder
         self._reported = reported
         self._figures: dict[str, Any] = {}
+        self._evaluated: dict[str, Any] = {}  # the last report with an evaluation
         self._since = time.monotonic()
         self._history: dict[str, list[float]] = {}
 
     def update(self, figures: dict[str, Any]) -> None:
         """Takes a report; reports from before a resume may come first."""
         self._figures = figures
+        if figures.get("evaluation_return") is not None:
+            self._evaluated = figures
         self._since = time.monotonic()
         returns = {"": figures.get("mean_episode_return"), **wording.by_level(figures)}
         for level, value in returns.items():
@@ -93,6 +96,7 @@ class Panel:
             ],
             "mean raw return": [self._return("", figures.get("mean_episode_return"))],
             "": self._levels(),
+            "evaluated": self._evaluation(),
             "episodes": [
                 _part("", count(figures.get("episodes"))),
                 _part("mean length", count(figures.get("mean_episode_length")), "agent steps"),
@@ -111,6 +115,13 @@ class Panel:
             "learning": self._learning(),
         }
         return {name: parts for name, parts in rows.items() if parts}
+
+    def _evaluation(self) -> list[Text]:
+        last = self._evaluated
+        if not last:
+            return []
+        frames = f"at {count(last.get('evaluation_frames'))} frames"
+        return [_part("", number(last["evaluation_return"]), frames)]
 
     def _others(self) -> list[Text]:
         waits = self._figures.get("team_wait_share")

@@ -20,6 +20,12 @@ def check(settings: Settings) -> None:
         _check_local(settings)
     if settings.program.mode == "train" and settings.program.job_name != "local":
         addresses.address(settings.remote.learner_host)
+    trains = settings.program.mode == "train"
+    if trains and settings.program.job_name == "learner" and settings.trained.watch:
+        raise UserError(
+            "--watch is for a training on this machine, or for --mode=test. A cluster's agent can "
+            "be watched with --mode=test --watch and a copy of the run's folder."
+        )
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
 

@@ -21,7 +21,19 @@ class TrainedSettings:
         "sampled", "Testing", "sampled actions, or greedy: the likeliest one", choices=POLICIES
     )
     video: str = setting("", "Testing", "record an episode here: FILE.mp4 or FILE.gif")
-    watch: bool = setting(False, "Testing", "show the game in a window while it is played")
+    watch: bool = setting(
+        False,
+        "Testing",
+        "show the game in a window while it is played; in a training, games with its newest "
+        "weights",
+    )
+    evaluate_every_s: float = setting(
+        0.0,
+        "Watching",
+        "in a training, play --test_num_episodes whole games this often, on the cores of the "
+        "learner; 0: never",
+        least=0,
+    )
     export_dir: str = setting(
         "", "Testing", "where --mode=export writes the SavedModel; default: LOGDIR/export"
     )

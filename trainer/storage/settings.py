@@ -15,6 +15,12 @@ class StorageSettings:
         "folder of the run: checkpoints, metrics, pictures. The same command with the same "
         "folder resumes. Default: logs/LEVEL",
     )
+    initial_weights: str = setting(
+        "",
+        "What to do",
+        "start from another run's agent: its folder, or a checkpoint's file. The count of frames "
+        "and the optimizer start afresh; a resume of this run does not need it",
+    )
     checkpoint_every_s: float = setting(
         60.0, "Watching", "seconds between two checkpoints", above=0
     )

@@ -16,6 +16,7 @@ class Round(NamedTuple):
     steps: float = 0.0  # new agent steps in that batch
     weights_version: float = 0.0  # mean update count of the weights that chose the actions
     stop: float = 0.0  # 1 if it was asked to stop
+    reached: float = 0.0  # 1 if what it was asked to train for is reached
     gather: float = 0.0  # 1 if episodes should be gathered now
 
 

@@ -57,14 +57,16 @@ class Trained:
 
     def scale_of_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Spread and mean that turn the agent's baselines into values: [L], or [] for one."""
-        spread, mean = build.algorithm(self.settings).scale_of_values(self.checkpoint.algorithm)
+        spread, mean = self._scales()
         return (spread[0], mean[0]) if len(mean) == 1 else (spread, mean)
 
     def value(self, level_name: str) -> Callable[[np.ndarray], float]:
         """A function from an environment's baseline, [] or [L], to its value on a level."""
-        spread, mean = self.scale_of_values()
         index = self.levels.index(level_name) if level_name in self.levels else 0
-        return lambda baseline: float(np.ravel(baseline * spread + mean)[index * bool(mean.ndim)])
+        return to_value(*self._scales(), index)
+
+    def _scales(self) -> tuple[np.ndarray, np.ndarray]:
+        return build.algorithm(self.settings).scale_of_values(self.checkpoint.algorithm)
 
     def _trained_with(self, name: str) -> Any:
         return self.checkpoint.settings.get(name, self.settings.flat()[name])
@@ -87,6 +89,14 @@ class Trained:
             f"{given} does not fit the weights in {self.path}, which were trained with "
             f"{before}. Leave it out, or choose another run with --logdir."
         )
+
+
+def to_value(spread: np.ndarray, mean: np.ndarray, index: int) -> Callable[[np.ndarray], float]:
+    """A function from an environment's baseline, [] or [L], to its value on level ``index``.
+
+    ``spread`` and ``mean`` are [L], or [1] for one baseline.
+    """
+    return lambda baseline: float(np.ravel(baseline * spread + mean)[index * (len(mean) > 1)])
 
 
 def find(settings: Settings, given: Collection[str] = ()) -> Trained:

@@ -171,6 +171,11 @@ class Window:
     def __exit__(self, *error: Any) -> None:
         self._pygame.display.quit()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it."""
+        return self._open
+
     def show(self, picture: np.ndarray) -> None:
         """Waits until the picture is due and shows it; does nothing once the window is closed."""
         pygame = self._pygame

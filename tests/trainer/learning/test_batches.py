@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from algorithms.feeding import FirstInFirstOut
 from algorithms.trajectory import EnvironmentStep, Episodes, Unroll
-from trainer.learning.batches import Batches, Replay, cut, join, unrolls_in
+from trainer.learning.batches import Batches, Replay, cut, describe, join, unrolls_in
 
 ROWS = 4
 AXES = {"initial_state": 0, "level": 0, "weights_version": 0}
@@ -73,6 +73,15 @@ def test_every_unroll_arrives_once_and_in_order_for_all_sizes(sizes, fresh):
     got = [names(next_unrolls(batches, lambda: next(coming))) for _ in range(whole)]
     assert all(len(batch) == fresh for batch in got)
     assert sum(got, []) == list(range(whole * fresh))
+
+
+def test_steps_are_those_of_new_unrolls_without_resets():
+    whole = block(0, 1, 2)
+    first = np.zeros([ROWS, 3], bool)
+    first[0] = first[2, 1] = first[3, 2] = True
+    rows = whole.environment._replace(first=first)
+    batch = describe(whole._replace(environment=rows), fresh=2)
+    assert batch.steps == 2 * (ROWS - 1) - 1
 
 
 def test_no_block_is_taken_before_it_is_needed():

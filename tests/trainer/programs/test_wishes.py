@@ -1,0 +1,225 @@
+"""What users may ask of a training besides its length: when it ends, and what it starts from."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.vector import VectorAgent
+from tests.environments.test_masks import HERE as MASKS
+from tests.trainer.launching import newest
+from tests.trainer.levels import Breaks, Pictures, Steps, Tens, level
+from tests.trainer.training import block, parts, small
+from trainer import build
+from trainer.acting.acting_agent import ActingAgent
+from trainer.programs import local
+from trainer.programs.local import ActorFailed, train
+from trainer.programs.outcome import Outcome
+from trainer.settings.config import Settings
+from trainer.storage.records import read_metrics
+from trainer.trained import alongside
+from user_error import UserError
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch):
+    """Keeps TensorFlow's threads, which cannot change now."""
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+
+
+def run(folder: Path, **changes: Any) -> Outcome:
+    """A training of 10,000 frames, unless it ends before."""
+    chosen: dict[str, Any] = {
+        "level_name": level(Steps),
+        "logdir": str(folder),
+        "total_environment_frames": 10_000,
+        "envs_per_actor": 2,
+        "batch_size": 4,
+        "unroll_length": 5,
+        "precision": "float32",
+    }
+    return train(Settings(**chosen | changes), companions=alongside.start)
+
+
+def test_a_training_ends_at_a_return(tmp_path):
+    outcome = run(tmp_path, stop_at_return=7.0)
+    assert outcome.reason == "the mean return is 7 (--stop_at_return=7)"
+    assert 100 <= outcome.figures["episodes"] < 300
+    assert newest(tmp_path).counters["environment_frames"] < 10_000
+    again = run(tmp_path, stop_at_return=7.0)
+    assert again.figures["environment_frames"] == outcome.figures["environment_frames"]
+    assert run(tmp_path / "other", stop_at_return=7.5).reason == "all frames are played"
+
+
+def test_a_training_ends_after_a_time(tmp_path):
+    outcome = run(tmp_path, stop_after_s=5.0, total_environment_frames=10**9)
+    assert outcome.reason == "5 s have passed (--stop_after_s)"
+    assert outcome.figures["time_left"] > 0
+
+
+def test_the_learning_rate_falls_or_stays(tmp_path):
+    for schedule, last in ("linear", 0.0), ("constant", 1e-3):
+        folder = tmp_path / schedule
+        run(folder, learning_rate=1e-3, learning_rate_schedule=schedule)
+        assert read_metrics(folder)[-1]["learning_rate"] == pytest.approx(last, abs=1e-5)
+
+
+def test_a_run_starts_from_the_weights_of_another(tmp_path, capsys):
+    run(tmp_path / "first", total_environment_frames=500)
+    taught = newest(tmp_path / "first")
+    # So small a step changes nothing that float32 could show.
+    changes: dict[str, Any] = {"learning_rate": 1e-30, "total_environment_frames": 300}
+    run(tmp_path / "second", initial_weights=str(tmp_path / "first"), **changes)
+    assert "Starting with the agent of " in capsys.readouterr().out
+    second = newest(tmp_path / "second")
+    assert 300 <= second.counters["environment_frames"] < 400  # counted afresh
+    for name, value in taught.weights.items():
+        if "baseline" not in name:  # PopArt changes its units
+            np.testing.assert_allclose(second.weights[name], value, atol=1e-5)
+    assert second.algorithm["popart_seen"][0] == taught.algorithm["popart_seen"][0] + 15
+    run(tmp_path / "second", initial_weights=str(tmp_path / "first"), total_environment_frames=600)
+    assert "Resuming from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("nowhere", "--initial_weights=.*nowhere: expected a run's folder with checkpoints"),
+        ("first", "its weights do not fit this agent. They were trained with --agent_name=Vector"),
+    ],
+)
+def test_weights_that_cannot_be_used_are_refused_and_nothing_is_written(tmp_path, source, message):
+    run(tmp_path / "first", total_environment_frames=300)
+    with pytest.raises(UserError, match=message):
+        run(tmp_path / "new", initial_weights=str(tmp_path / source), hidden_sizes="9")
+    assert not list((tmp_path / "new").glob("*.json*"))
+
+
+def test_whole_games_are_played_beside_a_training_and_reported(tmp_path, capsys):
+    run(
+        tmp_path,
+        level_name=f"{level(Steps)},{level(Tens)}",
+        evaluate_every_s=0.2,
+        test_num_episodes=3,
+        report_every_s=0.2,
+        stop_after_s=4.0,
+        total_environment_frames=10**9,
+    )
+    rows = [row for row in read_metrics(tmp_path) if "evaluation_return" in row]
+    assert len(rows) >= 2
+    assert {row["evaluation_return"] for row in rows} == {(7.0 + 30.0) / 2}
+    assert {row[f"evaluation_return/{level(Tens)}"] for row in rows} == {30.0}
+    frames = [row["evaluation_frames"] for row in rows]
+    assert frames == sorted(set(frames)) and frames[0] <= rows[0]["environment_frames"]
+    printed = capsys.readouterr().out
+    assert f"evaluated at {frames[0]:,} frames: mean return 18.5 of 3 games a level" in printed
+
+
+def test_a_training_goes_on_if_its_evaluation_cannot(tmp_path, capsys, monkeypatch):
+    def broken(*_: Any) -> Any:
+        raise OSError("no such simulator")
+
+    monkeypatch.setattr(alongside.build, "test_environment", broken)
+    outcome = run(tmp_path, evaluate_every_s=0.01)
+    assert outcome.reason == "all frames are played"
+    assert "warning: evaluation ended with OSError: no such simulator" in capsys.readouterr().out
+
+
+def test_a_training_can_be_watched(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setenv("DISPLAY", ":1")  # for the check; SDL draws nowhere
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    from trainer.trained import video
+
+    show = video.Window.show
+
+    def note(window: Any, picture: np.ndarray) -> None:
+        shown.append(picture.shape)
+        show(window, picture)
+
+    monkeypatch.setattr(video.Window, "show", note)
+    run(tmp_path, level_name="CartPole-v1", watch=True, stop_after_s=5.0,
+        total_environment_frames=10**9)  # fmt: skip
+    assert len(shown) > 20 and len(set(shown)) == 1
+
+
+def test_watching_a_training_without_a_screen_is_refused_before_it_starts(tmp_path, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    with pytest.raises(UserError, match="--watch needs a screen"):
+        alongside.check(Settings(watch=True))
+
+
+def test_masks_are_learned_with(tmp_path):
+    outcome = run(tmp_path, level_name=f"{MASKS}:Turns", action_masks=True)
+    # Any action that is not allowed would end the episode.
+    assert outcome.figures["mean_episode_return"] == 30.0
+
+
+def test_observations_are_normalised_while_it_trains(tmp_path):
+    run(tmp_path, level_name=level(Tens), normalise_observations=True)
+    weights = newest(tmp_path).weights
+    (mean,) = [value for name, value in weights.items() if "normaliser/mean" in name]
+    assert mean[0] == pytest.approx(0.5, abs=0.1)  # of 0, 1/3, 2/3 and 1
+    with pytest.raises(UserError, match="trained with --normalise_observations=True"):
+        run(tmp_path, level_name=level(Tens), total_environment_frames=20_000)
+
+
+def test_beside_a_gpu_actors_compute_on_the_processor_and_batches_are_made_ahead(
+    tmp_path, monkeypatch
+):
+    made, devices = [], []
+    ahead, load = local.on_device, ActingAgent.load
+
+    def note(batch: Any) -> Any:
+        made.append(threading.current_thread().name)
+        return ahead(batch)
+
+    def note_device(acting: ActingAgent, weights: Any, version: int) -> None:
+        devices.append(acting._device)
+        load(acting, weights, version)
+
+    for module in local, build:
+        monkeypatch.setattr(module, "visible_gpus", lambda: ["a GPU"])
+    monkeypatch.setattr(local, "on_device", note)
+    monkeypatch.setattr(ActingAgent, "load", note_device)
+    outcome = run(tmp_path)
+    assert outcome.reason == "all frames are played" and outcome.figures["policy_lag"] < 10
+    assert set(made) == {"batches"} and set(devices) == {"/device:CPU:0"}
+    with pytest.raises(ActorFailed, match="the simulator fell over"):
+        run(tmp_path / "broken", level_name=level(Breaks))
+
+
+class Unsuited(VectorAgent):
+    """An agent with an operation that XLA cannot compile."""
+
+    def prepare(self, observation: tf.Tensor) -> tf.Tensor:
+        same = tf.numpy_function(lambda array: array, [observation], tf.float32, stateful=False)
+        same.set_shape(observation.shape)
+        return super().prepare(same)
+
+
+def test_updates_run_without_xla_where_it_cannot_compile_them(monkeypatch, capsys):
+    name = "tests.trainer.programs.test_wishes:Unsuited"
+    made = parts(small(level(Steps), agent_name=name))
+    batch = block(made.settings)
+    made.learner.compile(with_xla=True)
+    assert not made.learner.update(batch, run_left=1.0).skipped
+    assert "warning: XLA cannot compile updates" in capsys.readouterr().out
+    assert not made.learner.update(batch, run_left=1.0).skipped
+    assert "XLA" not in capsys.readouterr().out
+    forced = parts(small(level(Steps), agent_name=name, xla="on"))
+    with pytest.raises(tf.errors.OpError):
+        forced.learner.update(batch, run_left=1.0)
+
+
+def test_xla_is_used_if_asked_for():
+    plain, compiled = (parts(small(level(Pictures), width=36, height=36, xla=xla))
+                       for xla in ("off", "on"))  # fmt: skip
+    batch = block(plain.settings)
+    one, other = (made.learner.update(batch, run_left=1.0) for made in (plain, compiled))
+    for name, value in one.figures.items():
+        assert other.figures[name] == pytest.approx(value, rel=1e-3, abs=1e-3)

@@ -1,0 +1,217 @@
+"""``--evaluate_every_s`` and ``--watch`` in a training: games with its newest weights."""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from environments import EnvironmentSpec, EnvironmentStep, VectorEnvironment
+from trainer import build
+from trainer.acting.playing import Choice, Player, play
+from trainer.learning.learner import Learner
+from trainer.machine.threads import name_thread
+from trainer.settings.config import Settings
+from trainer.trained.trained_agent import to_value
+from user_error import UserError
+
+Say = Callable[[str], None]
+
+
+def check(settings: Settings) -> None:
+    """Refuses what cannot be done here, before anything is started."""
+    if settings.trained.watch:
+        from trainer.trained import video
+
+        video.prepare(settings.replace(video=""))
+
+
+def start(settings: Settings, spec: EnvironmentSpec, say: Say) -> list["Alongside"]:
+    """The companions that the settings ask for."""
+    companions: list[Alongside] = []
+    if settings.trained.evaluate_every_s:
+        companions.append(Evaluations(settings, spec, say))
+    if settings.trained.watch:
+        companions.append(Watching(settings, spec, say))
+    return companions
+
+
+class _Ended(Exception):
+    """The training has ended."""
+
+
+class Alongside:
+    """A thread that plays with weights handed over by the training, again and again."""
+
+    name: str
+    every_s = 0.0  # at least, between two hand-overs
+
+    def __init__(self, settings: Settings, spec: EnvironmentSpec, say: Say):
+        self.settings = settings
+        self.say = say
+        self._agent = build.acting_agent(settings, spec)
+        self._algorithm = build.algorithm(settings)
+        self.player = Player(self._agent, self._algorithm, settings.trained.test_policy == "greedy")
+        self._due = time.monotonic() + self.every_s
+        self._ready = threading.Event()
+        self._handed: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._closing = False
+        self._figures: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
+        self._thread.start()
+
+    def offer(self, learner: Learner, environment_frames: int) -> None:
+        """Called between updates: copies the weights if the thread is ready for new ones."""
+        if not self._ready.is_set() or time.monotonic() < self._due:
+            return
+        self._ready.clear()
+        self._due = time.monotonic() + self.every_s
+        kept = {name: variable.numpy() for name, variable in self._kept(learner).items()}
+        # Copies, because the next update moves the learner's own.
+        weights = [tf.identity(weight) for weight in learner.weights]
+        self._handed.put((weights, kept, environment_frames))
+
+    def figures(self) -> dict[str, Any]:
+        """Figures since the last call."""
+        with self._lock:
+            figures, self._figures = self._figures, {}
+        return figures
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closing = True
+        self._handed.put(None)
+        self._thread.join()
+
+    def add_figures(self, figures: dict[str, Any]) -> None:
+        """Reports them with the next report of the training."""
+        with self._lock:
+            self._figures |= figures
+
+    def check(self, environment: VectorEnvironment, step: EnvironmentStep, choice: Choice) -> None:
+        """An onlooker that ends the game with the training."""
+        if self._closing:
+            raise _Ended
+
+    def next_weights(self) -> int:
+        """Waits for weights; returns how many frames the agent has been trained for."""
+        self._ready.set()
+        handed = self._handed.get()
+        if handed is None:
+            raise _Ended
+        weights, kept, frames = handed
+        for mine, new in zip(self._agent.variables, weights, strict=True):
+            mine.assign(tf.cast(new, mine.dtype))
+        self.scale = self._algorithm.scale_of_values(kept)
+        return frames
+
+    def work(self) -> None:
+        """Plays until an exception ends it."""
+        raise NotImplementedError
+
+    def _work(self) -> None:
+        name_thread(self.name)
+        try:
+            self.work()
+        except _Ended:
+            pass
+        except UserError as error:
+            self.say(f"warning: {error} Training continues.")
+        except Exception as error:  # the training must not end with it
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            self.say(f"warning: {self.name} ended with {reason}. Training continues.")
+
+    @staticmethod
+    def _kept(learner: Learner) -> Any:
+        return learner.algorithm.kept
+
+
+class Evaluations(Alongside):
+    """Plays ``--test_num_episodes`` whole games a level every ``--evaluate_every_s`` seconds."""
+
+    name = "evaluation"
+
+    def __init__(self, settings: Settings, spec: EnvironmentSpec, say: Say):
+        self.every_s = settings.trained.evaluate_every_s
+        super().__init__(settings, spec, say)
+
+    def work(self) -> None:
+        from trainer.trained.evaluation import MOST_ENVIRONMENTS, seed_of_level
+
+        settings = self.settings.replace(watch=False, video="")
+        games = settings.trained.test_num_episodes
+        levels = settings.level.levels
+        with contextlib.ExitStack() as stack:
+            environments = [
+                stack.enter_context(
+                    contextlib.closing(
+                        build.test_environment(
+                            settings,
+                            level,
+                            min(games, MOST_ENVIRONMENTS),
+                            seed_of_level(settings.program.seed, level),
+                        )
+                    )
+                )
+                for level in range(len(levels))
+            ]
+            while True:
+                frames = self.next_weights()
+                self._report(frames, [self._returns(one, games) for one in environments])
+
+    def _returns(self, environment: VectorEnvironment, games: int) -> list[float]:
+        seed = self.settings.program.seed
+        played = play(environment, self.player, games, seed=seed, onlookers=(self.check,))
+        return [episode.raw_return for episode in played]
+
+    def _report(self, frames: int, returns: list[list[float]]) -> None:
+        means = [float(np.mean(each)) for each in returns]
+        mean, levels = float(np.mean(means)), self.settings.level.levels
+        by_level = {f"evaluation_return/{n}": m for n, m in zip(levels, means, strict=True)}
+        self.add_figures(
+            {"evaluation_return": mean, "evaluation_frames": frames}
+            | (by_level if len(levels) > 1 else {})
+        )
+        spread = ""
+        if len(levels) == 1 and len(returns[0]) > 1:
+            spread = f" (standard deviation {np.std(returns[0], ddof=1):.4g})"
+        self.say(
+            f"evaluated at {frames:,} frames: mean return {mean:.4g}{spread} of "
+            f"{len(returns[0])} games{' a level' if len(levels) > 1 else ''}, "
+            f"{self.settings.trained.test_policy} actions"
+        )
+
+
+class Watching(Alongside):
+    """Shows games of the first level in a window, each with the newest weights."""
+
+    name = "watching"
+
+    def work(self) -> None:
+        from trainer.trained.dashboard import Dashboard
+        from trainer.trained.video import Spectator, Window
+
+        settings = self.settings.replace(video="")
+        subtitle = f"{settings.agent.agent_name}, {settings.trained.test_policy} actions"
+        with contextlib.ExitStack() as stack:
+            window, game = None, 0
+            while window is None or window.is_open:
+                frames = self.next_weights()
+                seed, game = settings.program.seed + game, game + 1
+                environment = build.test_environment(settings, 0, 1, seed)
+                with contextlib.closing(environment):
+                    if window is None:
+                        window = stack.enter_context(Window(environment.pictures_per_second))
+                    spectator = Spectator(
+                        Dashboard(environment.spec, f"{subtitle}, {frames:,} frames"),
+                        to_value(*self.scale, 0),
+                        None,
+                        window,
+                    )
+                    onlookers = (self.check, spectator)
+                    play(environment, self.player, 1, seed=seed, onlookers=onlookers)
