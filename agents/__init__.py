@@ -1,11 +1,12 @@
 """Agents: networks from observations to a policy and a baseline, found by name."""
 
-from agents.agent import Agent, AgentOutput, AgentState, Heads, Torso
+from agents.agent import FORBIDDEN, Agent, AgentOutput, AgentState, Heads, Torso
 from agents.distributions import Distribution, distribution_for
 from agents.network import Network
 from agents.registry import default_name, known_agents, make
 
 __all__ = [
+    "FORBIDDEN",
     "Agent",
     "AgentOutput",
     "AgentState",

@@ -1,6 +1,7 @@
 """The base class of all agents: from an observation to a policy and a baseline."""
 
 import abc
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import gymnasium as gym
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from agents.backdrop import Backdrop
 from agents.distributions import distribution_for
-from agents.frame_stack import stack_frames
+from agents.frame_stack import earlier_frames, stack_frames
 from agents.layers import Build, Linear
 from agents.lstm import LSTM, LSTMState
 from agents.network import USUAL, Network
@@ -165,6 +166,25 @@ class Agent(snt.Module, abc.ABC):
             frame = self._torso.frame
             frames = tf.zeros([batch_size, self._earlier_frames, *frame.shape], frame.dtype)
         return AgentState(frames, self._lstm.initial_state(batch_size) if self._lstm else ())
+
+    def states(
+        self, observation: tf.Tensor, first: tf.Tensor, state: AgentState, starts: Sequence[int]
+    ) -> list[AgentState]:
+        """The states before some rows of an unroll, by its first rows and the state before them.
+
+        Only for agents without an LSTM, whose states are but earlier frames.
+        """
+        if not self._earlier_frames:
+            return [state for _ in starts]
+        rows = earlier_frames(
+            self.prepare(observation), first, state.frames, self._torso.blank(), starts
+        )
+        return [AgentState(frames, ()) for frames in rows]
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether it has an LSTM."""
+        return self._lstm is not None
 
     def __call__(
         self,

@@ -5,7 +5,7 @@ them here with the same function, so both see the same bits.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -35,15 +35,7 @@ def stack_frames(
         The stacks [T * B, ..., (K + 1) * C], and `earlier` for the row after the last.
     """
     shape, depth = earlier.shape[2:], earlier.shape[1] + 1
-    order = range(2, len(earlier.shape))
-    each = tf.concat(
-        [
-            tf.reshape(tf.transpose(earlier, [1, 0, *order]), [-1, *shape]),
-            tf.reshape(frames, [-1, *shape]),
-            blank[tf.newaxis],
-        ],
-        axis=0,
-    )
+    each = _row_by_row(frames, earlier, blank)
     indices = _frame_indices(first, depth)  # [T, B, depth]
     seen = tf.gather(see(each), tf.reshape(indices, [-1, depth]))
     # Joining single frames along the last axis would take several times as long.
@@ -51,6 +43,34 @@ def stack_frames(
     joined = tf.transpose(tf.reshape(seen, [-1, depth, pixels, channels]), [0, 2, 1, 3])
     stacks = tf.reshape(joined, [-1, *shape[:-1], depth * channels])
     return stacks, tf.gather(each, indices[-1, :, 1:])
+
+
+def earlier_frames(
+    frames: tf.Tensor,
+    first: tf.Tensor,
+    earlier: tf.Tensor,
+    blank: tf.Tensor,
+    starts: Sequence[int],
+) -> list[tf.Tensor]:
+    """``earlier`` for each of some rows of an unroll, [B, K, ..., C]; arguments as above."""
+    each = _row_by_row(frames, earlier, blank)
+    indices = _frame_indices(first, earlier.shape[1] + 1)
+    return [
+        earlier if start == 0 else tf.gather(each, indices[start - 1, :, 1:]) for start in starts
+    ]
+
+
+def _row_by_row(frames: tf.Tensor, earlier: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
+    """[N, ..., C]: all frames, numbered as ``_frame_indices`` numbers them."""
+    shape, order = earlier.shape[2:], range(2, len(earlier.shape))
+    return tf.concat(
+        [
+            tf.reshape(tf.transpose(earlier, [1, 0, *order]), [-1, *shape]),
+            tf.reshape(frames, [-1, *shape]),
+            blank[tf.newaxis],
+        ],
+        axis=0,
+    )
 
 
 def _frame_indices(first: tf.Tensor, depth: int) -> tf.Tensor:

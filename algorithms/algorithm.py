@@ -31,6 +31,7 @@ class Algorithm(abc.ABC):
     samples: tuple[str, ...] = ()  # shown as histograms by TensorBoard
     heads = Heads()  # the outputs that it needs of an agent
     records: tuple[str, ...] = ("log_prob",)  # values that ``act`` records with each action
+    explores = False  # whether ``act`` takes the chances of ``exploration``
 
     def __init__(self, settings: Any, levels: int):
         """``settings`` are the algorithm's own; ``levels`` is the run's number of levels."""
@@ -46,6 +47,10 @@ class Algorithm(abc.ABC):
         action = distribution.mode(policy) if greedy else distribution.sample(policy, seed)
         return action, {"log_prob": distribution.log_prob(policy, action)}
 
+    def exploration(self, updates: int, places: np.ndarray) -> np.ndarray:
+        """[B]: the chance of a random action, in environments at these places from 0 to 1."""
+        return np.zeros_like(places)
+
     def start(self, agent: Any) -> None:  # noqa: B027 (optional)
         """Creates the variables that a learner keeps besides the agent's weights."""
 
@@ -57,6 +62,25 @@ class Algorithm(abc.ABC):
     def prepare(self, agent: Any, batch: Unroll) -> Any:
         """Computes, once a batch and without gradients, what ``loss`` needs: [T, B, ...] each."""
         return ()
+
+    def batch_sums(self, batch: Unroll, prepared: Any) -> tf.Tensor | None:
+        """Sums over a batch that are added up over learners for ``with_sums``; None: not needed.
+
+        Only for algorithms whose actors play in step.
+        """
+        return None
+
+    def no_batch_sums(self) -> tf.Tensor | None:
+        """The ``batch_sums`` of a learner that has no batch."""
+        return None
+
+    def with_sums(self, prepared: Any, sums: tf.Tensor) -> Any:
+        """``prepared``, completed by what all learners' batches have in common."""
+        return prepared
+
+    def is_enough(self, figures: Mapping[str, float]) -> bool:
+        """Whether the figures of an update advise against further updates with its batch."""
+        return False
 
     def scale_of_values(self, kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Factor and offset, [L] or [1], that turn an agent's values of rows into returns.

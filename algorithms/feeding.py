@@ -13,3 +13,39 @@ class FirstInFirstOut:
     def fresh(self, batch_size: int) -> int:
         """The number of new unrolls in a batch."""
         return max(1, batch_size - round(batch_size * self.replayed))
+
+
+@dataclasses.dataclass(frozen=True)
+class InStep:
+    """Actors wait while the learner learns from what they have played with its newest weights."""
+
+    epochs: int = 1  # times that it goes through a batch
+    minibatches: int = 1  # updates of an epoch
+    whole_episodes: bool = False  # a batch is so many episodes, from their beginnings to their ends
+    piece_length: int = 0  # agent steps that stay together in a minibatch; 0: a whole unroll
+
+    def fresh(self, batch_size: int) -> int:
+        """The number of new unrolls in a batch."""
+        return batch_size
+
+
+@dataclasses.dataclass(frozen=True)
+class Replayed:
+    """Windows of the newest steps, drawn at random; actors play as fast as updates follow."""
+
+    capacity: int  # agent steps that are kept
+    warm_up: int  # agent steps before the first update
+    updates_per_step: float
+    ahead: int = 1  # rows that a target needs after the row that it is for
+    burn_in: int = 0  # rows that only bring an LSTM's state up to date
+    priority_exponent: float | None = None  # None: all windows are drawn alike
+    importance_exponent: float = 0.0
+
+    def fresh(self, batch_size: int) -> int:
+        """The number of new unrolls in a batch: none is drawn for being new."""
+        return 1
+
+
+Feeding = FirstInFirstOut | InStep | Replayed
+# What is recorded with a window that was drawn by priority: its weight in the loss.
+IMPORTANCE = "importance"

@@ -8,7 +8,14 @@ from user_error import UserError, closest
 
 DEFAULT = "impala"
 # Where each algorithm's settings are; these name its class.
-KNOWN = {"impala": "algorithms.impala_settings:ImpalaSettings"}
+KNOWN = {
+    "impala": "algorithms.impala_settings:ImpalaSettings",
+    "ppo": "algorithms.ppo_settings:PPOSettings",
+    "reinforce": "algorithms.reinforce_settings:ReinforceSettings",
+    "dqn": "algorithms.dqn_settings:DQNSettings",
+    "double_dqn": "algorithms.dqn_settings:DoubleDQNSettings",
+    "a2c": "algorithms.a2c_settings:A2CSettings",
+}
 
 
 def settings_of(name: str) -> type[AlgorithmSettings]:

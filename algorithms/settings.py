@@ -1,9 +1,10 @@
 """The base class of the settings of algorithms. Imports nothing heavy."""
 
 import dataclasses
-from typing import ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from algorithms.feeding import FirstInFirstOut
+from algorithms.feeding import Feeding, FirstInFirstOut
 from algorithms.figures import Figure
 
 
@@ -13,6 +14,7 @@ class AlgorithmSettings:
 
     implementation: ClassVar[str]  # package.module:Class, a subclass of ``Algorithm``
     figures: ClassVar[tuple[Figure, ...]] = ()  # of each update, besides its total loss
+    defaults: ClassVar[Mapping[str, Any]] = {}  # of other settings, where they differ from theirs
     fixed: ClassVar[tuple[str, ...]] = ()  # fields that a resume must not change
 
     def completed(self, atari: bool) -> Self:
@@ -25,6 +27,6 @@ class AlgorithmSettings:
         return {}
 
     @property
-    def feeding(self) -> FirstInFirstOut:
+    def feeding(self) -> Feeding:
         """How batches are fed."""
         return FirstInFirstOut()

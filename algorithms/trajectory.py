@@ -28,4 +28,6 @@ class Unroll(NamedTuple):
     initial_state: Any  # nest of [B, ...]: the agent's state before row 0
     episodes: Episodes  # [T + 1, B]; row 0 belongs to the previous unroll
     level: Any  # int32 [B]: index into --level_name
+    stream: Any  # int32 [B]: which environment of the run
+    number: Any  # int32 [B]: how many unrolls of this environment its actor played before
     weights_version: Any  # float32 [B]: mean update count of the weights that chose the actions

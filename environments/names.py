@@ -11,6 +11,7 @@ from ale_py import roms
 from user_error import UserError, closest
 
 gymnasium.register_envs(ale_py)
+gymnasium.register("Catch-v0", entry_point="environments.python.catch:Catch")
 
 # These cartridges are for several players only; Gymnasium has no ids for them either.
 _SEVERAL_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}

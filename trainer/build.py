@@ -14,12 +14,17 @@ import agents
 import environments
 from algorithms import registry
 from algorithms.algorithm import Algorithm
+from algorithms.feeding import IMPORTANCE, InStep, Replayed
 from algorithms.settings import AlgorithmSettings
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec, VectorEnvironment, View
 from trainer.acting.actor import Actor, Policy, blank_unroll
+from trainer.learning import replayed
 from trainer.learning.batches import Batches
 from trainer.learning.learner import Learner
+from trainer.learning.replayed import Feeder, ReplayedBatches
+from trainer.learning.replayed import Shape as WindowShape
+from trainer.learning.rollouts import Crew, Rollouts, WholeEpisodes
 from trainer.machine import precision
 from trainer.machine.gpus import visible_gpus
 from trainer.machine.quota import usable_cores
@@ -31,6 +36,8 @@ from trainer.settings.config import Settings
 from trainer.team.team import ALONE, Team
 from transport import Identity
 
+MOST_ENVS = 4096  # of an actor, see --envs_per_actor
+GOLDEN = (5**0.5 - 1) / 2
 PROCESSOR = "/device:CPU:0"
 
 
@@ -82,9 +89,29 @@ def learner_of(agent: Any, settings: Settings, team: Team = ALONE, pieces: int =
     return Learner(agent, algorithm(settings), settings.learning, backdrop, team, pieces)
 
 
-def batches(settings: Settings) -> Batches:
-    """The learner's batches, fed as the algorithm requires."""
-    return Batches(settings.algorithm.feeding, settings.learning.batch_size, settings.program.seed)
+def batches(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, crew: Crew, say: Callable[[str], None]
+) -> Feeder:
+    """The learner's batches, fed as the algorithm requires by the actors ``crew``."""
+    feeding, size, seed = (
+        settings.algorithm.feeding,
+        settings.learning.batch_size,
+        settings.program.seed,
+    )
+    if isinstance(feeding, InStep):
+        return (WholeEpisodes if feeding.whole_episodes else Rollouts)(size, crew, say)
+    if isinstance(feeding, Replayed):
+        example = unroll(settings, spec, agent)
+        shape = _window(settings, spec, agent, feeding)
+        return ReplayedBatches(feeding, size, shape, example, seed, say)
+    return Batches(feeding, size, seed)
+
+
+def _window(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, feeding: Replayed
+) -> WindowShape:
+    length = settings.actors.unroll_length
+    return replayed.shape_of(feeding, spec.frame_stack, length, agent.is_recurrent)
 
 
 def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
@@ -98,9 +125,13 @@ def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
 
 
 def random_unrolls(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
-    """A batch of random unrolls."""
+    """A batch of random unrolls, or of windows of a replay store."""
+    one, feeding = unroll(settings, spec, agent), settings.algorithm.feeding
+    if isinstance(feeding, Replayed):
+        rows = _window(settings, spec, agent, feeding).rows
+        one = blank_unroll(spec, rows - 1, agent.initial_state(1), (*one.recorded, IMPORTANCE))
     return random_batch(
-        unroll(settings, spec, agent),
+        one,
         spec,
         settings.learning.batch_size,
         len(settings.level.levels),
@@ -142,8 +173,20 @@ def actor(
         settings.actors.unroll_length,
         level=index % len(settings.level.levels),
         seed=_seed_of(settings.program.seed * 100_003 + index, start),
+        first_stream=index * MOST_ENVS,
+        chance=_chance(settings, index, environment.num_envs),
         check=check,
     )
+
+
+def _chance(settings: Settings, index: int, count: int) -> Callable[[int], np.ndarray] | None:
+    """The chance of random actions in an actor's environments, by the number of updates."""
+    playing = algorithm(settings)
+    if not playing.explores:
+        return None
+    # Evenly spread, however many actors there are.
+    places = (np.arange(index * count, (index + 1) * count) * GOLDEN % 1.0).astype(np.float32)
+    return lambda updates: playing.exploration(updates, places)
 
 
 def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorEnvironment:

@@ -95,6 +95,10 @@ class Receiver:
         while self._roster.present and time.monotonic() < until:
             time.sleep(0.05)
 
+    def present(self) -> int:
+        """How many actors are there."""
+        return self._roster.present
+
     def waited_s(self) -> float:
         """Seconds that an actor has waited for the learner, on average."""
         return self._roster.waited_s()

@@ -11,6 +11,7 @@ from environments import EnvironmentStep, VectorEnvironment
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import Actor
+from trainer.learning.batches import Batches
 from trainer.remote import wire
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -48,11 +49,12 @@ def inference(settings: Settings, callers: int) -> list[Call]:
         state = policy.initial_state(environment.num_envs)
         action = next(_random_actions(environment))
         seed = np.array([index, 0], np.int32)
+        chance = np.zeros(environment.num_envs, np.float32)
 
         def act() -> int:
             nonlocal action, state
             seed[1] += 1
-            action, _, state = policy.act(next(steps), action, state, seed)
+            action, _, state = policy.act(next(steps), action, state, seed, chance)
             return environment.num_envs
 
         return act
@@ -80,7 +82,7 @@ def learning(settings: Settings, callers: int) -> list[Call]:
     """The learner's update with a batch that was really played; the weights stay as they are."""
     spec = build.level_spec(settings)
     actor = _actor(settings, _acting(settings), 0, cores())
-    batch = build.batches(settings).next(actor.unroll)
+    batch = _batches(settings).next(actor.unroll)
     assert batch is not None
 
     def caller() -> Call:
@@ -99,7 +101,7 @@ def learning(settings: Settings, callers: int) -> list[Call]:
 def transport(settings: Settings) -> list[Call]:
     """Blocks through the queue of one process, and joined to a batch."""
     block = _actor(settings, _acting(settings), 0, cores()).unroll()
-    queue, joined = UnrollQueue(sizes.capacity(settings)), build.batches(settings)
+    queue, joined = UnrollQueue(sizes.capacity(settings)), _batches(settings)
     envs = sizes.envs_per_actor(settings)
 
     def take() -> Unroll | None:
@@ -168,3 +170,7 @@ def _actor(settings: Settings, policy: ActingAgent, index: int, threads: int) ->
         level=index % len(settings.level.levels),
         seed=settings.program.seed + index,
     )
+
+
+def _batches(settings: Settings) -> Batches:
+    return Batches(settings.algorithm.feeding, settings.learning.batch_size, settings.program.seed)

@@ -27,22 +27,30 @@ class ActingAgent:
         self.records: Sequence[str] = algorithm.records
         self._graphs: dict[int, _Graph] = {}  # by the number of environments
         self._tracing = threading.Lock()
+        self._changed = threading.Condition()
         self.version = 0
 
     def load(self, weights: Sequence[tf.Variable], version: int) -> None:
         """Copies a learner's weights."""
         self._assign(list(weights))
-        self.version = version
+        with self._changed:
+            self.version = version
+            self._changed.notify_all()
+
+    def wait_for_other(self, version: int, timeout_s: float) -> bool:
+        """Waits until the weights are others than these; returns False on a timeout."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.version != version, timeout_s)
 
     def initial_state(self, batch_size: int) -> Any:
         """The agent's state before an episode's first observation."""
         return self._agent.initial_state(batch_size)
 
     def act(
-        self, step: EnvironmentStep, action: Any, state: Any, seed: Any
+        self, step: EnvironmentStep, action: Any, state: Any, seed: Any, chance: Any
     ) -> tuple[np.ndarray, dict[str, np.ndarray], Any]:
         """Actions ``[B, ...]`` for a row, the values recorded with them, and the new state."""
-        given = (step.observation, step.reward, step.first, action, state, seed)
+        given = (step.observation, step.reward, step.first, action, state, seed, chance)
         graph = self._graphs.get(len(action)) or self._trace(len(action), given)
         action, *flat = graph(tf.nest.flatten(given))
         recorded, flat = flat[: len(self.records)], flat[len(self.records) :]
@@ -68,9 +76,18 @@ class ActingAgent:
         action: tf.Tensor,
         state: Any,
         seed: tf.Tensor,
+        chance: tf.Tensor,
     ) -> Any:
         decision, state = decide(
-            self._agent, self._algorithm, observation, reward, action, first, state, seed
+            self._agent,
+            self._algorithm,
+            observation,
+            reward,
+            action,
+            first,
+            state,
+            seed,
+            chance=chance,
         )
         return decision.action, [decision.recorded[name] for name in self.records], state
 

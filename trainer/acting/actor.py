@@ -1,7 +1,7 @@
 """An actor: plays a batch of environments with the newest weights, a block of unrolls at a time."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -20,9 +20,20 @@ class Policy(Protocol):
         """The agent's state before an episode's first observation."""
 
     def act(
-        self, step: EnvironmentStep, action: Any, state: Any, seed: Any
+        self, step: EnvironmentStep, action: Any, state: Any, seed: Any, chance: Any
     ) -> tuple[Any, dict[str, Any], Any]:
-        """Actions for a row, the values recorded with them, and the new state."""
+        """Actions for a row, the values recorded with them, and the new state.
+
+        ``chance`` [B] is that of random actions.
+        """
+
+
+class Place(NamedTuple):
+    """Where unrolls are from, [B] each; see ``Unroll``."""
+
+    level: np.ndarray
+    stream: np.ndarray
+    number: np.ndarray
 
 
 class Actor:
@@ -36,14 +47,30 @@ class Actor:
         *,
         level: int,
         seed: int,
+        first_stream: int = 0,
+        chance: Callable[[int], np.ndarray] | None = None,
         check: Callable[[], None] = lambda: None,
     ):
-        """``check`` is called before every step; an exception from it ends the unroll."""
+        """Starts the environments.
+
+        Args:
+            environment: what is played.
+            policy: what chooses actions.
+            unroll_length: agent steps in an unroll.
+            level: the index of the environment's level.
+            seed: of the actions.
+            first_stream: the number of the first environment in the run.
+            chance: the chance of random actions in each environment, after a number of updates.
+            check: is called before every step; an exception from it ends the unroll.
+        """
         self._environment = environment
         self._policy = policy
         self._length = unroll_length
         self._level = np.full([environment.num_envs], level, np.int32)
         self._check = check
+        self._stream = np.arange(environment.num_envs, dtype=np.int32) + np.int32(first_stream)
+        self._number = 0
+        self._chance = chance or (lambda updates: np.zeros(environment.num_envs, np.float32))
         self._seed = np.array([seed % 2**31, 0], np.int32)
         self._rows = _Rows(environment.spec, environment.num_envs, unroll_length, policy.records)
         self._rows.start(environment.reset())
@@ -53,18 +80,20 @@ class Actor:
         """Plays ``unroll_length`` steps in every environment."""
         rows = self._rows = self._rows.next()
         initial_state = tf.nest.map_structure(np.asarray, self._state)
-        versions = 0
+        versions, chance = 0, self._chance(self._policy.version)
         for t in range(self._length):
             self._check()
             step, last_action = rows.row(t)
             self._seed[1] += 1
             versions += self._policy.version
             action, recorded, self._state = self._policy.act(
-                step, last_action, self._state, self._seed
+                step, last_action, self._state, self._seed, chance
             )
             rows.write(t + 1, self._environment.step(action), action, recorded)
             rows.write_episodes(t + 1, self._environment.episodes())
-        return rows.unroll(initial_state, self._level, versions / self._length)
+        place = Place(self._level, self._stream, np.full_like(self._stream, self._number))
+        self._number += 1
+        return rows.unroll(initial_state, place, versions / self._length)
 
 
 def blank_unroll(
@@ -72,7 +101,8 @@ def blank_unroll(
 ) -> Unroll:
     """One unroll of the right types and shapes, with arbitrary values; the state has B = 1."""
     state = tf.nest.map_structure(np.asarray, initial_state)
-    return _Rows(spec, 1, unroll_length, records).unroll(state, np.zeros([1], np.int32), 0.0)
+    zero = np.zeros([1], np.int32)
+    return _Rows(spec, 1, unroll_length, records).unroll(state, Place(zero, zero, zero), 0.0)
 
 
 class _Rows:
@@ -129,7 +159,7 @@ class _Rows:
             self.episodes.raw_return[t, column] = episode.raw_return
             self.episodes.length[t, column] = episode.length
 
-    def unroll(self, initial_state: Any, level: np.ndarray, weights_version: float) -> Unroll:
+    def unroll(self, initial_state: Any, place: Place, weights_version: float) -> Unroll:
         """The block as an unroll, with the fields that hold for all of its rows."""
         return Unroll(
             environment=self.environment,
@@ -137,6 +167,8 @@ class _Rows:
             recorded=self.recorded,
             initial_state=initial_state,
             episodes=self.episodes,
-            level=level,
-            weights_version=np.full_like(level, weights_version, np.float32),
+            level=place.level,
+            stream=place.stream,
+            number=place.number,
+            weights_version=np.full_like(place.level, weights_version, np.float32),
         )

@@ -26,9 +26,14 @@ def decide(
     state: Any,
     seed: tf.Tensor,
     greedy: bool = False,
+    chance: tf.Tensor | None = None,
 ) -> tuple[Decision, Any]:
-    """The decision on a row [B, ...], and the agent's new state; runs inside a graph."""
+    """The decision on a row [B, ...], and the agent's new state; runs inside a graph.
+
+    ``chance`` [B] is that of random actions, for algorithms that explore so.
+    """
     row = (tf.expand_dims(array, 0) for array in (observation, reward, last_action, first))
     output, state = agent(*row, state)
     output = tf.nest.map_structure(lambda rows: rows[0], output)
-    return Decision(*algorithm.act(agent, output, seed, greedy), output), state
+    more = {"chance": chance} if algorithm.explores else {}
+    return Decision(*algorithm.act(agent, output, seed, greedy, **more), output), state

@@ -13,7 +13,7 @@ from algorithms.trajectory import Unroll
 # Waits for unrolls are interrupted this often to check whether to stop.
 LOOK_EVERY_S = 0.2
 
-UNTIMED = ("initial_state", "level", "weights_version")
+UNTIMED = ("initial_state", "level", "stream", "number", "weights_version")
 
 
 class Batch(NamedTuple):
@@ -22,6 +22,7 @@ class Batch(NamedTuple):
     unrolls: Unroll
     steps: int  # new agent steps, without resets
     weights_version: float  # mean update count of the weights that chose their actions
+    number: int = 0  # of a batch from a replay store
 
 
 class Batches:

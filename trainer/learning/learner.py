@@ -21,6 +21,7 @@ from algorithms.algorithm import Algorithm
 from algorithms.trajectory import Unroll
 from trainer.learning import optimizers
 from trainer.learning.batches import cut, unrolls_in
+from trainer.learning.minibatches import chosen, in_pieces
 from trainer.learning.settings import LearningSettings
 from trainer.machine.gpus import visible_gpus
 from trainer.machine.terminal import say
@@ -109,6 +110,8 @@ class Learner:
         # Autograph would rewrite every function, which takes most of the tracing time. Nothing here
         # uses Python conditions or loops over tensors.
         self._differentiate = tf.function(self._contribution, autograph=False, jit_compile=with_xla)
+        self._prepare = tf.function(self._in_pieces, autograph=False)
+        self._choose = tf.function(chosen, autograph=False)
         self._move = tf.function(self._apply, autograph=False, jit_compile=with_xla)
 
     def prepare(self, batch: Unroll) -> None:
@@ -156,11 +159,48 @@ class Learner:
         _, contribution = self.add_up(Round(), contribution)
         return self.move(contribution, samples, run_left)
 
-    def contribution(self, batch: Unroll | None) -> tuple[Contribution, list[tf.Tensor]]:
-        """What a batch adds to an update, and samples for histograms; zeros without a batch."""
+    def contribution(
+        self, batch: Unroll | None, prepared: Any = None
+    ) -> tuple[Contribution, list[tf.Tensor]]:
+        """What a batch adds to an update, and samples for histograms; zeros without a batch.
+
+        ``prepared`` comes from ``rollout``; None for a batch that is learned from only once.
+        """
         if batch is None:
             return self._nothing(), [tf.zeros([0])] * len(self.algorithm.samples)
-        return self._compiled("_differentiate", batch)
+        return self._compiled("_differentiate", batch, prepared)
+
+    def rollout(self, batch: Unroll | None, length: int) -> tuple[Unroll | None, Any]:
+        """A batch in pieces of ``length`` steps, 0 for whole unrolls, and what losses need of it.
+
+        All learners of a team call it together, those without a batch, too.
+        """
+        pieces, prepared, sums = None, None, self.algorithm.no_batch_sums()
+        if batch is not None:
+            pieces, prepared, sums = self._prepare(batch, length)
+        if sums is not None:
+            _, (sums,), _ = self._team.add_up(Round(), [sums], [])
+            if batch is not None:
+                prepared = self.algorithm.with_sums(prepared, sums)
+        return pieces, prepared
+
+    def choose(self, pieces: Unroll | None, prepared: Any, indices: np.ndarray) -> tuple[Any, Any]:
+        """A minibatch of a rollout."""
+        if pieces is None:
+            return None, None
+        return self._choose(pieces, prepared, indices)
+
+    def _in_pieces(self, batch: Unroll, length: int) -> tuple[Unroll, Any, Any]:
+        prepared = tf.nest.map_structure(
+            tf.stop_gradient, self.algorithm.prepare(self.agent, batch)
+        )
+        sums = self.algorithm.batch_sums(batch, prepared)
+        if not length:
+            return batch, prepared, sums
+        steps = batch.environment
+        starts = range(0, batch.action.shape[0] - 1, length)
+        states = self.agent.states(steps.observation, steps.first, batch.initial_state, starts)
+        return *in_pieces(batch, prepared, states, length), sums
 
     def add_up(self, mine: Round, contribution: Contribution) -> tuple[Round, Contribution]:
         """The sums of all learners' messages and contributions."""
@@ -195,14 +235,17 @@ class Learner:
             self.compile(with_xla=False)
             return getattr(self, half)(*arguments)
 
-    def _contribution(self, batch: Unroll) -> tuple[Contribution, list[tf.Tensor]]:
+    def _contribution(
+        self, batch: Unroll, prepared: Any = None
+    ) -> tuple[Contribution, list[tf.Tensor]]:
         """The sum of the pieces' contributions."""
         count = unrolls_in(batch)
         pieces = 1 if self._with_xla else min(self._pieces, count)
         cuts = [count * piece // pieces for piece in range(pieces + 1)]
-        prepared = tf.nest.map_structure(
-            tf.stop_gradient, self.algorithm.prepare(self.agent, batch)
-        )
+        if prepared is None:
+            prepared = tf.nest.map_structure(
+                tf.stop_gradient, self.algorithm.prepare(self.agent, batch)
+            )
 
         def part(start: int, stop: int) -> tuple[Contribution, list[tf.Tensor]]:
             piece = tf.nest.map_structure(lambda array: array[:, start:stop], prepared)

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import tensorflow as tf
 
+from algorithms.feeding import InStep
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.learning.batches import LOOK_EVERY_S
@@ -85,9 +86,13 @@ def _fill(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
         actor = build.actor(settings, environment, acting, task, check, start)
         envs = environment.num_envs
         frames = settings.actors.unroll_length * envs * environment.spec.frames_per_step
+        in_step, played = isinstance(settings.algorithm.feeding, InStep), -1
         while True:
             check()
-            ready = link.announce(LOOK_EVERY_S)
+            ready = link.announce(LOOK_EVERY_S) and (
+                not in_step or acting.wait_for_other(played, LOOK_EVERY_S)
+            )
             if ready:
+                played = acting.version
                 link.put(actor.unroll(), envs)
             pace.add(frames if ready else 0)

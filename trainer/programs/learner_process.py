@@ -4,6 +4,7 @@ Started by ``mpirun`` as one of several, it trains together with the others.
 """
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -48,15 +49,13 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings.remote, settings.credentials_file, team)
             receiver = stack.enter_context(_receiver(settings, spec, agent, team, mine, say))
+            make_batches = functools.partial(build.batches, settings, spec, agent, say=say)
             actors = stack.enter_context(
                 SyntheticActors(
-                    receiver,
-                    agent,
-                    build.batches(settings),
-                    build.random_unrolls(settings, spec, agent),
+                    receiver, agent, make_batches, build.random_unrolls(settings, spec, agent)
                 )
                 if settings.remote.synthetic_unrolls
-                else RemoteActors(receiver, agent, build.batches(settings))
+                else RemoteActors(receiver, agent, make_batches)
             )
             training = Training(settings, learner, meter, actors, stop, run, team, say)
             training.run()

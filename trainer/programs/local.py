@@ -5,8 +5,11 @@ learning run in parallel. The learner has the main thread; each actor has one of
 """
 
 import contextlib
+import functools
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +20,8 @@ from trainer.acting.acting_agent import ActingAgent
 from trainer.learning.ahead import BatchesAhead, on_device
 from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.learner import Learner
+from trainer.learning.replayed import Feeder, ReplayedBatches
+from trainer.learning.rollouts import Crew, Rollouts
 from trainer.machine import cores
 from trainer.machine.gpus import visible_gpus
 from trainer.machine.threads import name_thread
@@ -57,7 +62,8 @@ def train(
         agent = build.acting_agent(settings, spec, device)
         acting = ActingAgent(agent, learner.algorithm, device)
         stop = stop or StopSignal()
-        with stop, ActorThreads(settings, acting, learner.updates) as actors:
+        make = functools.partial(build.batches, settings, spec, agent, say=run.reporter.say)
+        with stop, ActorThreads(settings, acting, make, learner.updates) as actors:
             training = Training(settings, learner, meter, actors, stop, run)
             training.run(like=build.random_unrolls(settings, spec, learner.agent))
         assert run.outcome
@@ -71,12 +77,20 @@ class ActorFailed(Exception):
 class ActorThreads:
     """The actors of this process and the queue that they fill."""
 
-    def __init__(self, settings: Settings, acting: ActingAgent, start: int = 0):
-        """``start`` is the number of updates before this process."""
+    def __init__(
+        self,
+        settings: Settings,
+        acting: ActingAgent,
+        make_batches: Callable[[Crew], Feeder],
+        start: int = 0,
+    ):
+        """``make_batches`` gets these actors; ``start`` is the number of updates before."""
         self._settings = settings
         self._start = start
         self._acting = acting
-        self._batches = build.batches(settings)
+        self._batches = make_batches(self)
+        self._rollouts = self._batches if isinstance(self._batches, Rollouts) else None
+        self._published: list[Any] = []
         self._episodes = EndedEpisodes()
         self._queue = UnrollQueue(sizes.capacity(settings))
         # A GPU's batches are copied while it computes; on a processor the copy would only be older.
@@ -119,7 +133,23 @@ class ActorThreads:
 
     def publish(self, learner: Learner) -> None:
         """Gives the learner's weights to the actors."""
-        self._acting.load(learner.weights, learner.updates)
+        number = learner.updates
+        if self._rollouts:
+            number, self._published = self._rollouts.begin(number), learner.weights
+        self._acting.load(learner.weights, number)
+
+    def present(self) -> int:
+        """The number of actors."""
+        return len(self._threads)
+
+    def play_again(self, number: int) -> None:
+        """Lets the actors play with the same weights again."""
+        self._acting.load(self._published, number)
+
+    def learned(self, batch: Batch, errors: np.ndarray) -> None:
+        """Takes the errors of a batch from a replay store."""
+        assert isinstance(self._batches, ReplayedBatches)
+        self._batches.learned(batch.number, errors)
 
     def count(self) -> float:
         """The number of actors."""
@@ -183,8 +213,12 @@ class ActorThreads:
             self._queue.check_open,
             self._start,
         )
-        envs = environment.num_envs
+        envs, played = environment.num_envs, -1
         while True:
+            if self._rollouts:
+                while not self._acting.wait_for_other(played, LOOK_EVERY_S):
+                    self._queue.check_open()
+                played = self._acting.version
             self._queue.announce(envs)
             self._queue.put(actor.unroll(), envs)
 

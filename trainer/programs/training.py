@@ -2,14 +2,16 @@
 
 import math
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 
+from algorithms.feeding import InStep, Replayed
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.learner import Learner
+from trainer.learning.minibatches import orders
 from trainer.machine.terminal import say
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
@@ -36,6 +38,9 @@ class Actors(Protocol):
 
     def publish(self, learner: Learner) -> None:
         """Gives the learner's weights to the actors."""
+
+    def learned(self, batch: Batch, errors: np.ndarray) -> None:
+        """Takes the errors [L, B] of a batch from a replay store."""
 
     def waits(self) -> dict[str, float]:
         """Seconds waited so far: the learner for unrolls, an actor for the learner."""
@@ -73,6 +78,7 @@ class Training:
         self._starved = False  # had no batch in time, and has had none since
         self._idle = False  # no learner had a batch in the last round
         self._gathered = time.monotonic()
+        self._feeding = settings.algorithm.feeding
         self._started = time.monotonic()
         # Counts this learner alone; reports count the team.
         self._pace = Pace(f"learner {team.rank}", settings.reporting.report_every_s, say)
@@ -114,31 +120,66 @@ class Training:
         return self.is_complete or self._stopped
 
     def _round(self) -> None:
-        """One update, if any learner has a batch for it."""
+        """One update, or all of a rollout, if any learner has a batch for it."""
         batch = self._await_batch()
         learner, meter = self._learner, self._meter
-        # Messages travel with gradients: instead of waiting for the others' messages first, a
-        # learner with a batch computes its gradients.
-        contribution, samples = learner.contribution(batch and batch.unrolls)
-        round, contribution = learner.add_up(self._message(batch), contribution)
+        lag, gather, statistics = 0.0, False, None
+        for unrolls, prepared in self._parts(batch):
+            # Messages travel with gradients: instead of waiting for the others' messages first, a
+            # learner with a batch computes its gradients.
+            contribution, samples = learner.contribution(unrolls, prepared)
+            begins = statistics is None
+            message = self._message(batch) if begins else Round(batches=float(batch is not None))
+            round, contribution = learner.add_up(message, contribution)
+            if begins:
+                if not self._goes_on(round, batch):
+                    return
+                gather = bool(round.gather)
+                lag = learner.updates - round.weights_version / round.batches
+                total = self._settings.learning.total_environment_frames
+                left = 1.0 - meter.environment_frames / total
+            statistics = learner.move(contribution, samples, left)
+            self._equality.after_update(learner.updates)
+            steps = int(round.steps) if begins else 0
+            meter.add_update(statistics.figures, statistics.skipped, lag, steps)
+            self._check_skipped()
+            if batch and isinstance(self._feeding, Replayed):
+                self._actors.learned(batch, np.asarray(samples[0]))
+            if learner.algorithm.is_enough(statistics.figures):
+                break
+        every = self._settings.learning.publish_every_updates
+        if isinstance(self._feeding, InStep) or learner.updates % every == 0:
+            self._actors.publish(learner)
+        if self._run and gather and statistics:
+            self._run.after_update(learner, meter, statistics, self._waits())
+
+    def _parts(self, batch: Batch | None) -> Iterator[tuple[Unroll | None, Any]]:
+        """What each update of a round learns from, and what is prepared for it."""
+        feeding, unrolls = self._feeding, batch and batch.unrolls
+        if not isinstance(feeding, InStep):
+            yield unrolls, None
+            return
+        pieces, prepared = self._learner.rollout(unrolls, self._piece_length(feeding))
+        count = 0 if pieces is None else int(pieces.level.shape[0])
+        seed = self._settings.program.seed + self._learner.updates
+        for indices in orders(count, feeding.epochs, feeding.minibatches, seed):
+            yield self._learner.choose(pieces, prepared, indices)
+
+    def _piece_length(self, feeding: InStep) -> int:
+        """Steps of a piece, 0 for whole unrolls: an LSTM's state is known at their start only."""
+        whole = self._settings.actors.unroll_length
+        shorter = 0 < feeding.piece_length < whole and not self._learner.agent.is_recurrent
+        return math.gcd(feeding.piece_length, whole) if shorter else 0
+
+    def _goes_on(self, round: Round, batch: Batch | None) -> bool:
+        """Takes the messages of all learners; returns whether there is something to learn."""
         if round.gather:
-            meter.add_episodes(self._team.gather(self._actors.episodes()))
+            self._meter.add_episodes(self._team.gather(self._actors.episodes()))
         if self._team.size > 1:
-            self._pace.add(int(batch.steps) * meter.frames_per_step if batch else 0)
+            self._pace.add(int(batch.steps) * self._meter.frames_per_step if batch else 0)
         self._stopped, self._idle = bool(round.stop), not round.batches
         self.is_complete = self.is_complete or bool(round.reached)
-        if self._stopped or self._idle:
-            return
-        lag = learner.updates - round.weights_version / round.batches
-        left = 1.0 - meter.environment_frames / self._settings.learning.total_environment_frames
-        statistics = learner.move(contribution, samples, left)
-        self._equality.after_update(learner.updates)
-        if learner.updates % self._settings.learning.publish_every_updates == 0:
-            self._actors.publish(learner)
-        meter.add_update(statistics.figures, statistics.skipped, lag, int(round.steps))
-        self._check_skipped()
-        if self._run and round.gather:
-            self._run.after_update(learner, meter, statistics, self._waits())
+        return not (self._stopped or self._idle)
 
     def _waits(self) -> dict[str, float]:
         """Seconds waited so far, by the names of the figures computed from them."""

@@ -1,5 +1,6 @@
 """A learner's actors in other processes: batches are made before the learner asks for them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,10 @@ import tensorflow as tf
 
 from algorithms.trajectory import Unroll
 from trainer.learning.ahead import BatchesAhead, on_device
-from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches
+from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.learner import Learner
+from trainer.learning.replayed import Feeder, ReplayedBatches
+from trainer.learning.rollouts import Crew, Rollouts
 from trainer.reporting.metrics import EndedEpisodes
 from transport import Receiver
 
@@ -16,11 +19,20 @@ from transport import Receiver
 class RemoteActors:
     """Takes unrolls from a receiver; a thread joins the next batch during an update."""
 
-    def __init__(self, receiver: Receiver, agent: Any, batches: Batches):
-        """Weights are sent in the types in which ``agent`` keeps them."""
+    def __init__(
+        self,
+        receiver: Receiver,
+        agent: Any,
+        make_batches: Callable[[Crew], Feeder],
+    ):
+        """Weights are sent in the types in which ``agent`` keeps them.
 
+        ``make_batches`` gets these actors, see ``build.batches``.
+        """
         self._receiver = receiver
-        self._batches = batches
+        self._batches = make_batches(self)
+        self._rollouts = self._batches if isinstance(self._batches, Rollouts) else None
+        self._published: list[tf.Tensor] = []
         self._episodes = EndedEpisodes()
         self._ahead = BatchesAhead(self._next)
         dtypes = [weight.dtype for weight in agent.variables]
@@ -47,7 +59,17 @@ class RemoteActors:
 
     def publish(self, learner: Learner) -> None:
         """Sends the learner's weights to the actors."""
-        self._receiver.publish(self._copy(learner.weights), learner.updates)
+        number = self._rollouts.begin(learner.updates) if self._rollouts else learner.updates
+        self._published = self._copy(learner.weights)
+        self._receiver.publish(self._published, number)
+
+    def present(self) -> int:
+        """The number of actors that are there now."""
+        return self._receiver.present()
+
+    def play_again(self, number: int) -> None:
+        """Lets the actors play with the same weights again."""
+        self._receiver.publish(self._published, number)
 
     def waits(self) -> dict[str, float]:
         """Seconds waited so far: the learner for a batch, an actor for the learner."""
@@ -55,6 +77,11 @@ class RemoteActors:
             "learner_wait_share": self._ahead.take_wait_s,
             "actor_wait_share": self._receiver.waited_s(),
         }
+
+    def learned(self, batch: Batch, errors: np.ndarray) -> None:
+        """Takes the errors of a batch from a replay store."""
+        assert isinstance(self._batches, ReplayedBatches)
+        self._batches.learned(batch.number, errors)
 
     def count(self) -> float:
         """The mean number of connected actors since the first one joined."""

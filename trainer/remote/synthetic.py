@@ -1,5 +1,6 @@
 """``--synthetic_unrolls``: random unrolls in place of actors, so that a learner never waits."""
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -8,7 +9,9 @@ import numpy as np
 from algorithms.trajectory import EnvironmentStep, Unroll
 from environments import EnvironmentSpec
 from trainer.learning.ahead import on_device
-from trainer.learning.batches import Batch, Batches, describe, join
+from trainer.learning.batches import Batch, describe, join
+from trainer.learning.replayed import Feeder
+from trainer.learning.rollouts import Crew
 from trainer.remote.remote_actors import RemoteActors
 from transport import Receiver
 
@@ -16,8 +19,14 @@ from transport import Receiver
 class SyntheticActors(RemoteActors):
     """Returns the same batch for every update, without waiting."""
 
-    def __init__(self, receiver: Receiver, agent: Any, batches: Batches, batch: Unroll):
-        super().__init__(receiver, agent, batches)
+    def __init__(
+        self,
+        receiver: Receiver,
+        agent: Any,
+        make_batches: Callable[[Crew], Feeder],
+        batch: Unroll,
+    ):
+        super().__init__(receiver, agent, make_batches)
         self._batch = on_device(describe(batch, len(batch.level)))
 
     def _next(self) -> Batch:

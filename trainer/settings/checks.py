@@ -1,6 +1,9 @@
 """Refuses settings that cannot work, before anything is started."""
 
+import math
+
 import flags
+from algorithms.feeding import InStep
 from trainer.settings import addresses
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -26,8 +29,21 @@ def check(settings: Settings) -> None:
             "--watch is for a training on this machine, or for --mode=test. A cluster's agent can "
             "be watched with --mode=test --watch and a copy of the run's folder."
         )
+    _check_minibatches(settings)
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+
+
+def _check_minibatches(settings: Settings) -> None:
+    feeding, length = settings.algorithm.feeding, settings.actors.unroll_length
+    if not isinstance(feeding, InStep):
+        return
+    pieces = settings.learning.batch_size * (length // math.gcd(feeding.piece_length, length))
+    if feeding.minibatches > pieces:
+        raise UserError(
+            f"--minibatches={feeding.minibatches}: a rollout has {pieces} pieces only "
+            f"(--batch_size={settings.learning.batch_size} --unroll_length={length})."
+        )
 
 
 def check_ranges(settings: Settings) -> None:

@@ -4,11 +4,12 @@ Nothing heavy is imported, so that ``--help`` answers at once.
 """
 
 import argparse
+import copy
 import dataclasses
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import credentials
@@ -60,7 +61,9 @@ class Settings:
     trained: TrainedSettings
 
     def __init__(self, **values: Any):
-        for name, kind in kinds(values.get("algorithm", registry.DEFAULT)).items():
+        algorithm = values.get("algorithm", registry.DEFAULT)
+        values = dict(registry.settings_of(algorithm).defaults) | values
+        for name, kind in kinds(algorithm).items():
             own = [field.name for field in dataclasses.fields(kind)]
             part = kind(**{one: _plain(values.pop(one)) for one in own if one in values})
             object.__setattr__(self, name, part)
@@ -119,7 +122,17 @@ def kinds(algorithm: str = registry.DEFAULT) -> dict[str, type]:
 def fields(algorithm: str = registry.DEFAULT) -> tuple[dataclasses.Field, ...]:
     """The settings' definitions, in the order in which they are listed."""
     every = [field for kind in kinds(algorithm).values() for field in dataclasses.fields(kind)]
-    return _listed(every)
+    own = registry.settings_of(algorithm).defaults
+    return _listed([_with_default(field, own) for field in every])
+
+
+def _with_default(field: dataclasses.Field, own: Mapping[str, Any]) -> dataclasses.Field:
+    """A definition with the algorithm's own default, if it has one."""
+    if field.name not in own:
+        return field
+    changed = copy.copy(field)
+    changed.default = own[field.name]
+    return changed
 
 
 def flag_fields(algorithm: str = registry.DEFAULT) -> tuple[dataclasses.Field, ...]:

@@ -38,5 +38,6 @@ class ProgramSettings:
     algorithm: str = setting(
         registry.DEFAULT,
         "Learning",
-        "how to learn: impala, or package.module:Settings for one of your own",
+        f"how to learn: {', '.join(registry.KNOWN)}, or package.module:Settings for one of your "
+        "own; --help lists the settings of the one that is given beside it",
     )

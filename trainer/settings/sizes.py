@@ -2,6 +2,7 @@
 
 import math
 
+from algorithms.feeding import InStep
 from trainer.settings.config import Settings
 
 # Environments of an actor where no number is given.
@@ -18,6 +19,9 @@ def envs_per_actor(settings: Settings) -> int:
     """
     if settings.actors.envs_per_actor:
         return settings.actors.envs_per_actor
+    if isinstance(settings.algorithm.feeding, InStep):
+        actors = settings.actors.num_actors if settings.program.job_name == "local" else 1
+        return max(1, settings.learning.batch_size // actors)
     # While the learner trains on one batch, the next is played. An actor in a process of its own
     # does not know how many there are, and counts with a few.
     actors = (

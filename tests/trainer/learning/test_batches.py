@@ -11,7 +11,7 @@ from algorithms.trajectory import EnvironmentStep, Episodes, Unroll
 from trainer.learning.batches import Batches, Replay, cut, describe, join, unrolls_in
 
 ROWS = 4
-AXES = {"initial_state": 0, "level": 0, "weights_version": 0}
+AXES = dict.fromkeys(("initial_state", "level", "stream", "number", "weights_version"), 0)
 
 
 def block(*names: int) -> Unroll:
@@ -26,6 +26,8 @@ def block(*names: int) -> Unroll:
         initial_state=(wide[0], ((), named)),
         episodes=Episodes(timed, timed),
         level=named,
+        stream=named,
+        number=named,
         weights_version=named,
     )
 

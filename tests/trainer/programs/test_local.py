@@ -1,5 +1,6 @@
 """Trainings in this process: every way to train, mistakes in flags, extreme sizes."""
 
+import functools
 import math
 import threading
 from pathlib import Path
@@ -165,10 +166,10 @@ def test_a_training_that_ends_while_its_actors_start_makes_no_further_environmen
     monkeypatch.setattr(build, "actor_environment", make_slowly)
     monkeypatch.setattr(UnrollQueue, "close", close_and_record)
     chosen = settings(tmp_path, num_actors=3)
-    acting = ActingAgent(
-        build.acting_agent(chosen, build.level_spec(chosen)), build.algorithm(chosen)
-    )
-    with ActorThreads(chosen, acting):
+    spec = build.level_spec(chosen)
+    agent = build.acting_agent(chosen, spec)
+    batches = functools.partial(build.batches, chosen, spec, agent, say=print)
+    with ActorThreads(chosen, ActingAgent(agent, build.algorithm(chosen)), batches):
         assert begun.wait(60)
     assert len(made) == 1
 

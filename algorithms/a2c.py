@@ -1,0 +1,33 @@
+"""A2C: the policy gradient of rollouts that are played with the newest weights."""
+
+from typing import Any
+
+import vtrace
+from algorithms.algorithm import Loss
+from algorithms.on_policy import OnPolicy, Prepared
+from algorithms.trajectory import Unroll
+
+
+class A2C(OnPolicy):
+    """Policy gradient, baseline and entropy, each a mean over real transitions."""
+
+    def loss(self, agent: Any, batch: Unroll, prepared: Prepared) -> Loss:
+        """The weighted sum of the three losses."""
+        settings, weights = self.settings, self.weights(batch)
+        now = self.outputs(agent, batch)
+        policy_loss = vtrace.policy_gradient_loss(now.log_prob, prepared.advantage, weights)
+        baseline_loss = vtrace.baseline_loss(now.value, prepared.target, weights)
+        entropy = -vtrace.entropy_loss(now.entropy, weights)
+        return Loss(
+            total=policy_loss
+            + settings.baseline_cost * baseline_loss
+            - settings.entropy_cost * entropy,
+            weights=weights,
+            figures={
+                "policy_gradient_loss": policy_loss,
+                "baseline_loss": baseline_loss,
+                "entropy": entropy,
+            },
+            samples={"value": now.value, "advantage": prepared.advantage},
+            sums=self.no_sums(),
+        )

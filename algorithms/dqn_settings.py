@@ -1,0 +1,141 @@
+"""The settings of DQN and Double DQN."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from algorithms.feeding import Replayed
+from algorithms.figures import Figure
+from algorithms.impala_settings import CLIPPED, REWARD_CLIPPINGS
+from algorithms.settings import AlgorithmSettings
+from flags import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class DQNSettings(AlgorithmSettings):
+    """Q-learning from a replay store, with a target network."""
+
+    implementation: ClassVar[str] = "algorithms.dqn:DQN"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "num_actors": 1,
+        "envs_per_actor": 4,
+        "unroll_length": 4,
+        "batch_size": 32,
+        "learning_rate": 0.0001,
+        "gradients_clipping": 10.0,
+    }
+    figures: ClassVar[tuple[Figure, ...]] = (
+        Figure("mean_value", "mean value", "learning"),
+        Figure("error", "error", "losses", in_line=False),
+    )
+    fixed: ClassVar[tuple[str, ...]] = ("dueling",)
+
+    discounting: float = setting(0.99, "Learning", "discount of future rewards", least=0, most=1)
+    reward_clipping: str = setting(
+        "auto",
+        "Learning",
+        "auto: abs_one for Atari, none elsewhere; abs_one: to [-1, 1]; soft_asymmetric: smooth, "
+        "negative rewards count less; none",
+        choices=REWARD_CLIPPINGS,
+    )
+    double: bool = setting(
+        False, "Learning", "the network chooses the next action, the target network values it"
+    )
+    dueling: bool = setting(
+        False, "Learning", "learn a value of the row, and of each action its advantage over others"
+    )
+    n_steps: int = setting(
+        1, "Learning", "rewards in a target before the target network's value", least=1, most=1000
+    )
+    replay_steps: int = setting(
+        100_000, "Learning", "newest agent steps that are kept", least=100, most=10**9
+    )
+    replay_warm_up: int = setting(
+        5_000, "Learning", "agent steps that are played before the first update", least=1
+    )
+    updates_per_step: float = setting(
+        0.25, "Learning", "updates for each new agent step", above=0, most=1000
+    )
+    priority_exponent: float = setting(
+        0.0,
+        "Learning",
+        "how much more often steps with large errors are replayed; 0: all alike, 0.6 is usual",
+        least=0,
+        most=1,
+    )
+    importance_exponent: float = setting(
+        0.4, "Learning", "how much that is made up for in the loss; 1: wholly", least=0, most=1
+    )
+    burn_in: int = setting(
+        0,
+        "Learning",
+        "agents with an LSTM: rows of an unroll that only bring its state up to date",
+        least=0,
+        most=1000,
+    )
+    target_every: int = setting(
+        500, "Learning", "updates after which the target network becomes the network", least=1
+    )
+    target_step: float = setting(
+        0.0,
+        "Learning",
+        "instead, move it by this fraction of the way with every update; 0: copy it",
+        least=0,
+        most=1,
+    )
+    exploration_start: float = setting(
+        1.0, "Learning", "chance of a random action at first", least=0, most=1
+    )
+    exploration_end: float = setting(
+        0.02, "Learning", "the chance later, and in tests with sampled actions", least=0, most=1
+    )
+    exploration_steps: int = setting(
+        50_000, "Learning", "agent steps until then; it falls linearly", least=1
+    )
+    exploration_ladder: float = setting(
+        0.0,
+        "Learning",
+        "environments explore to different degrees: the chance to the power of 1 to 1 + this; "
+        "0: all alike, 7 is usual for many actors",
+        least=0,
+    )
+
+    def completed(self, atari: bool) -> Self:
+        """Atari rewards are clipped; elsewhere their size matters."""
+        if self.reward_clipping != "auto":
+            return self
+        return dataclasses.replace(self, reward_clipping="abs_one" if atari else "none")
+
+    @property
+    def about(self) -> dict[str, str]:
+        """How rewards are learned from."""
+        return {"rewards": CLIPPED[self.reward_clipping]}
+
+    @property
+    def feeding(self) -> Replayed:
+        """How batches are fed."""
+        return Replayed(
+            capacity=self.replay_steps,
+            warm_up=self.replay_warm_up,
+            updates_per_step=self.updates_per_step,
+            ahead=self.n_steps,
+            burn_in=self.burn_in,
+            priority_exponent=self.priority_exponent or None,
+            importance_exponent=self.importance_exponent,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class DoubleDQNSettings(DQNSettings):
+    """Double DQN with prioritized replay."""
+
+    double: bool = setting(
+        True, "Learning", "the network chooses the next action, the target network values it"
+    )
+    priority_exponent: float = setting(
+        0.6,
+        "Learning",
+        "how much more often steps with large errors are replayed; 0: all alike",
+        least=0,
+        most=1,
+    )

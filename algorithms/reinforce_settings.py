@@ -1,0 +1,30 @@
+"""The settings of REINFORCE."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from algorithms.a2c_settings import A2CSettings
+from algorithms.feeding import InStep
+from flags import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class ReinforceSettings(A2CSettings):
+    """One update for each ``--batch_size`` whole episodes."""
+
+    implementation: ClassVar[str] = "algorithms.reinforce:Reinforce"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "unroll_length": 100,
+        "batch_size": 8,
+        "learning_rate": 0.003,
+    }
+
+    normalise_advantages: bool = setting(
+        True, "Learning", "advantages in units of their spread over a batch"
+    )
+
+    @property
+    def feeding(self) -> InStep:
+        """How batches are fed."""
+        return InStep(whole_episodes=True)

@@ -1,0 +1,182 @@
+"""Every algorithm trains, resumes and plays; in one process and with actors in others."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from algorithms import registry
+from benchmarks.tools.ports import free_port
+from tests.trainer.cluster import alone, experiment, mpirun
+from tests.trainer.launching import newest
+from tests.trainer.levels import Continuous, Pictures, Steps, level
+from trainer.programs import local
+from trainer.programs.local import train
+from trainer.programs.outcome import Outcome
+from trainer.settings.config import Settings
+from trainer.storage.records import read_metrics
+from trainer.trained.evaluation import evaluate
+from user_error import UserError
+
+IN_STEP = ("a2c", "ppo", "reinforce")
+OF_VALUES = ("dqn", "double_dqn")
+SMALL: dict[str, dict[str, Any]] = {
+    "impala": {},
+    "ppo": {"unroll_length": 16, "epochs": 2},
+    "a2c": {},
+    "reinforce": {"unroll_length": 10},
+    "dqn": {"replay_warm_up": 200, "replay_steps": 2000},
+    "double_dqn": {"replay_warm_up": 200, "replay_steps": 2000, "dueling": True, "n_steps": 3},
+}
+
+
+def chosen(algorithm: str, folder: Path, **changes: Any) -> Settings:
+    small: dict[str, Any] = {
+        "algorithm": algorithm,
+        "level_name": level(Steps),
+        "logdir": str(folder),
+        "total_environment_frames": 1500,
+        "batch_size": 4,
+        "precision": "float32",
+        "env_threads": 1,
+    }
+    return Settings(**small | SMALL[algorithm] | changes)
+
+
+def run(algorithm: str, folder: Path, monkeypatch: Any, **changes: Any) -> Outcome:
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+    return train(chosen(algorithm, folder, **changes))
+
+
+def test_all_of_them_are_tried():
+    assert set(SMALL) == set(registry.KNOWN)
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+def test_it_trains_resumes_and_plays(algorithm, tmp_path, monkeypatch):
+    outcome = run(algorithm, tmp_path, monkeypatch)
+    assert outcome.figures["mean_episode_return"] == 7.0
+    if algorithm in IN_STEP:
+        assert all(row["policy_lag"] == 0 for row in read_metrics(tmp_path))
+    assert outcome.figures["skipped_updates"] == 0
+    again = run(algorithm, tmp_path, monkeypatch, total_environment_frames=2500)
+    assert 2500 <= again.figures["environment_frames"] < 3500
+    assert newest(tmp_path).counters["updates"] > outcome.figures["updates"]
+    played = evaluate(Settings(mode="test", logdir=str(tmp_path), test_num_episodes=3))
+    assert played["levels"][level(Steps)]["mean"] == 7.0
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "reinforce", "double_dqn"])
+def test_agents_with_an_lstm_learn_by_it_too(algorithm, tmp_path, monkeypatch):
+    changes = {"burn_in": 2, "unroll_length": 6} if algorithm in OF_VALUES else {}
+    outcome = run(algorithm, tmp_path, monkeypatch, agent_name="VectorLSTMAgent", **changes)
+    assert outcome.figures["skipped_updates"] == 0 and outcome.figures["updates"] > 5
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_pictures_are_learned_from_with_stacked_frames(algorithm, tmp_path, monkeypatch):
+    outcome = run(
+        algorithm, tmp_path, monkeypatch, level_name=level(Pictures), width=36, height=36,
+        frame_stack=3, total_environment_frames=500,
+    )  # fmt: skip
+    assert outcome.figures["skipped_updates"] == 0 and outcome.figures["updates"] > 5
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+def test_continuous_actions_are_learned_or_refused_in_a_line(algorithm, tmp_path, monkeypatch):
+    if algorithm in OF_VALUES:
+        with pytest.raises(UserError, match="needs actions that can be counted"):
+            run(algorithm, tmp_path, monkeypatch, level_name=level(Continuous))
+        assert not list(tmp_path.glob("*.json*"))
+    else:
+        outcome = run(algorithm, tmp_path, monkeypatch, level_name=level(Continuous))
+        assert outcome.figures["skipped_updates"] == 0
+
+
+class Endless(Steps):
+    """Episodes that never end."""
+
+    length = 10**9
+
+
+def test_whole_episodes_of_a_level_without_end_are_refused_in_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainer.learning.rollouts.MOST_ROWS", 2000)
+    with pytest.raises(UserError, match="only 0 whole episodes in .* Choose another --algorithm"):
+        run("reinforce", tmp_path, monkeypatch, level_name="tests.algorithms.test_all:Endless")
+
+
+def test_a_replay_for_which_there_is_no_memory_is_refused_with_its_size(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match=r"would take [\d.]+ GiB of memory, but [\d.]+ GiB are"):
+        run("dqn", tmp_path, monkeypatch, level_name=level(Pictures), replay_steps=10**8)
+
+
+def test_more_minibatches_than_pieces_of_a_rollout_are_refused(tmp_path):
+    from trainer.settings.checks import check
+
+    with pytest.raises(UserError, match="--minibatches=99: a rollout has 4 pieces only"):
+        check(chosen("ppo", tmp_path, minibatches=99))
+
+
+CLUSTER = pytest.mark.xdist_group("trainer cluster")
+
+
+@CLUSTER
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("algorithm", "transport"), [("ppo", "tensorflow"), ("reinforce", "secure"), ("dqn", "secure")]
+)
+def test_it_learns_from_actors_that_come_and_go(algorithm, transport, tmp_path):
+    common = [
+        f"--algorithm={algorithm}",
+        "--level_name=CartPole-v1",
+        f"--learner_host=localhost:{free_port()}",
+        f"--transport={transport}",
+        f"--logdir={tmp_path}",
+        "--total_environment_frames=12000",
+        "--peer_timeout_s=3",
+        "--report_every_s=0.5",
+        "--batch_size=8",
+        "--envs_per_actor=4",
+        *(["--replay_warm_up=500", "--updates_per_step=0.05"] if algorithm == "dqn" else []),
+        *(["--unroll_length=20"] if algorithm != "dqn" else []),
+    ]
+    with alone(*experiment("--job_name=learner", *common)[1:]) as learner:
+        learner.wait_for("waiting for")
+        actor = experiment("--job_name=actor", *common)[1:]
+        with alone(*actor) as first, alone(*actor, "--task=1") as second:
+            second.wait_for("Connected")
+            learner.wait_for("frames/s")
+            second.send(signal.SIGKILL)  # the other one plays on
+            assert learner.wait(200) == 0, learner.output()
+            assert first.wait(30) == 0, first.output()
+    last = read_metrics(tmp_path)[-1]
+    assert last["environment_frames"] >= 12_000
+    assert algorithm == "dqn" or last["policy_lag"] == 0
+
+
+@CLUSTER
+@pytest.mark.timeout(300)
+def test_two_learners_in_step_stay_equal(tmp_path):
+    ports = [free_port(), free_port()]
+    common = [
+        "--algorithm=ppo",
+        "--level_name=CartPole-v1",
+        f"--logdir={tmp_path}",
+        "--total_environment_frames=12000",
+        "--unroll_length=32",
+        "--batch_size=4",
+        "--envs_per_actor=4",
+        "--report_every_s=0.5",
+    ]
+    of = [[*common, f"--learner_host=localhost:{port}"] for port in ports]
+    with mpirun([experiment("--job_name=learner", *flags) for flags in of]) as learners:
+        actors = [experiment("--job_name=actor", f"--task={i}", *flags)[1:]
+                  for i, flags in enumerate(of)]  # fmt: skip
+        with alone(*actors[0]), alone(*actors[1]):
+            assert learners.wait(250) == 0, learners.output()
+        assert "differ" not in learners.output()
+    rows = read_metrics(tmp_path)
+    assert rows[-1]["environment_frames"] >= 12_000 and np.isfinite(rows[-1]["total_loss"])
+    assert all(row["policy_lag"] == 0 for row in rows)

@@ -1,0 +1,249 @@
+"""Targets of DQN against rlax and by hand; exploration; the target network."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from algorithms.dqn import DQN
+from algorithms.feeding import IMPORTANCE, Replayed
+from algorithms.trajectory import Unroll
+from tests.rlax_process import evaluated, needs_rlax
+from tests.trainer.levels import Pictures, Steps, level
+from tests.trainer.training import Parts, parts, small
+from trainer import build
+from trainer.learning.replayed import ReplayedBatches
+
+
+def made(algorithm: str = "dqn", **changes: Any) -> Parts:
+    chosen: dict[str, Any] = {
+        "algorithm": algorithm,
+        "reward_clipping": "none",
+        "replay_warm_up": 60,
+        "batch_size": 64,
+        "updates_per_step": 0.5,
+        "replay_steps": 1000,
+        "learning_rate": 0.001,
+    }
+    return parts(small(level(Steps), **chosen | changes))
+
+
+def learns(of: Parts) -> DQN:
+    """The learner's algorithm."""
+    assert isinstance(of.learner.algorithm, DQN)
+    return of.learner.algorithm
+
+
+def feeder(of: Parts) -> ReplayedBatches:
+    nobody: Any = None  # a replay store never asks actors for anything
+    found = build.batches(of.settings, of.spec, of.learner.agent, nobody, lambda text: None)
+    assert isinstance(found, ReplayedBatches)
+    return found
+
+
+def drawn(of: Parts, batches: ReplayedBatches | None = None) -> Unroll:
+    """A batch from what an actor plays."""
+    actor, batches = of.actor(), batches or feeder(of)
+    while True:
+        batch = batches.next(actor.unroll)
+        if batch:
+            return batch.unrolls
+
+
+def values(agent: Any, batch: Unroll) -> np.ndarray:
+    """[rows, B, A] of an agent that sees single rows."""
+    step = batch.environment
+    output, _ = agent(step.observation, step.reward, batch.action, step.first, batch.initial_state)
+    return output.policy.numpy()
+
+
+@needs_rlax
+@pytest.mark.parametrize("algorithm", ["dqn", "double_dqn"])
+def test_errors_of_single_steps_are_rlaxs(algorithm):
+    of = made(algorithm, discounting=0.9)
+    learning = learns(of)
+    for variable in learning._target.variables:  # a target network that differs
+        variable.assign_add(0.1 * tf.ones_like(variable))
+    batch = drawn(of)
+    step = batch.environment
+    prepared = learning.prepare(of.learner.agent, batch)
+    loss = learning.loss(of.learner.agent, batch, prepared)
+    mine, theirs = values(of.learner.agent, batch), values(learning._target, batch)
+    assert step.terminated[1].any() and not step.first[1].any()
+    call = "rlax.double_q_learning" if algorithm == "double_dqn" else "rlax.q_learning"
+    also = ", chooses" if algorithm == "double_dqn" else ""
+    errors = evaluated(
+        f"jax.vmap({call})(q, action, reward, discount, target{also})",
+        q=mine[0],
+        action=batch.action[1],
+        reward=step.reward[1],
+        discount=np.float32(0.9) * ~step.terminated[1],
+        target=theirs[1],
+        chooses=mine[1],
+    )
+    np.testing.assert_allclose(loss.samples["error"][0], np.abs(errors), rtol=1e-4, atol=1e-5)
+
+
+def test_targets_of_several_steps_end_with_the_episode():
+    of = made(n_steps=3, discounting=0.9)
+    learning, batch = learns(of), drawn(of)
+    step = batch.environment
+    assert len(batch.action) == 4
+    prepared = learning.prepare(of.learner.agent, batch).numpy()
+    best = values(learning._target, batch).max(axis=-1)
+    kinds = set()
+    for column in range(64):
+        over = [t for t in (1, 2, 3) if step.terminated[t, column]]
+        last = over[0] if over else 3
+        wanted = sum(0.9 ** (t - 1) * step.reward[t, column] for t in range(1, last + 1))
+        wanted += 0 if over else 0.9**3 * best[3, column]
+        assert prepared[0, column] == pytest.approx(wanted, rel=1e-4)
+        kinds.add(last if over else 0)
+    assert kinds == {0, 1, 2, 3}
+
+
+def test_windows_of_stacked_frames_show_what_the_actor_saw():
+    of = parts(
+        small(
+            level(Pictures), algorithm="dqn", width=36, height=36, frame_stack=3, batch_size=8,
+            replay_warm_up=60, replay_steps=1000, updates_per_step=0.5, unroll_length=5,
+        )
+    )  # fmt: skip
+    learning, agent = learns(of), of.learner.agent
+    batches, blocks, actor = feeder(of), [], of.actor()
+
+    def take() -> Unroll:
+        blocks.append(actor.unroll())
+        return blocks[-1]
+
+    batch = None
+    while batch is None:
+        batch = batches.next(take)
+    _, got = learning._values(agent, batch.unrolls)
+    seen = {}  # by the bytes of a row's observation, the values there
+    for block in blocks:
+        for t, row in enumerate(values(agent, block)):
+            for column, value in enumerate(row):
+                seen[block.environment.observation[t, column].tobytes()] = value
+    rows = batch.unrolls.environment.observation[2:]
+    for t in range(2):
+        for column in range(8):
+            wanted = seen[rows[t, column].tobytes()]
+            np.testing.assert_allclose(got[t, column], wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_an_agent_with_an_lstm_goes_on_from_its_stored_state_after_a_burn_in():
+    of = made(agent_name="VectorLSTMAgent", burn_in=2, n_steps=2, unroll_length=6)
+    learning, batch = learns(of), drawn(of)
+    assert batch.initial_state.lstm.hidden.any()
+    rows, found = learning._values(of.learner.agent, batch)
+    whole = values(of.learner.agent, batch)
+    assert len(found) == len(whole) - 2 == 6 and len(rows.action) == 6
+    np.testing.assert_allclose(found, whole[2:], rtol=1e-4, atol=1e-5)
+    assert learning.prepare(of.learner.agent, batch).shape == (4, 64)
+
+
+def test_a_dueling_agent_s_advantages_have_no_mean():
+    of = made(dueling=True)
+    batch = drawn(of)
+    step = batch.environment
+    output, _ = of.learner.agent(
+        step.observation, step.reward, batch.action, step.first, batch.initial_state
+    )
+    _, found = learns(of)._values(of.learner.agent, batch)
+    np.testing.assert_allclose(tf.reduce_mean(found, -1), output.baseline, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(tf.argmax(found, -1), tf.argmax(output.policy, -1))
+
+
+def test_errors_count_by_their_importance_and_become_priorities():
+    of = made("double_dqn", importance_exponent=1.0)
+    batches, actor = feeder(of), of.actor()
+    batch = None
+    while batch is None:
+        batch = batches.next(actor.unroll)
+    learning, agent = learns(of), of.learner.agent
+    prepared = learning.prepare(agent, batch.unrolls)
+    whole = learning.loss(agent, batch.unrolls, prepared)
+    halved = batch.unrolls.recorded[IMPORTANCE] * np.float32(0.5)
+    half = learning.loss(agent, batch.unrolls._replace(recorded={IMPORTANCE: halved}), prepared)
+    assert float(half.total) == pytest.approx(float(whole.total) / 2, rel=1e-5)
+    # Only one window of all that were drawn has an error from now on: it is drawn far more often.
+    window, drawings = batches._indices[batch.number][0], []
+    for _ in range(60):
+        indices = batches._indices[batch.number]
+        errors = np.where(indices == window, 1000.0, 0.0).astype(np.float32)
+        batches.learned(batch.number, errors[np.newaxis])
+        batch = None
+        while batch is None:
+            batch = batches.next(actor.unroll)
+        drawings.append(np.mean(batches._indices[batch.number] == window))
+    assert np.mean(drawings) > 3 / batches._store.windows
+
+
+def test_exploration_falls_and_environments_on_a_ladder_explore_to_different_degrees():
+    learning = learns(made(exploration_steps=1060, exploration_end=0.1))
+    alike = np.zeros(3, np.float32)
+    chances = [learning.exploration(updates, alike)[0] for updates in (0, 1, 250, 500, 10**9)]
+    assert chances[0] == 1.0 and chances == sorted(chances, reverse=True)
+    assert chances[2] == pytest.approx(0.1 + 0.9 * (1 - (500 + 60) / 1060), rel=1e-4)
+    assert chances[3] == chances[4] == pytest.approx(0.1)
+    ladder = learns(made(exploration_ladder=7.0, exploration_end=0.4))
+    found = ladder.exploration(10**9, np.array([0.0, 0.5, 1.0], np.float32))
+    assert found == pytest.approx([0.4, 0.4**4.5, 0.4**8])
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.3, 1.0])
+def test_random_actions_come_with_their_chance(chance):
+    of = made()
+    agent, learning = of.learner.agent, learns(of)
+    zeros = np.zeros([1, 1000], np.float32)
+    observation = np.zeros([1, 1000, 2], np.float32)
+    output, _ = agent(
+        observation, zeros, zeros.astype(np.int32), zeros > 0, agent.initial_state(1000)
+    )
+    output = tf.nest.map_structure(lambda rows: rows[0], output)
+    given = tf.fill([1000], np.float32(chance))
+    action, recorded = learning.act(agent, output, tf.constant([1, 2]), chance=given)
+    best = np.argmax(output.policy, axis=-1)
+    assert recorded == {}
+    assert np.mean(action.numpy() != best) == pytest.approx(chance / 2, abs=0.05)
+    greedy, _ = learning.act(agent, output, tf.constant([1, 2]), greedy=True)
+    np.testing.assert_array_equal(greedy, best)
+
+
+@pytest.mark.parametrize(("step", "every"), [(0.0, 3), (0.25, 1)])
+def test_the_target_network_follows(step, every):
+    of = made(target_step=step, target_every=every)
+    learner, learning = of.learner, learns(of)
+    batch = drawn(of)
+    for update in range(1, 7):
+        before = [variable.numpy() for variable in learning._target.variables]
+        learner.update(batch, run_left=1.0)
+        for old, mine, theirs in zip(
+            before, learning._target.variables, learner.agent.variables, strict=True
+        ):
+            copied = theirs if update % every == 0 else old
+            wanted = old + step * (theirs - old) if step else copied
+            np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_the_ratio_of_updates_to_steps_is_kept():
+    of = made(updates_per_step=0.25, replay_warm_up=40)
+    batches, actor, played, updates = feeder(of), of.actor(), 0, 0
+    assert isinstance(of.settings.algorithm.feeding, Replayed)
+
+    def take() -> Unroll:
+        nonlocal played
+        block = actor.unroll()
+        played += int((~block.environment.first[1:]).sum())
+        return block
+
+    steps = 0
+    while updates < 100:
+        batch = batches.next(take)
+        if batch:
+            updates += 1
+            steps += batch.steps
+    assert updates == pytest.approx(0.25 * (played - 40), abs=6)
+    assert played - 20 <= steps <= played

@@ -1,0 +1,132 @@
+"""Rollouts: every batch is played with the newest weights; minibatches hold each step once."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.trajectory import Unroll
+from tests.trainer.levels import Pictures, Steps, level
+from tests.trainer.training import block, parts, small
+from trainer.learning import minibatches
+from trainer.learning.rollouts import Rollouts
+
+
+class Crew:
+    """Actors that play a block of their own size each time that weights are published."""
+
+    def __init__(self, like: Unroll, sizes: list[int]):
+        self.sizes = sizes
+        self.repeats = 0
+        self._like = like
+        self._blocks: collections.deque[Unroll] = collections.deque()
+
+    def present(self) -> int:
+        return len(self.sizes)
+
+    def play_again(self, number: int) -> None:
+        self.repeats += 1
+        self.play(number)
+
+    def play(self, number: int) -> None:
+        """Every actor plays a block with the weights of this number."""
+        for size in self.sizes:
+            version = np.full(size, number, np.float32)
+            self._blocks.append(_of(self._like, size)._replace(weights_version=version))
+
+    def take(self) -> Unroll | None:
+        return self._blocks.popleft() if self._blocks else None
+
+
+def _of(like: Unroll, size: int) -> Unroll:
+    """A block of ``size`` unrolls, all like the first."""
+    indices = np.zeros(size, np.int64)
+    pieces, _ = minibatches.chosen(like, (), indices)
+    return tf.nest.map_structure(lambda tensor: tensor.numpy(), pieces)
+
+
+LIKE = block(small(level(Steps)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3), size=st.integers(1, 9))
+def test_any_actors_fill_batches_of_any_size_with_the_newest_weights_only(sizes, size):
+    crew = Crew(LIKE, sizes)
+    rollouts = Rollouts(size, crew)
+    for updates in (5, 9, 12):
+        crew.play(rollouts.begin(updates))
+        batch = rollouts.next(crew.take)
+        assert batch is not None
+        assert batch.unrolls.level.shape == (size,)
+        assert batch.weights_version == updates
+        while crew.take():  # late ones are in no batch
+            pass
+    assert crew.repeats % 3 == 0
+
+
+def test_what_was_played_with_earlier_weights_is_thrown_away():
+    crew = Crew(LIKE, [2])
+    rollouts = Rollouts(2, crew)
+    old = rollouts.begin(0)
+    crew.play(old)
+    assert rollouts.next(crew.take)
+    crew.play(old)  # while the learner learns
+    assert rollouts.next(crew.take) is None
+    new = rollouts.begin(1)
+    crew.play(old)
+    crew.play(new)
+    batch = rollouts.next(crew.take)
+    assert batch is not None and set(batch.unrolls.weights_version) == {new}
+
+
+def test_unrolls_beyond_a_batch_are_reported_once():
+    said: list[str] = []
+    crew = Crew(LIKE, [3])
+    rollouts = Rollouts(4, crew, said.append)
+    for updates in range(2):
+        crew.play(rollouts.begin(updates))
+        assert rollouts.next(crew.take)
+    assert len(said) == 1 and "6 unrolls for batches of 4; 2 of them are thrown away" in said[0]
+
+
+@pytest.mark.parametrize(("count", "epochs", "parts_"), [(8, 3, 4), (7, 2, 3), (5, 1, 1)])
+def test_every_epoch_goes_through_all_unrolls_in_another_order(count, epochs, parts_):
+    found = list(minibatches.orders(count, epochs, parts_, seed=3))
+    assert len(found) == epochs * parts_
+    whole = [np.concatenate(found[i : i + parts_]) for i in range(0, len(found), parts_)]
+    assert all(sorted(order) == list(range(count)) for order in whole)
+    assert len({tuple(order) for order in whole}) == epochs
+    sizes = {len(indices) for indices in found}
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("environment", [Steps, Pictures])
+def test_an_agent_sees_the_same_in_pieces_as_in_whole_unrolls(environment):
+    made = parts(small(level(environment), width=36, height=36, frame_stack=3, unroll_length=12))
+    actor = made.actor()
+    actor.unroll()
+    whole = actor.unroll()
+    assert whole.environment.first[1:].any()
+    learner, agent = made.learner, made.learner.agent
+    positions = np.arange(12 * 3).reshape(12, 3)
+    starts = range(0, 12, 4)
+    steps = whole.environment
+    states = agent.states(steps.observation, steps.first, whole.initial_state, starts)
+    pieces, cut = minibatches.in_pieces(whole, positions, states, 4)
+    assert pieces.action.shape[:2] == (5, 9)
+    np.testing.assert_array_equal(np.sort(np.ravel(cut)), np.arange(36))
+    expected = policy(learner, whole)[:-1]
+    got = policy(learner, pieces)[:-1]
+    rows, columns = np.divmod(np.ravel(cut), 3)
+    np.testing.assert_allclose(got.reshape(36, -1), expected[rows, columns], atol=1e-5)
+
+
+def policy(learner, unrolls):
+    steps = unrolls.environment
+    output, _ = learner.agent(
+        steps.observation, steps.reward, unrolls.action, steps.first, unrolls.initial_state
+    )
+    return output.policy.numpy()

@@ -1,0 +1,55 @@
+"""A rollout as the learner goes through it: pieces of its unrolls, several times, in any order."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from algorithms.trajectory import Unroll
+from trainer.learning.batches import UNTIMED
+
+
+def in_pieces(unrolls: Unroll, prepared: Any, states: list[Any], length: int) -> tuple[Unroll, Any]:
+    """Unrolls [T + 1, B] as shorter ones [length + 1, pieces * B]; runs inside a graph.
+
+    ``prepared`` is [T, B, ...] and is cut in the same way; ``states`` are the agent's before each
+    piece.
+    """
+    starts = [length * piece for piece in range(len(states))]
+
+    def of_rows(rows: int) -> Any:
+        return lambda array: tf.concat([array[s : s + rows] for s in starts], axis=1)
+
+    def of_unrolls(array: tf.Tensor) -> tf.Tensor:
+        return tf.concat([array] * len(starts), axis=0)
+
+    cut = {
+        name: tf.nest.map_structure(of_unrolls if name in UNTIMED else of_rows(length + 1), value)
+        for name, value in unrolls._asdict().items()
+        if name != "initial_state"
+    }
+    joined = tf.nest.map_structure(lambda *each: tf.concat(each, axis=0), *states)
+    pieces = Unroll(initial_state=joined, **cut)
+    return pieces, tf.nest.map_structure(of_rows(length), prepared)
+
+
+def chosen(unrolls: Unroll, prepared: Any, indices: tf.Tensor) -> tuple[Unroll, Any]:
+    """Some of the unrolls; runs inside a graph."""
+
+    def pick(axis: int) -> Any:
+        return lambda array: tf.gather(array, indices, axis=axis)
+
+    some = {
+        name: tf.nest.map_structure(pick(0 if name in UNTIMED else 1), value)
+        for name, value in unrolls._asdict().items()
+    }
+    return Unroll(**some), tf.nest.map_structure(pick(1), prepared)
+
+
+def orders(count: int, epochs: int, minibatches: int, seed: int) -> Iterator[np.ndarray]:
+    """The indices of each minibatch: every epoch goes through all unrolls in another order."""
+    random = np.random.default_rng(seed)
+    cuts = [count * index // minibatches for index in range(1, minibatches)]
+    for _ in range(epochs):
+        yield from np.split(random.permutation(count).astype(np.int32), cuts)

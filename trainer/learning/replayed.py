@@ -1,0 +1,154 @@
+"""Batches that are drawn from a replay store, as many as the new agent steps allow."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+
+from algorithms.feeding import IMPORTANCE, Replayed
+from algorithms.trajectory import Unroll
+from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches, describe
+from trainer.learning.rollouts import Rollouts
+from trainer.replay.choice import importance_weights
+from trainer.replay.store import ReplayStore, bytes_needed
+from user_error import UserError
+
+GIB = 2**30
+
+
+class Shape(NamedTuple):
+    """The rows of a window: earlier frames, burn-in, then those that are learned from."""
+
+    stacked: int  # rows that only rebuild stacked frames
+    before: int  # those and burn-in
+    length: int  # transitions from the first row that is learned from
+    aligned: bool  # windows begin where unrolls do, for agents with an LSTM
+
+    @property
+    def rows(self) -> int:
+        """All rows of a window."""
+        return self.before + self.length + 1
+
+
+def shape_of(feeding: Replayed, frame_stack: int, unroll_length: int, recurrent: bool) -> Shape:
+    """The windows of an agent: one transition, or for an LSTM an unroll after its burn-in."""
+    stacked = frame_stack - 1
+    burn_in = feeding.burn_in if recurrent else 0
+    if burn_in >= unroll_length:
+        raise UserError(
+            f"--burn_in={burn_in}: expected fewer rows than --unroll_length={unroll_length}."
+        )
+    learned = unroll_length - burn_in if recurrent else 1
+    return Shape(stacked, stacked + burn_in, learned + feeding.ahead - 1, recurrent)
+
+
+class ReplayedBatches:
+    """Keeps what arrives, and draws ``updates_per_step`` batches for each new agent step."""
+
+    def __init__(
+        self,
+        feeding: Replayed,
+        size: int,
+        shape: Shape,
+        example: Unroll,
+        seed: int,
+        say: Callable[[str], None],
+    ):
+        prioritized = feeding.priority_exponent is not None
+        needed = bytes_needed(
+            example, feeding.capacity, aligned=shape.aligned, prioritized=prioritized
+        )
+        check_memory(feeding.capacity, needed)
+        say(f"replay of {feeding.capacity:,} agent steps: up to {needed / GIB:.2f} GiB of memory")
+        self._store = ReplayStore(
+            example,
+            feeding.capacity,
+            before=shape.before,
+            length=shape.length,
+            aligned=shape.aligned,
+            state_row=shape.stacked,
+            priority_exponent=feeding.priority_exponent,
+            seed=seed,
+        )
+        self._feeding = feeding
+        self._size = size
+        self._warm_up = feeding.warm_up
+        self._due = 0.0  # updates that the steps so far allow
+        self._steps = 0  # since the last batch
+        self._indices: dict[int, np.ndarray] = {}  # of batches on their way, by their numbers
+        self._drawn = 0
+        self._lock = threading.Lock()
+
+    def next(self, take: Callable[[], Unroll | None]) -> Batch | None:
+        """The next batch; None if ``take`` returns None, or after a while of filling the store."""
+        until = time.monotonic() + LOOK_EVERY_S
+        while self._due < 1.0:
+            block = take()
+            if block is None:
+                return None
+            self._add(block)
+            if time.monotonic() > until and self._due < 1.0:
+                return None
+        with self._lock:
+            return self._draw()
+
+    def learned(self, number: int, errors: np.ndarray) -> None:
+        """Takes the errors [L, B] of a batch that was learned from, as new priorities."""
+        with self._lock:
+            indices = self._indices.pop(number)
+            if self._feeding.priority_exponent is not None:
+                self._store.update_priorities(indices, errors.max(axis=0))
+
+    def save(self, folder: Path) -> None:
+        """Brings the copy on disk up to date; may raise OSError."""
+        with self._lock:
+            self._store.save(folder)
+
+    def load(self, folder: Path) -> None:
+        """Continues with what was saved, without a warm-up."""
+        self._store.load(folder)
+        self._warm_up = 0
+
+    def _add(self, block: Unroll) -> None:
+        steps = int(np.count_nonzero(~block.environment.first[1:]))
+        with self._lock:
+            self._store.add(block, block.stream, block.number)
+            self._steps += steps
+            new = max(0, steps - self._warm_up)
+            self._warm_up = max(0, self._warm_up - steps)
+            if self._store.windows:
+                self._due += new * self._feeding.updates_per_step
+
+    def _draw(self) -> Batch:
+        self._due -= 1.0
+        sample = self._store.sample(self._size)
+        weights = importance_weights(
+            sample.probabilities, self._store.windows, self._feeding.importance_exponent
+        )
+        rows = len(sample.unrolls.action)
+        importance = np.broadcast_to(weights.astype(np.float32), [rows, self._size])
+        unrolls = sample.unrolls._replace(
+            recorded=sample.unrolls.recorded | {IMPORTANCE: importance}
+        )
+        steps, self._steps = self._steps, 0
+        self._drawn += 1
+        self._indices[self._drawn] = sample.indices
+        return describe(unrolls, self._size)._replace(steps=steps, number=self._drawn)
+
+
+Feeder = Batches | Rollouts | ReplayedBatches  # what makes a learner's batches
+
+
+def check_memory(steps: int, needed: int) -> None:
+    """Refuses a store that this machine has no room for."""
+    free = psutil.virtual_memory().available
+    if needed > free:
+        raise UserError(
+            f"--replay_steps={steps}: the replay would take {needed / GIB:.1f} GiB of memory, but "
+            f"{free / GIB:.1f} GiB are free. At most {int(steps * free / needed):,} fit; smaller "
+            "pictures (--width, --height) take less."
+        )

@@ -1,0 +1,147 @@
+"""Batches of unrolls that were all played with the learner's newest weights.
+
+Each time when weights are published, every actor plays one block and waits. If these blocks do not
+fill a batch, the same weights are published again under a new number.
+"""
+
+import collections
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from algorithms.trajectory import Unroll
+from trainer.learning.batches import UNTIMED, Batch, cut, describe, join, unrolls_in
+from user_error import UserError
+
+MOST_ROWS = 200_000  # of all unrolls that are collected for one batch
+
+
+class Crew(Protocol):
+    """The actors, as rollouts need them."""
+
+    def present(self) -> int:
+        """How many play."""
+
+    def play_again(self, number: int) -> None:
+        """Publishes the same weights under a new number."""
+
+
+class Rollouts:
+    """Collects one batch for each time that ``begin`` is called."""
+
+    def __init__(self, size: int, crew: Crew, say: Callable[[str], None] = lambda text: None):
+        self._size = size
+        self._crew = crew
+        self._say = say
+        self._lock = threading.Lock()
+        self._number = 0  # of the weights published last
+        self._first: float = np.inf  # the first number of these weights; none while learning
+        self._updates = 0
+        self._blocks: list[Unroll] = []
+        self._delivered = 0  # blocks since the last publication
+        self._warned = False
+
+    def begin(self, updates: int) -> int:
+        """Starts the next batch; returns the number under which to publish its weights."""
+        with self._lock:
+            self._number += 1
+            self._first, self._updates = self._number, updates
+            self._blocks, self._delivered = [], 0
+            return self._number
+
+    def next(self, take: Callable[[], Unroll | None]) -> Batch | None:
+        """The next batch, filled with blocks from ``take``; None if ``take`` returns None."""
+        while not self._is_full():
+            self._ask_again()
+            block = take()
+            if block is None:
+                return None
+            self._add(block)
+        with self._lock:
+            blocks, self._blocks, self._first = self._blocks, [], np.inf
+        return self._batch(blocks)._replace(weights_version=float(self._updates))
+
+    def _add(self, block: Unroll) -> None:
+        """Keeps a block unless it was played with other weights."""
+        with self._lock:
+            if block.weights_version.min() >= self._first:
+                self._blocks.append(block)
+                self._delivered += 1
+
+    def _is_full(self) -> bool:
+        return sum(map(unrolls_in, self._blocks)) >= self._size
+
+    def _all_delivered(self) -> bool:
+        """Whether every actor has played a block since the last publication."""
+        return 0 < self._delivered >= self._crew.present()
+
+    def _ask_again(self) -> None:
+        with self._lock:
+            if not self._all_delivered():
+                return
+            self._number += 1
+            self._delivered = 0
+            number = self._number
+        self._crew.play_again(number)
+
+    def _batch(self, blocks: list[Unroll]) -> Batch:
+        unrolls = join(blocks)
+        surplus = unrolls_in(unrolls) - self._size
+        if surplus and not self._warned:
+            self._warned = True
+            self._say(
+                f"warning: actors play {unrolls_in(unrolls)} unrolls for batches of {self._size}; "
+                f"{surplus} of them are thrown away. Choose --batch_size or --envs_per_actor so "
+                "that one is a multiple of the other."
+            )
+        return describe(cut(unrolls, 0, self._size), self._size)
+
+
+class WholeEpisodes(Rollouts):
+    """The same for batches of ``size`` episodes that begin and end while actors play in step.
+
+    The unrolls of an environment become one. Episodes that were under way when the weights changed
+    are in it, too, for an LSTM's state; the algorithm leaves them out.
+    """
+
+    def _is_full(self) -> bool:
+        if not self._all_delivered():
+            return False
+        # Each reset but an environment's first one shows that a whole episode is over.
+        resets: collections.Counter[int] = collections.Counter()
+        for block in self._blocks:
+            resets.update(dict(zip(block.stream, block.environment.first[1:].sum(0), strict=True)))
+        whole = sum(max(0, int(count) - 1) for count in resets.values())
+        rows = sum(len(block.action) - 1 for block in self._blocks)
+        if whole < self._size and rows > MOST_ROWS:
+            raise UserError(
+                f"only {whole} whole episodes in {rows:,} rows of unrolls: this algorithm learns "
+                "from whole episodes. Choose another --algorithm for a level whose episodes are "
+                "this long or never end."
+            )
+        return whole >= self._size
+
+    def _batch(self, blocks: list[Unroll]) -> Batch:
+        of_actor: dict[int, list[Unroll]] = {}
+        for block in blocks:
+            of_actor.setdefault(int(block.stream[0]), []).append(block)
+        longest = max(map(len, of_actor.values()))
+        # An actor that joined later has fewer.
+        whole = join([_in_a_row(each) for each in of_actor.values() if len(each) == longest])
+        return describe(whole, unrolls_in(whole))
+
+
+def _in_a_row(blocks: list[Unroll]) -> Unroll:
+    """Consecutive blocks of an actor as one; each begins with the last row of the one before."""
+
+    def joined(*arrays: np.ndarray) -> np.ndarray:
+        return np.concatenate([arrays[0], *(array[1:] for array in arrays[1:])])
+
+    fields = {
+        name: values[0] if name in UNTIMED else tf.nest.map_structure(joined, *values)
+        for name, *values in zip(Unroll._fields, *blocks, strict=True)
+    }
+    return Unroll(**fields)

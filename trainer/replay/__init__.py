@@ -1,0 +1,1 @@
+"""The newest agent steps, and windows drawn from them."""
