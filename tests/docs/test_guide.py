@@ -35,8 +35,18 @@ def test_the_settings_page_is_that_of_the_definitions():
     assert generate_settings.PAGE.read_text() == generate_settings.page(), told
 
 
+def save_modules(page: Path, folder: Path) -> None:
+    """Writes the page's Python that is to be saved; its first line says where."""
+    for block in blocks(page, "python"):
+        first = block.code.splitlines()[0]
+        if re.fullmatch(r"# \w+\.py", first):
+            (folder / first.removeprefix("# ")).write_text(block.code)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_command_is_understood(page):
+def test_every_command_is_understood(page, tmp_path, monkeypatch):
+    save_modules(page, tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for block in [block for block in SHELL if block.page == page]:
         for words in commands_of(block):
             try:
@@ -125,8 +135,8 @@ def saved(page: str, folder: Path) -> list[list[str]]:
     """Puts the page's first piece of Python where it says; returns the page's trainings."""
     code = blocks(DOCS / page, "python")[0].code
     (folder / code.splitlines()[0].removeprefix("# ")).write_text(code)
-    [shell] = blocks(DOCS / page, "bash")
-    return [words[1:] for words in commands(shell) if words[0] == "bin/train"]
+    lines = [words for shell in blocks(DOCS / page, "bash") for words in commands(shell)]
+    return [words[1:] for words in lines if words[0] == "bin/train"]
 
 
 def test_the_environment_of_the_guide_is_learned_and_filmed(tmp_path):
@@ -144,6 +154,12 @@ def test_the_agent_of_the_guide_trains_and_plays(tmp_path):
     training, playing = saved("own_agent.md", tmp_path)
     run(tmp_path, *training, "--total_environment_frames=20000", "--env_threads=1")
     assert "my_agent:WideAgent" in run(tmp_path, *playing, "--test_num_episodes=2")
+
+
+def test_the_algorithm_of_the_guide_learns(tmp_path):
+    (training,) = saved("algorithms.md", tmp_path)
+    told = run(tmp_path, *training, "--stop_at_return=60", "--env_threads=1", "--report_every_s=1")
+    assert "Ended: the mean return is " in told and "return to come" in told
 
 
 def told_by_the_code() -> list[str]:
@@ -197,4 +213,6 @@ def test_every_figure_of_a_report_is_explained(tmp_path):
         check=True,
     ).stdout.split()
     explained = re.findall(r"^\| `(\w+)` \|", (DOCS / "watching.md").read_text(), re.MULTILINE)
-    assert {*names, "team_wait_share"} == set(explained)  # that one is of several learners only
+    # Of several learners only, and of --evaluate_every_s.
+    others = {"team_wait_share", "evaluation_return", "evaluation_frames"}
+    assert {*names, *others} == set(explained)
