@@ -121,7 +121,12 @@ class Agent(snt.Module, abc.ABC):
         self.distribution = distribution_for(action_space)
         self._earlier_frames = frame_stack - 1
         self._torso = self.make_torso(observation_space, frame_stack, build)
-        features = self._torso.output_size + 1 + self.distribution.encoding_size
+        last = 1 + self.distribution.encoding_size
+        features = self._torso.output_size + last
+        if network.separate and (self.lstm_size or isinstance(self._torso.backdrop, Backdrop)):
+            raise UserError(
+                f"--separate_baseline is for agents of vectors without an LSTM, not for {kind}."
+            )
         self._lstm = LSTM(features, lstm_size, build) if lstm_size else None
         features = lstm_size or features
         in_float32 = build.in_float32()
@@ -137,6 +142,12 @@ class Agent(snt.Module, abc.ABC):
         self._policy = Linear(
             features, self.distribution.parameter_count, in_float32, scale, "policy"
         )
+        self._baseline_torso = None
+        if network.separate and heads.values:
+            self._baseline_torso = self.make_torso(observation_space, frame_stack, build)
+            # What is known of usual observations is the same for both.
+            self._baseline_torso.backdrop = self._torso.backdrop
+            features = self._baseline_torso.output_size + last
         self.baseline_head = (
             Linear(features, heads.values, in_float32, 1.0, "baseline") if heads.values else None
         )
@@ -169,17 +180,16 @@ class Agent(snt.Module, abc.ABC):
 
     def states(
         self, observation: tf.Tensor, first: tf.Tensor, state: AgentState, starts: Sequence[int]
-    ) -> list[AgentState]:
-        """The states before some rows of an unroll, by its first rows and the state before them.
+    ) -> AgentState:
+        """The states before some rows of an unroll, joined: [starts * B, ...].
 
-        Only for agents without an LSTM, whose states are but earlier frames.
+        Found from the unroll's rows until then and the state before them. Only for agents without
+        an LSTM, whose states are but earlier frames.
         """
         if not self._earlier_frames:
-            return [state for _ in starts]
-        rows = earlier_frames(
-            self.prepare(observation), first, state.frames, self._torso.blank(), starts
-        )
-        return [AgentState(frames, ()) for frames in rows]
+            return state
+        prepared, blank = self.prepare(observation), self._torso.blank()
+        return AgentState(earlier_frames(prepared, first, state.frames, blank, starts), ())
 
     @property
     def is_recurrent(self) -> bool:
@@ -215,10 +225,8 @@ class Agent(snt.Module, abc.ABC):
             )
         else:
             stacks = torso.see(snt.merge_leading_dims(frames, 2), blank)
-        features = torso(stacks)
-        features = tf.concat(
-            [tf.cast(features, tf.float32), self._last_transition(reward, action, first)], axis=-1
-        )
+        last = self._last_transition(reward, action, first)
+        features = tf.concat([tf.cast(torso(stacks), tf.float32), last], axis=-1)
         lstm_state: Any = state.lstm
         if self._lstm:
             unrolled, lstm_state = self._lstm(
@@ -229,6 +237,8 @@ class Agent(snt.Module, abc.ABC):
         if self._masked:
             policy = tf.where(observation[..., -self._masked :] > 0.5, policy, FORBIDDEN)
         baseline: Any = ()
+        if self._baseline_torso:
+            features = tf.concat([tf.cast(self._baseline_torso(stacks), tf.float32), last], axis=-1)
         if self.baseline_head:
             baseline = snt.split_leading_dim(self.baseline_head(features), reward, 2)
             if baseline.shape[-1] == 1:

@@ -51,13 +51,16 @@ def earlier_frames(
     earlier: tf.Tensor,
     blank: tf.Tensor,
     starts: Sequence[int],
-) -> list[tf.Tensor]:
-    """``earlier`` for each of some rows of an unroll, [B, K, ..., C]; arguments as above."""
+) -> tf.Tensor:
+    """``earlier`` for each of some rows of an unroll, joined: [starts * B, K, ..., C].
+
+    The other arguments are as above. Row 0 can be the first of the rows only.
+    """
     each = _row_by_row(frames, earlier, blank)
-    indices = _frame_indices(first, earlier.shape[1] + 1)
-    return [
-        earlier if start == 0 else tf.gather(each, indices[start - 1, :, 1:]) for start in starts
-    ]
+    indices = _frame_indices(first, earlier.shape[1] + 1)[:, :, 1:]
+    later = [start - 1 for start in starts if start]
+    found = tf.gather(each, tf.reshape(tf.gather(indices, later), [-1, earlier.shape[1]]))
+    return tf.concat([earlier, found], axis=0) if starts[0] == 0 else found
 
 
 def _row_by_row(frames: tf.Tensor, earlier: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:

@@ -181,6 +181,12 @@ class AgentSettings:
         "Agent",
         "show an agent of vectors each number in units of its spread, as the learner has seen it",
     )
+    separate_baseline: bool = setting(
+        False,
+        "Agent",
+        "agents of vectors without an LSTM: layers of its own for the baseline, so that learning "
+        "values does not change what the policy sees",
+    )
     precision: str = setting(
         "auto",
         "Agent",

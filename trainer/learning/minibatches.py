@@ -10,27 +10,33 @@ from algorithms.trajectory import Unroll
 from trainer.learning.batches import UNTIMED
 
 
-def in_pieces(unrolls: Unroll, prepared: Any, states: list[Any], length: int) -> tuple[Unroll, Any]:
+def in_pieces(unrolls: Unroll, prepared: Any, states: Any, length: int) -> tuple[Unroll, Any]:
     """Unrolls [T + 1, B] as shorter ones [length + 1, pieces * B]; runs inside a graph.
 
-    ``prepared`` is [T, B, ...] and is cut in the same way; ``states`` are the agent's before each
-    piece.
+    ``prepared`` is [T, B, ...] and is cut in the same way; ``states`` [pieces * B, ...] are the
+    agent's before each piece.
     """
-    starts = [length * piece for piece in range(len(states))]
+    rows, count = unrolls.action.shape[:2]
+    starts = np.arange(0, rows - 1, length)
 
     def of_rows(rows: int) -> Any:
-        return lambda array: tf.concat([array[s : s + rows] for s in starts], axis=1)
+        indices = np.arange(rows)[:, np.newaxis] + starts
+
+        def pieces(array: tf.Tensor) -> tf.Tensor:
+            cut = tf.gather(array, indices)  # [rows, pieces, B, ...]
+            return tf.reshape(cut, [rows, len(starts) * count, *array.shape[2:]])
+
+        return pieces
 
     def of_unrolls(array: tf.Tensor) -> tf.Tensor:
-        return tf.concat([array] * len(starts), axis=0)
+        return tf.gather(array, np.tile(np.arange(count), len(starts)))
 
     cut = {
         name: tf.nest.map_structure(of_unrolls if name in UNTIMED else of_rows(length + 1), value)
         for name, value in unrolls._asdict().items()
         if name != "initial_state"
     }
-    joined = tf.nest.map_structure(lambda *each: tf.concat(each, axis=0), *states)
-    pieces = Unroll(initial_state=joined, **cut)
+    pieces = Unroll(initial_state=states, **cut)
     return pieces, tf.nest.map_structure(of_rows(length), prepared)
 
 

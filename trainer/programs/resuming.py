@@ -23,7 +23,13 @@ def spaces(spec: EnvironmentSpec) -> dict[str, str]:
     }
 
 
-ADDED = ("hidden_sizes", "channels", "lstm_size", "normalise_observations")
+ADDED = (
+    "hidden_sizes",
+    "channels",
+    "lstm_size",
+    "normalise_observations",
+    "separate_baseline",
+)
 # The flags that may be to blame if one of these has changed.
 BLAMED = {
     "agent_name": ["agent_name"],
@@ -34,6 +40,7 @@ BLAMED = {
     "channels": ["channels"],
     "lstm_size": ["lstm_size"],
     "normalise_observations": ["normalise_observations"],
+    "separate_baseline": ["separate_baseline"],
     "action_masks": ["action_masks"],
     "optimizer": ["optimizer"],
 }
