@@ -100,7 +100,7 @@ class DQNSettings(AlgorithmSettings):
         least=0,
     )
 
-    def completed(self, atari: bool) -> Self:
+    def completed(self, atari: bool, vectors: bool) -> Self:
         """Atari rewards are clipped; elsewhere their size matters."""
         if self.reward_clipping != "auto":
             return self

@@ -14,6 +14,7 @@ CLIPPED = {
     "soft_asymmetric": "squashed",
     "none": "not clipped",
 }
+SHARE_OF_VECTORS = 0.75
 CORRECTIONS = ("vtrace", "none")
 
 
@@ -63,10 +64,11 @@ class ImpalaSettings(AlgorithmSettings):
         "V-trace's c-bar: their upper limit in traces; it decides how fast values are learned",
         above=0,
     )
-    replay_share: float = setting(
-        0.0,
+    replay_share: float | None = setting(
+        None,
         "Learning",
-        "fraction of a batch that is drawn from recent unrolls instead of new ones",
+        "fraction of a batch that is drawn from recent unrolls instead of new ones; default: 0.75 "
+        "for levels that are observed as numbers, otherwise 0",
         least=0,
         most=0.95,
     )
@@ -80,11 +82,17 @@ class ImpalaSettings(AlgorithmSettings):
         "costs mean the same for rewards of any size",
     )
 
-    def completed(self, atari: bool) -> Self:
-        """Atari rewards are clipped; elsewhere their size matters, and PopArt adapts to it."""
-        if self.reward_clipping != "auto":
-            return self
-        return dataclasses.replace(self, reward_clipping="abs_one" if atari else "none")
+    def completed(self, atari: bool, vectors: bool) -> Self:
+        """Atari rewards are clipped; elsewhere their size matters, and PopArt adapts to it.
+
+        Networks of vectors are so small that four updates for each new batch cost little.
+        """
+        clipping, share = self.reward_clipping, self.replay_share
+        return dataclasses.replace(
+            self,
+            reward_clipping=("abs_one" if atari else "none") if clipping == "auto" else clipping,
+            replay_share=(SHARE_OF_VECTORS if vectors else 0.0) if share is None else share,
+        )
 
     @property
     def about(self) -> dict[str, str]:
@@ -94,4 +102,4 @@ class ImpalaSettings(AlgorithmSettings):
     @property
     def feeding(self) -> FirstInFirstOut:
         """How batches are fed."""
-        return FirstInFirstOut(self.replay_share, self.replay_capacity)
+        return FirstInFirstOut(self.replay_share or 0.0, self.replay_capacity)

@@ -34,7 +34,7 @@ class OnPolicySettings(AlgorithmSettings):
     entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
     baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)
 
-    def completed(self, atari: bool) -> Self:
+    def completed(self, atari: bool, vectors: bool) -> Self:
         """Atari rewards are clipped; elsewhere their size matters."""
         if self.reward_clipping != "auto":
             return self

@@ -17,8 +17,11 @@ class AlgorithmSettings:
     defaults: ClassVar[Mapping[str, Any]] = {}  # of other settings, where they differ from theirs
     fixed: ClassVar[tuple[str, ...]] = ()  # fields that a resume must not change
 
-    def completed(self, atari: bool) -> Self:
-        """With values for settings that depend on what is played."""
+    def completed(self, atari: bool, vectors: bool) -> Self:
+        """With values for settings that depend on what is played.
+
+        ``vectors``: observations are numbers instead of pictures.
+        """
         return self
 
     @property

@@ -54,7 +54,7 @@ def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
         agent_name=agent_name(settings, spec),
         total_environment_frames=settings.learning.total_environment_frames
         or frames_to_train(spec),
-        **dataclasses.asdict(_of_algorithm(settings)),
+        **dataclasses.asdict(_of_algorithm(settings, vectors=not spec.image)),
     )
 
 
@@ -69,9 +69,10 @@ def algorithm(settings: Settings) -> Algorithm:
     return registry.make(settings.program.algorithm, _of_algorithm(settings), len(levels))
 
 
-def _of_algorithm(settings: Settings) -> AlgorithmSettings:
+def _of_algorithm(settings: Settings, vectors: bool = False) -> AlgorithmSettings:
     """The algorithm's settings, completed for the levels of the run."""
-    return settings.algorithm.completed(environments.is_atari(settings.level.levels[0]))
+    atari = environments.is_atari(settings.level.levels[0])
+    return settings.algorithm.completed(atari, vectors)
 
 
 def learner(

@@ -9,18 +9,22 @@ from trainer.settings.config import Settings
 
 
 @pytest.mark.parametrize(
-    ("level_name", "agent", "frames", "clipping"),
+    ("level_name", "agent", "frames", "clipping", "replayed"),
     [
-        ("CartPole-v1", "VectorAgent", 1_000_000, "none"),
-        ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000, "abs_one"),
+        ("CartPole-v1", "VectorAgent", 1_000_000, "none", 0.75),
+        ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000, "abs_one", 0.0),
+        ("Catch-v0", "SimpleConvNetAgent", 10_000_000, "none", 0.0),
     ],
 )
-def test_defaults_fit_the_level(level_name, agent, frames, clipping):
+def test_defaults_fit_the_level(level_name, agent, frames, clipping, replayed):
     settings = Settings(level_name=level_name)
     spec = build.level_spec(settings)
     completed = build.complete(settings, spec)
     assert completed == settings.replace(
-        agent_name=agent, total_environment_frames=frames, reward_clipping=clipping
+        agent_name=agent,
+        total_environment_frames=frames,
+        reward_clipping=clipping,
+        replay_share=replayed,
     )
     assert build.complete(completed, spec) == completed
 
@@ -31,6 +35,7 @@ def test_chosen_settings_are_kept():
         agent_name="VectorLSTMAgent",
         total_environment_frames=123,
         reward_clipping="soft_asymmetric",
+        replay_share=0.0,
     )
     assert build.complete(settings, build.level_spec(settings)) == settings
 

@@ -177,7 +177,7 @@ class AgentSettings:
         0, "Agent", "size of the LSTM; 0: as the agent has it", least=0, most=65536
     )
     normalise_observations: bool = setting(
-        False,
+        True,
         "Agent",
         "show an agent of vectors each number in units of its spread, as the learner has seen it",
     )

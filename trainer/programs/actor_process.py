@@ -34,6 +34,7 @@ def act(settings: Settings) -> None:
         side_by_side=2 if carriers.on_one_machine(settings.remote) else 1,
     )
     spec = build.level_spec(settings)
+    settings = build.complete(settings, spec)
     agent = build.acting_agent(settings, spec)
     acting = ActingAgent(agent, build.algorithm(settings))
     blocks = wire.block_layout(build.unroll(settings, spec, agent))

@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms import registry
 from environments import EnvironmentSpec
-from trainer.acting.settings import AgentSettings
 from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import GROUPS, Checkpoint
@@ -23,13 +21,6 @@ def spaces(spec: EnvironmentSpec) -> dict[str, str]:
     }
 
 
-ADDED = (
-    "hidden_sizes",
-    "channels",
-    "lstm_size",
-    "normalise_observations",
-    "separate_baseline",
-)
 # The flags that may be to blame if one of these has changed.
 BLAMED = {
     "agent_name": ["agent_name"],
@@ -60,12 +51,7 @@ def check_fits(
             "--synthetic_unrolls or this command has it. Choose another --logdir."
         )
     now = settings.flat() | spaces(spec)
-    # Old checkpoints do not name what was no setting then.
-    before = {
-        **{name: getattr(AgentSettings, name) for name in ADDED},
-        "action_masks": False,
-        "algorithm": registry.DEFAULT,
-    } | checkpoint.settings
+    before = checkpoint.settings
     fixed = {name: [name] for name in settings.algorithm.fixed}
     for name, flags in (BLAMED | fixed).items():
         if str(now[name]).lower() != str(before[name]).lower():

@@ -25,6 +25,16 @@ BEST = "best.npz"
 GROUPS = ("weights", "optimizer", "algorithm")
 # In old checkpoints without names, the last arrays of the optimizer.
 POPART = ("popart_mean", "popart_mean_square", "popart_seen")
+# What held while these were no settings yet.
+UNNAMED = {
+    "algorithm": "impala",
+    "hidden_sizes": "",
+    "channels": "",
+    "lstm_size": 0,
+    "normalise_observations": False,
+    "separate_baseline": False,
+    "action_masks": False,
+}
 NAME = re.compile(r"frames-(\d+)\.npz")
 
 
@@ -191,7 +201,8 @@ def read(path: Path) -> Checkpoint:
             for group in GROUPS
         }
         groups["algorithm"] = _with_variance(groups["algorithm"])
-        return Checkpoint(**groups, counters=about["counters"], settings=about["settings"])
+        settings = UNNAMED | about["settings"]
+        return Checkpoint(**groups, counters=about["counters"], settings=settings)
     except Exception as error:  # parsing damaged bytes can raise anything
         raise Damaged(f"{path} is damaged ({error})") from error
 
