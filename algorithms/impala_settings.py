@@ -15,6 +15,7 @@ CLIPPED = {
     "none": "not clipped",
 }
 SHARE_OF_VECTORS = 0.75
+ENTROPY, ENTROPY_OF_VECTORS = 0.01, 0.003
 CORRECTIONS = ("vtrace", "none")
 
 
@@ -40,7 +41,13 @@ class ImpalaSettings(AlgorithmSettings):
         "[-1, 1]; soft_asymmetric: smooth, negative rewards count less; none",
         choices=REWARD_CLIPPINGS,
     )
-    entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
+    entropy_cost: float | None = setting(
+        None,
+        "Learning",
+        "weight of the entropy bonus; default: 0.003 for levels that are observed as numbers, "
+        "otherwise 0.01",
+        least=0,
+    )
     baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)
     correction: str = setting(
         "vtrace",
@@ -85,13 +92,16 @@ class ImpalaSettings(AlgorithmSettings):
     def completed(self, atari: bool, vectors: bool) -> Self:
         """Atari rewards are clipped; elsewhere their size matters, and PopArt adapts to it.
 
-        Networks of vectors are so small that four updates for each new batch cost little.
+        Networks of vectors are so small that four updates for each new batch cost little, and a
+        policy that stays as random as one of Atari would not land anything.
         """
-        clipping, share = self.reward_clipping, self.replay_share
+        clipping, share, entropy = self.reward_clipping, self.replay_share, self.entropy_cost
+        usual_entropy = ENTROPY_OF_VECTORS if vectors else ENTROPY
         return dataclasses.replace(
             self,
             reward_clipping=("abs_one" if atari else "none") if clipping == "auto" else clipping,
             replay_share=(SHARE_OF_VECTORS if vectors else 0.0) if share is None else share,
+            entropy_cost=usual_entropy if entropy is None else entropy,
         )
 
     @property

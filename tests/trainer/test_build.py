@@ -9,14 +9,14 @@ from trainer.settings.config import Settings
 
 
 @pytest.mark.parametrize(
-    ("level_name", "agent", "frames", "clipping", "replayed"),
+    ("level_name", "agent", "frames", "clipping", "replayed", "entropy"),
     [
-        ("CartPole-v1", "VectorAgent", 1_000_000, "none", 0.75),
-        ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000, "abs_one", 0.0),
-        ("Catch-v0", "SimpleConvNetAgent", 10_000_000, "none", 0.0),
+        ("CartPole-v1", "VectorAgent", 1_000_000, "none", 0.75, 0.003),
+        ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000, "abs_one", 0.0, 0.01),
+        ("Catch-v0", "SimpleConvNetAgent", 10_000_000, "none", 0.0, 0.01),
     ],
 )
-def test_defaults_fit_the_level(level_name, agent, frames, clipping, replayed):
+def test_defaults_fit_the_level(level_name, agent, frames, clipping, replayed, entropy):
     settings = Settings(level_name=level_name)
     spec = build.level_spec(settings)
     completed = build.complete(settings, spec)
@@ -25,6 +25,7 @@ def test_defaults_fit_the_level(level_name, agent, frames, clipping, replayed):
         total_environment_frames=frames,
         reward_clipping=clipping,
         replay_share=replayed,
+        entropy_cost=entropy,
     )
     assert build.complete(completed, spec) == completed
 
@@ -36,6 +37,7 @@ def test_chosen_settings_are_kept():
         total_environment_frames=123,
         reward_clipping="soft_asymmetric",
         replay_share=0.0,
+        entropy_cost=0.02,
     )
     assert build.complete(settings, build.level_spec(settings)) == settings
 

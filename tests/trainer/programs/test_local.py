@@ -54,6 +54,7 @@ def settings(folder: Path, **changes: Any) -> Settings:
         "envs_per_actor": 2,
         "batch_size": 4,
         "unroll_length": 5,
+        "replay_share": 0.0,
         "precision": "float32",
         "env_threads": 1,
     }

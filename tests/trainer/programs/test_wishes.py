@@ -39,6 +39,7 @@ def run(folder: Path, **changes: Any) -> Outcome:
         "envs_per_actor": 2,
         "batch_size": 4,
         "unroll_length": 5,
+        "replay_share": 0.0,
         "precision": "float32",
     }
     return train(Settings(**chosen | changes), companions=alongside.start)

@@ -32,7 +32,7 @@ def checkpoint(frames: int) -> Checkpoint:
         },
         algorithm={"popart_mean": random.normal(size=[2]).astype(np.float32)},
         counters={"environment_frames": frames, "updates": frames // 10, "best_return": None},
-        settings={"agent_name": "VectorAgent", "popart": True},
+        settings=checkpoints.UNNAMED | {"agent_name": "VectorAgent", "popart": True},
     )
 
 
