@@ -11,8 +11,7 @@ from agents.network import USUAL, Network
 from agents.resnet import ResNetAgent
 from agents.resnet_lstm import ResNetLSTMAgent
 from agents.simple_conv_net import SimpleConvNetAgent
-from agents.vector import VectorAgent
-from agents.vector_lstm import VectorLSTMAgent
+from agents.vector import VectorAgent, VectorLSTMAgent
 from user_error import UserError, closest
 
 # A level's default is the first that fits it.

@@ -1,4 +1,4 @@
-"""Two small layers, for observations that are a few numbers rather than an image."""
+"""Two small layers, with or without an LSTM, for observations that are a few numbers."""
 
 import itertools
 
@@ -71,3 +71,12 @@ class VectorAgent(Agent):
     ) -> Torso:
         """The two layers."""
         return VectorTorso(observation_space, frame_stack, build)
+
+
+class VectorLSTMAgent(VectorAgent):
+    """VectorTorso → + last reward, last action → LSTM 64 → policy, baseline.
+
+    For vectors that do not show the whole state.
+    """
+
+    lstm_size = 64

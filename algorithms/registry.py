@@ -9,12 +9,12 @@ from user_error import UserError, closest
 DEFAULT = "impala"
 # Where each algorithm's settings are; these name its class.
 KNOWN = {
-    "impala": "algorithms.impala_settings:ImpalaSettings",
-    "ppo": "algorithms.ppo_settings:PPOSettings",
-    "reinforce": "algorithms.reinforce_settings:ReinforceSettings",
-    "dqn": "algorithms.dqn_settings:DQNSettings",
-    "double_dqn": "algorithms.dqn_settings:DoubleDQNSettings",
-    "a2c": "algorithms.a2c_settings:A2CSettings",
+    "impala": "algorithms.own_settings.impala:ImpalaSettings",
+    "ppo": "algorithms.own_settings.ppo:PPOSettings",
+    "reinforce": "algorithms.own_settings.reinforce:ReinforceSettings",
+    "dqn": "algorithms.own_settings.dqn:DQNSettings",
+    "double_dqn": "algorithms.own_settings.dqn:DoubleDQNSettings",
+    "a2c": "algorithms.own_settings.a2c:A2CSettings",
 }
 
 

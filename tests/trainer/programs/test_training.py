@@ -83,6 +83,7 @@ def test_the_same_command_again_reports_that_the_run_is_trained(trained):
 
 def test_a_killed_training_resumes_from_its_last_checkpoint(tmp_path):
     often = [f"--logdir={tmp_path}", "--checkpoint_every_s=0.3", "--nopopart", "--unroll_length=20"]
+    often.append("--replay_share=0")
     process = start(*often, for_frames(10**9))
     wait_for(lambda: len(store(tmp_path).numbered()) >= 2, process)
     process.send_signal(signal.SIGSTOP)  # it still holds the folder's lock
@@ -105,13 +106,14 @@ def test_a_killed_training_resumes_from_its_last_checkpoint(tmp_path):
     added = lines[rows_before:]
     assert len(added) >= 1 and added[0]["environment_frames"] > frames
     for row in added:
-        # The rate depends on the frames before the update.
+        # The rate depends on the frames before the update, which has up to 80; resets are none.
         left = 1 - (row["environment_frames"] - 80) / total
         rate = Settings().learning.learning_rate
-        assert row["learning_rate"] == pytest.approx(rate * left, rel=1e-3, abs=1e-9)
+        assert rate * (left - 80 / total) <= row["learning_rate"] <= rate * left * 1.001
         assert row["wall_time"] > killed_at["wall_time"]
     kept = newest(tmp_path)
-    assert kept.counters["updates"] == updates + 100 == kept.counters["environment_frames"] / 80
+    assert updates + 100 <= kept.counters["updates"] <= updates + 120
+    assert kept.counters["environment_frames"] <= 80 * kept.counters["updates"]
     # The powers of Adam's decays count all updates.
     assert kept.optimizer["powers"][1] == pytest.approx(0.999 ** kept.counters["updates"], rel=1e-2)
 

@@ -15,7 +15,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from algorithms.impala_settings import ImpalaSettings
+from algorithms.own_settings.impala import ImpalaSettings
 from tests.trainer.reports import figures, of_levels
 from trainer.reporting.panel import HISTORY, Panel, sparkline
 

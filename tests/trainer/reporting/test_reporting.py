@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tensorboard.util import tensor_util
 
-from algorithms.impala_settings import ImpalaSettings
+from algorithms.own_settings.impala import ImpalaSettings
 from tests.trainer.reports import ABOUT, events, figures, of_levels, samples, scalars, settings_of
 from trainer.reporting import wording
 from trainer.reporting.reporter import Reporter, read_metrics

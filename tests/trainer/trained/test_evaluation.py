@@ -13,7 +13,7 @@ from ale_py import roms
 import environments
 import experiment
 from algorithms.impala import Impala
-from algorithms.impala_settings import ImpalaSettings
+from algorithms.own_settings.impala import ImpalaSettings
 from environments.levels import environment_seeds
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import Uneven, make_run

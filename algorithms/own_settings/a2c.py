@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from algorithms.feeding import InStep
 from algorithms.figures import Figure
-from algorithms.on_policy_settings import OnPolicySettings
+from algorithms.own_settings.on_policy import OnPolicySettings
 from flags import setting
 
 

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from algorithms.a2c_settings import A2CSettings
 from algorithms.feeding import InStep
+from algorithms.own_settings.a2c import A2CSettings
 from flags import setting
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from algorithms.feeding import Replayed
 from algorithms.figures import Figure
-from algorithms.impala_settings import CLIPPED, REWARD_CLIPPINGS
+from algorithms.own_settings.impala import CLIPPED, REWARD_CLIPPINGS
 from algorithms.settings import AlgorithmSettings
 from flags import setting
 

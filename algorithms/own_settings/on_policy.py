@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Self
 
-from algorithms.impala_settings import CLIPPED, REWARD_CLIPPINGS
+from algorithms.own_settings.impala import CLIPPED, REWARD_CLIPPINGS
 from algorithms.settings import AlgorithmSettings
 from flags import setting
 

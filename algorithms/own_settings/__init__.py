@@ -1,0 +1,1 @@
+"""The settings of each algorithm. Imports nothing heavy."""
