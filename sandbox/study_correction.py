@@ -13,7 +13,14 @@ from sandbox import study
 
 CORRECTIONS = ("vtrace", "none")
 WAITS = (1, 64, 256)  # updates between two sets of weights
-FLAGS = ("--level_name=CartPole-v1", "--total_environment_frames=500000", "--report_every_s=1")
+FLAGS = (
+    "--level_name=CartPole-v1",
+    "--total_environment_frames=500000",
+    "--report_every_s=1",
+    "--nonormalise_observations",
+    "--entropy_cost=0.01",
+    "--replay_share=0",
+)
 SMOKE = ("--total_environment_frames=4000", "--report_every_s=0.5")
 
 

@@ -10,7 +10,13 @@ import sys
 from sandbox import study
 
 SHARES = (0.0, 0.5, 0.75)
-FLAGS = ("--level_name=CartPole-v1", "--total_environment_frames=300000", "--report_every_s=1")
+FLAGS = (
+    "--level_name=CartPole-v1",
+    "--total_environment_frames=300000",
+    "--report_every_s=1",
+    "--nonormalise_observations",
+    "--entropy_cost=0.01",
+)
 SMOKE = ("--total_environment_frames=4000", "--report_every_s=0.5")
 
 
