@@ -40,6 +40,7 @@ class Replayed:
     burn_in: int = 0  # rows that only bring an LSTM's state up to date
     priority_exponent: float | None = None  # None: all windows are drawn alike
     importance_exponent: float = 0.0
+    kept: bool = False  # beside the checkpoints
 
     def fresh(self, batch_size: int) -> int:
         """The number of new unrolls in a batch: none is drawn for being new."""

@@ -11,10 +11,10 @@ DEFAULT = "impala"
 KNOWN = {
     "impala": "algorithms.own_settings.impala:ImpalaSettings",
     "ppo": "algorithms.own_settings.ppo:PPOSettings",
+    "a2c": "algorithms.own_settings.a2c:A2CSettings",
     "reinforce": "algorithms.own_settings.reinforce:ReinforceSettings",
     "dqn": "algorithms.own_settings.dqn:DQNSettings",
     "double_dqn": "algorithms.own_settings.dqn:DoubleDQNSettings",
-    "a2c": "algorithms.own_settings.a2c:A2CSettings",
 }
 
 

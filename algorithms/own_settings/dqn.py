@@ -53,6 +53,12 @@ class DQNSettings(AlgorithmSettings):
     replay_warm_up: int = setting(
         5_000, "Learning", "agent steps that are played before the first update", least=1
     )
+    checkpoint_replay: bool = setting(
+        False,
+        "Learning",
+        "keep the replay beside the checkpoints, so that a resume goes on as if nothing had "
+        "happened; for a single learner",
+    )
     updates_per_step: float = setting(
         0.25, "Learning", "updates for each new agent step", above=0, most=1000
     )
@@ -122,6 +128,7 @@ class DQNSettings(AlgorithmSettings):
             burn_in=self.burn_in,
             priority_exponent=self.priority_exponent or None,
             importance_exponent=self.importance_exponent,
+            kept=self.checkpoint_replay,
         )
 
 

@@ -112,6 +112,21 @@ def test_a_replay_for_which_there_is_no_memory_is_refused_with_its_size(tmp_path
         run("dqn", tmp_path, monkeypatch, level_name=level(Pictures), replay_steps=10**8)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_replay_is_kept_if_asked_and_otherwise_refilled(kept, tmp_path, monkeypatch, capsys):
+    settings: dict[str, Any] = {"checkpoint_replay": kept, "updates_per_step": 0.5}
+    first = run("double_dqn", tmp_path, monkeypatch, **settings)
+    capsys.readouterr()
+    again = run("double_dqn", tmp_path, monkeypatch, total_environment_frames=1900, **settings)
+    steps = again.figures["environment_frames"] - first.figures["environment_frames"]
+    updates = again.figures["updates"] - first.figures["updates"]
+    said = "The replay was not kept" in capsys.readouterr().out
+    if kept:
+        assert not said and updates == pytest.approx(0.5 * steps, abs=10)
+    else:
+        assert said and updates == pytest.approx(0.5 * (steps - 200), abs=10)
+
+
 def test_more_minibatches_than_pieces_of_a_rollout_are_refused(tmp_path):
     from trainer.settings.checks import check
 

@@ -16,6 +16,7 @@ from trainer import build
 from trainer.learning.learner import Learner
 from trainer.machine import cores, terminal
 from trainer.machine.launching import keep_to_this_host, launched_together
+from trainer.programs import replay
 from trainer.programs.companions import Companions, nobody
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
@@ -57,6 +58,9 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 if settings.remote.synthetic_unrolls
                 else RemoteActors(receiver, agent, make_batches)
             )
+            if run and team.size == 1:
+                feeding = settings.algorithm.feeding
+                replay.connect(run, feeding, actors.batches, learner.updates)
             training = Training(settings, learner, meter, actors, stop, run, team, say)
             training.run()
             if training.is_complete:

@@ -25,6 +25,7 @@ from trainer.learning.rollouts import Crew, Rollouts
 from trainer.machine import cores
 from trainer.machine.gpus import visible_gpus
 from trainer.machine.threads import name_thread
+from trainer.programs import replay
 from trainer.programs.companions import Companions, nobody
 from trainer.programs.outcome import OnReport, Outcome, ignore
 from trainer.programs.run import Run
@@ -64,6 +65,7 @@ def train(
         stop = stop or StopSignal()
         make = functools.partial(build.batches, settings, spec, agent, say=run.reporter.say)
         with stop, ActorThreads(settings, acting, make, learner.updates) as actors:
+            replay.connect(run, settings.algorithm.feeding, actors.batches, learner.updates)
             training = Training(settings, learner, meter, actors, stop, run)
             training.run(like=build.random_unrolls(settings, spec, learner.agent))
         assert run.outcome
@@ -88,8 +90,8 @@ class ActorThreads:
         self._settings = settings
         self._start = start
         self._acting = acting
-        self._batches = make_batches(self)
-        self._rollouts = self._batches if isinstance(self._batches, Rollouts) else None
+        self.batches = make_batches(self)
+        self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[Any] = []
         self._episodes = EndedEpisodes()
         self._queue = UnrollQueue(sizes.capacity(settings))
@@ -148,8 +150,8 @@ class ActorThreads:
 
     def learned(self, batch: Batch, errors: np.ndarray) -> None:
         """Takes the errors of a batch from a replay store."""
-        assert isinstance(self._batches, ReplayedBatches)
-        self._batches.learned(batch.number, errors)
+        assert isinstance(self.batches, ReplayedBatches)
+        self.batches.learned(batch.number, errors)
 
     def count(self) -> float:
         """The number of actors."""
@@ -164,7 +166,7 @@ class ActorThreads:
 
     def _make(self, wait_s: float) -> Batch | None:
         until = time.monotonic() + wait_s
-        return self._batches.next(lambda: self._take(until))
+        return self.batches.next(lambda: self._take(until))
 
     def _make_on_gpu(self) -> Batch | None:
         batch = self._make(LOOK_EVERY_S)

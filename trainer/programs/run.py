@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Run:
         make_writable(self.folder)
         self._lock = FolderLock(self.folder)
         self._companions: Sequence[Companion] = ()
+        self.saved_too: list[Callable[[], None]] = []  # with every checkpoint; may raise OSError
         try:
             self._open(settings, spec, learner)
             self._companions = companions(settings, spec, self.reporter.say)
@@ -166,6 +167,8 @@ class Run:
                     self._best_of_other_level = False
                 self.store.save_best(checkpoint)
                 self._best_return = best
+            for save in self.saved_too:
+                save()
         except OSError as error:
             self.reporter.say(
                 f"warning: a checkpoint could not be written to {self.store.folder} "

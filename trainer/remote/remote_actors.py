@@ -30,8 +30,8 @@ class RemoteActors:
         ``make_batches`` gets these actors, see ``build.batches``.
         """
         self._receiver = receiver
-        self._batches = make_batches(self)
-        self._rollouts = self._batches if isinstance(self._batches, Rollouts) else None
+        self.batches = make_batches(self)
+        self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[tf.Tensor] = []
         self._episodes = EndedEpisodes()
         self._ahead = BatchesAhead(self._next)
@@ -80,15 +80,15 @@ class RemoteActors:
 
     def learned(self, batch: Batch, errors: np.ndarray) -> None:
         """Takes the errors of a batch from a replay store."""
-        assert isinstance(self._batches, ReplayedBatches)
-        self._batches.learned(batch.number, errors)
+        assert isinstance(self.batches, ReplayedBatches)
+        self.batches.learned(batch.number, errors)
 
     def count(self) -> float:
         """The mean number of connected actors since the first one joined."""
         return self._receiver.mean_actors()
 
     def _next(self) -> Batch | None:
-        batch = self._batches.next(self._take)
+        batch = self.batches.next(self._take)
         return batch and on_device(batch)
 
     def _take(self) -> Unroll | None:

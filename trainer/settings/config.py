@@ -26,6 +26,7 @@ from trainer.settings.sources import SourceFlags
 from trainer.settings.trained import TrainedSettings
 from trainer.storage.settings import StorageSettings
 from trainer.team.settings import TeamSettings
+from user_error import UserError
 
 # In this order --help and the guide list them.
 GROUPS = (
@@ -149,10 +150,28 @@ def parse(arguments: Sequence[str]) -> Settings:
     from trainer.settings.checks import check
 
     algorithm, defaults = sources.read(arguments, fields)
+    _check_owner(arguments, algorithm)
     values = flags.parse(make_parser(algorithm), arguments, defaults)
     settings = Settings(**without_sources(values))
     check(settings)
     return settings
+
+
+def _check_owner(arguments: Sequence[str], algorithm: str) -> None:
+    """Refuses a flag of another algorithm, and says whose it is."""
+    mine = {field.name for field in flag_fields(algorithm)}
+    given = [word[2:].partition("=")[0] for word in arguments if word.startswith("--")]
+    for name in (name for name in given if name not in mine):
+        owners = [
+            other
+            for other in registry.KNOWN
+            if name in {field.name for field in dataclasses.fields(registry.settings_of(other))}
+        ]
+        if owners:
+            raise UserError(
+                f"--{name} is a setting of --algorithm={' or '.join(owners)}; this command is for "
+                f"--algorithm={algorithm}."
+            )
 
 
 def without_sources(values: dict[str, Any]) -> dict[str, Any]:

@@ -167,3 +167,21 @@ def test_help_lists_every_flag_without_loading_tensorflow():
     for field in config.fields():
         assert f"--{field.name}" in started.stdout
     assert "tensorflow" not in started.stderr
+
+
+def test_a_flag_of_another_algorithm_names_its_owners():
+    with pytest.raises(UserError) as error:
+        config.parse(["--gae_lambda=0.9"])
+    assert "--gae_lambda is a setting of --algorithm=ppo or a2c or reinforce" in str(error.value)
+    assert config.parse(["--gae_lambda=0.9", "--algorithm=ppo"]).algorithm.gae_lambda == 0.9
+    with pytest.raises(UserError, match="--popart is a setting of --algorithm=impala"):
+        config.parse(["--popart", "--algorithm=dqn"])
+
+
+def test_an_algorithm_has_its_own_defaults_of_other_settings():
+    settings = config.parse(["--algorithm=ppo", "--level_name=CartPole-v1"])
+    assert settings.actors.unroll_length == 128 == Settings(algorithm="ppo").actors.unroll_length
+    assert config.to_flags(settings) == ["--level_name=CartPole-v1", "--algorithm=ppo"]
+    changed = config.parse(["--algorithm=ppo", "--unroll_length=10"])
+    assert changed.actors.unroll_length == 10
+    assert "--unroll_length=10" in config.to_flags(changed)
