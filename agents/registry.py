@@ -1,6 +1,7 @@
 """Agents by name."""
 
 import importlib
+import inspect
 from typing import Any
 
 import gymnasium as gym
@@ -65,8 +66,22 @@ def make(
         seed=seed,
         # A user's agent needs these arguments only if they are not the usual ones.
         **({"heads": heads} if heads != POLICY_AND_VALUE else {}),
-        **({"network": network} if network != USUAL else {}),
+        **({"network": network} if _takes_network(kind, network) else {}),
     )
+
+
+def _takes_network(kind: type[Any], network: Network) -> bool:
+    """Whether to hand over the user's choices; an error if there are some and it takes none."""
+    known = inspect.signature(kind).parameters.values()
+    if any(one.name == "network" or one.kind is one.VAR_KEYWORD for one in known):
+        return network != USUAL
+    chosen = network._replace(normalise=USUAL.normalise)  # that one is only a default
+    if chosen != USUAL:
+        raise UserError(
+            f"--agent_name: {kind.__name__} has no argument `network`, so --hidden_sizes, "
+            "--channels, --lstm_size, --separate_baseline and --action_masks cannot change it."
+        )
+    return False
 
 
 def _find(agent_name: str) -> type[Any]:

@@ -82,3 +82,21 @@ def test_numbers_are_shown_in_units_of_their_spread_however_large_they_are():
     normaliser.update(normaliser.nothing())
     for variable, old in zip(normaliser.variables, before, strict=True):
         np.testing.assert_array_equal(variable, old)
+
+
+class Simple:
+    """An agent of one's own, without the argument."""
+
+    distribution = initial_state = __call__ = None
+
+    def __init__(self, observation_space, action_space, frame_stack, compute_dtype,
+                 weights_dtype, seed):  # fmt: skip
+        self.seen = observation_space
+
+
+def test_an_agent_of_ones_own_needs_no_argument_for_choices_that_nobody_makes():
+    name, three = "tests.agents.test_choices:Simple", gym.spaces.Discrete(3)
+    made = agents.make(name, VECTOR, three, network=Network(normalise=True))
+    assert made.seen == VECTOR
+    with pytest.raises(UserError, match="Simple has no argument `network`, so --hidden_sizes"):
+        agents.make(name, VECTOR, three, network=Network(hidden=(3,)))
