@@ -76,7 +76,7 @@ def test_flags_win_over_a_file_and_a_file_wins_over_a_preset(written):
     assert settings.level.level_name == "CartPole-v1"  # the preset's
     assert settings.learning.batch_size == 16  # the file's
     assert settings.actors.unroll_length == 30  # the flag's
-    assert settings.algorithm.entropy_cost == Settings().algorithm.entropy_cost
+    assert settings.algorithm.baseline_cost == Settings().algorithm.baseline_cost
     assert settings == config.parse([file, "--unroll_length=30", "--preset=cartpole"])
 
 
