@@ -99,8 +99,8 @@ class ReplayedBatches:
     def learned(self, number: int, errors: np.ndarray) -> None:
         """Takes the errors [L, B] of a batch that was learned from, as new priorities."""
         with self._lock:
-            indices = self._indices.pop(number)
-            if self._feeding.priority_exponent is not None:
+            indices = self._indices.pop(number, None)  # synthetic batches have none
+            if indices is not None and self._feeding.priority_exponent is not None:
                 self._store.update_priorities(indices, errors.max(axis=0))
 
     def save(self, folder: Path) -> None:
