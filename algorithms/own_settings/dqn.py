@@ -2,17 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from algorithms.feeding import Replayed
 from algorithms.figures import Figure
-from algorithms.own_settings.impala import CLIPPED, REWARD_CLIPPINGS
-from algorithms.settings import AlgorithmSettings
+from algorithms.own_settings.rewards import RewardSettings
 from flags import setting
 
 
 @dataclasses.dataclass(frozen=True)
-class DQNSettings(AlgorithmSettings):
+class DQNSettings(RewardSettings):
     """Q-learning from a replay store, with a target network."""
 
     implementation: ClassVar[str] = "algorithms.dqn:DQN"
@@ -30,14 +29,6 @@ class DQNSettings(AlgorithmSettings):
     )
     fixed: ClassVar[tuple[str, ...]] = ("dueling",)
 
-    discounting: float = setting(0.99, "Learning", "discount of future rewards", least=0, most=1)
-    reward_clipping: str = setting(
-        "auto",
-        "Learning",
-        "auto: abs_one for Atari, none elsewhere; abs_one: to [-1, 1]; soft_asymmetric: smooth, "
-        "negative rewards count less; none",
-        choices=REWARD_CLIPPINGS,
-    )
     double: bool = setting(
         False, "Learning", "the network chooses the next action, the target network values it"
     )
@@ -105,17 +96,6 @@ class DQNSettings(AlgorithmSettings):
         "0: all alike, 7 is usual for many actors",
         least=0,
     )
-
-    def completed(self, atari: bool, vectors: bool) -> Self:
-        """Atari rewards are clipped; elsewhere their size matters."""
-        if self.reward_clipping != "auto":
-            return self
-        return dataclasses.replace(self, reward_clipping="abs_one" if atari else "none")
-
-    @property
-    def about(self) -> dict[str, str]:
-        """How rewards are learned from."""
-        return {"rewards": CLIPPED[self.reward_clipping]}
 
     @property
     def feeding(self) -> Replayed:

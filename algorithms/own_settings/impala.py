@@ -5,22 +5,16 @@ from typing import ClassVar, Self
 
 from algorithms.feeding import FirstInFirstOut
 from algorithms.figures import Figure
-from algorithms.settings import AlgorithmSettings
+from algorithms.own_settings.rewards import RewardSettings
 from flags import setting
 
-REWARD_CLIPPINGS = ("auto", "abs_one", "soft_asymmetric", "none")
-CLIPPED = {
-    "abs_one": "clipped to [-1, 1]",
-    "soft_asymmetric": "squashed",
-    "none": "not clipped",
-}
 SHARE_OF_VECTORS = 0.75
 ENTROPY, ENTROPY_OF_VECTORS = 0.01, 0.003
 CORRECTIONS = ("vtrace", "none")
 
 
 @dataclasses.dataclass(frozen=True)
-class ImpalaSettings(AlgorithmSettings):
+class ImpalaSettings(RewardSettings):
     """IMPALA's losses, its figures, and how its batches are fed."""
 
     implementation: ClassVar[str] = "algorithms.impala:Impala"
@@ -33,14 +27,6 @@ class ImpalaSettings(AlgorithmSettings):
     )
     fixed: ClassVar[tuple[str, ...]] = ("popart",)
 
-    discounting: float = setting(0.99, "Learning", "discount of future rewards", least=0, most=1)
-    reward_clipping: str = setting(
-        "auto",
-        "Learning",
-        "auto: abs_one for Atari, none elsewhere, where PopArt adapts to any size; abs_one: to "
-        "[-1, 1]; soft_asymmetric: smooth, negative rewards count less; none",
-        choices=REWARD_CLIPPINGS,
-    )
     entropy_cost: float | None = setting(
         None,
         "Learning",
@@ -90,24 +76,18 @@ class ImpalaSettings(AlgorithmSettings):
     )
 
     def completed(self, atari: bool, vectors: bool) -> Self:
-        """Atari rewards are clipped; elsewhere their size matters, and PopArt adapts to it.
+        """Clips the rewards of Atari only: elsewhere PopArt adapts to their size.
 
         Networks of vectors are so small that four updates for each new batch cost little, and a
         policy that stays as random as one of Atari would not land anything.
         """
-        clipping, share, entropy = self.reward_clipping, self.replay_share, self.entropy_cost
+        share, entropy = self.replay_share, self.entropy_cost
         usual_entropy = ENTROPY_OF_VECTORS if vectors else ENTROPY
         return dataclasses.replace(
-            self,
-            reward_clipping=("abs_one" if atari else "none") if clipping == "auto" else clipping,
+            super().completed(atari, vectors),
             replay_share=(SHARE_OF_VECTORS if vectors else 0.0) if share is None else share,
             entropy_cost=usual_entropy if entropy is None else entropy,
         )
-
-    @property
-    def about(self) -> dict[str, str]:
-        """How rewards are learned from."""
-        return {"rewards": CLIPPED[self.reward_clipping]}
 
     @property
     def feeding(self) -> FirstInFirstOut:

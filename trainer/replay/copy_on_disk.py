@@ -5,7 +5,6 @@ slot is going to hold, then writes these slots, then replaces the index. A slot 
 written completely, whatever happened, is one for which note and index differ.
 """
 
-import contextlib
 import json
 import os
 import zipfile
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from trainer.replay.streams import NONE
+from trainer.storage.folder import flush
 from user_error import UserError
 
 INDEX = "index.npz"
@@ -75,7 +75,7 @@ class ReplayCopy:
         """Makes empty files; a copy that another process left is no longer one."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / INDEX).unlink(missing_ok=True)
-        _flush_folder(self.folder)
+        flush(self.folder)
         for name, array in {NOTES: notes, **self._arrays}.items():
             path = self._path(name)
             made = np.lib.format.open_memmap(path, "w+", array.dtype, array.shape)
@@ -100,7 +100,7 @@ class ReplayCopy:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, self.folder / INDEX)
-        _flush_folder(self.folder)
+        flush(self.folder)
 
     def _read_index(self) -> dict[str, np.ndarray]:
         path = self.folder / INDEX
@@ -146,13 +146,3 @@ def _runs(slots: np.ndarray) -> Iterator[tuple[int, int]]:
     for run in np.split(slots, np.flatnonzero(np.diff(slots) != 1) + 1):
         if len(run):
             yield int(run[0]), int(run[-1]) + 1
-
-
-def _flush_folder(folder: Path) -> None:
-    """Makes a new or missing name survive a power cut, where the file system supports it."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

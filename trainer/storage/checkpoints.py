@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer.storage.folder import flush
 from user_error import UserError
 
 BEST = "best.npz"
@@ -163,7 +164,7 @@ class Store:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _flush_folder(self.folder)
+        flush(self.folder)
 
 
 def write(checkpoint: Checkpoint, file: Any) -> None:
@@ -243,13 +244,3 @@ def _entry_count(path: Path) -> int:
 def _frames_in_name(path: Path) -> int:
     """The number of frames in a checkpoint's name."""
     return int(path.stem.removeprefix("frames-"))
-
-
-def _flush_folder(folder: Path) -> None:
-    """Makes a rename survive a power cut, where the file system supports it."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -55,3 +55,13 @@ class FolderLock:
 
 def _unwritable(path: Path, error: OSError) -> UserError:
     return UserError(f"--logdir={path} cannot be written ({error.strerror}). Name another folder.")
+
+
+def flush(folder: Path) -> None:
+    """Makes a new or missing name survive a power cut, where the file system supports it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
