@@ -14,10 +14,11 @@ from trainer.storage.records import read_metrics
 
 pytestmark = pytest.mark.xdist_group("trainer cluster")
 
-EPISODE = 4  # agent steps of an episode of Tens, its reset included
+EPISODE = 3  # agent steps of an episode of Tens; a row for its reset follows
 COMMON = [
     f"--level_name={level(Tens)}",
     "--envs_per_actor=4",
+    "--replay_share=0",
     "--env_threads=1",
     "--unroll_length=10",
     "--batch_size=4",
@@ -54,7 +55,6 @@ def assert_adds_up(logdir: Path, spare: int) -> dict[str, Any]:
     assert kept is not None
     counters = kept[1].counters
     assert counters["environment_frames"] == counters["agent_steps"]
-    assert counters["agent_steps"] % (4 * 10) == 0
     missing = abs(counters["episodes"] - counters["agent_steps"] / EPISODE)
     assert missing <= spare * 4 * 10 / EPISODE, counters
     assert {value for level in counters["recent_returns"] for value in level} == {30.0}
@@ -99,7 +99,8 @@ def test_a_run_continues_whatever_happens_to_its_actors(tmp_path):
             assert last.wait(90) == 0 and "Ended: all frames are played" in last.output()
             assert "limited by" in last.output() and "it could handle" in last.output()
         assert early.wait(10) == 0 and "has finished" in early.output()
-    assert assert_adds_up(tmp_path, spare=16)["environment_frames"] == reached + 4000
+    counters = assert_adds_up(tmp_path, spare=16)
+    assert reached + 4000 <= counters["environment_frames"] < reached + 4000 + 40
 
 
 def test_actors_survive_a_learner_that_is_killed_or_frozen(tmp_path):

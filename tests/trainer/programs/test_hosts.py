@@ -87,7 +87,8 @@ def test_an_actor_whose_link_was_cut_rejoins(bridge, tmp_path):
             assert last.wait(120) == 0 and "Ended: all frames are played" in last.output()
         for process in (near, far):
             assert process.wait(30) == 0 and "has finished" in process.output()
-    assert assert_adds_up(tmp_path, spare=24)["environment_frames"] == reached + 4000
+    counters = assert_adds_up(tmp_path, spare=24)
+    assert reached + 4000 <= counters["environment_frames"] < reached + 4000 + 40
 
 
 @BOTH
