@@ -14,6 +14,7 @@ from trainer.storage.records import read_metrics
 CARTPOLE = [
     "--level_name=CartPole-v1",
     "--total_environment_frames=150000",
+    "--replay_share=0",
     "--report_every_s=0.5",
     "--env_threads=1",
 ]
