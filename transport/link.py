@@ -48,6 +48,7 @@ class Link:
         blocks: Layout,
         *,
         timeout_s: float,
+        ask_every_s: float | None = None,
         load: Callable[[list[np.ndarray], int], None],
         say: Callable[[str], None],
     ):
@@ -58,6 +59,8 @@ class Link:
             identity: what learner and actor must have in common.
             blocks: the layout of blocks.
             timeout_s: seconds of silence after which the learner counts as gone.
+            ask_every_s: seconds between questions for newer weights while there is no block to
+                send, for an actor that waits for them; None to ask as seldom as possible.
             load: installs new weights; called from a thread.
             say: prints a message for the user.
         """
@@ -67,6 +70,7 @@ class Link:
         self._fingerprint = messages.fingerprint(identity)
         self._blocks = blocks
         self._beat_s = timeout_s / messages.BEATS_PER_TIMEOUT
+        self._ask_every_s = ask_every_s
         self._load = load
         self._say = say
         self._id = uuid.uuid4()
@@ -185,12 +189,18 @@ class Link:
                         or self._newest > self._version >= 0
                     ),
                     # Before the learner's first weights, an actor has nothing else to do.
-                    self._beat_s if self._version >= 0 else 0.1,
+                    self._pause(),
                 )
                 if self._connection is not connection:
                     raise Lost("it no longer answers")
         connection.write(self._letter("bye"))
         connection.close()
+
+    def _pause(self) -> float:
+        if self._version < 0:
+            return 0.1
+        waits = self._ask_every_s is not None and self._block is None
+        return min(self._ask_every_s or self._beat_s, self._beat_s) if waits else self._beat_s
 
     def _fetch(self, connection: Connection) -> None:
         packed, version = connection.weights()

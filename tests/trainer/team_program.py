@@ -59,7 +59,8 @@ def assert_alike(one: Learner, other: Learner, what: str) -> None:
 
 
 def assert_equal_everywhere(team: HorovodTeam, ours: Learner) -> None:
-    everything = np.concatenate([one.numpy().view(np.uint8).ravel() for one in ours.variables])
+    arrays = [np.atleast_1d(one.numpy()) for one in ours.variables]
+    everything = np.concatenate([array.view(np.uint8).ravel() for array in arrays])
     gathered = team.gather(everything[np.newaxis])
     assert (gathered == gathered[0]).all()
 

@@ -20,6 +20,9 @@ from trainer.settings.config import Settings
 from transport import Closed, Link, Refused
 from user_error import UserError
 
+# How often an actor that plays in step asks for the weights that it waits for.
+ASK_EVERY_S = 0.02
+
 
 class _Leave(Exception):
     """A signal asked the actor to leave."""
@@ -46,6 +49,7 @@ def act(settings: Settings) -> None:
             build.identity(settings, spec, agent),
             blocks,
             timeout_s=settings.remote.peer_timeout_s,
+            ask_every_s=ASK_EVERY_S if isinstance(settings.algorithm.feeding, InStep) else None,
             load=acting.load,
             say=lambda text: say(f"actor {settings.program.task}: {text}"),
         )
