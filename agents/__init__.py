@@ -1,6 +1,7 @@
 """Agents: networks from observations to a policy and a baseline, found by name."""
 
 from agents.agent import FORBIDDEN, Agent, AgentOutput, AgentState, Heads, Torso
+from agents.backdrop import Backdrop
 from agents.distributions import Distribution, distribution_for
 from agents.network import Network
 from agents.registry import default_name, known_agents, make
@@ -10,6 +11,7 @@ __all__ = [
     "Agent",
     "AgentOutput",
     "AgentState",
+    "Backdrop",
     "Distribution",
     "Heads",
     "Network",

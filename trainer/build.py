@@ -85,8 +85,9 @@ def learner(
 def learner_of(agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1) -> Learner:
     """A learner that trains this agent."""
     # Agents that are not an ``agents.Agent`` may have no backdrop.
-    shown = settings.agent.backdrop or settings.agent.normalise_observations
-    backdrop = getattr(agent, "backdrop", None) if shown else None
+    backdrop = getattr(agent, "backdrop", None)
+    if isinstance(backdrop, agents.Backdrop) and not settings.agent.backdrop:
+        backdrop = None
     return Learner(agent, algorithm(settings), settings.learning, backdrop, team, pieces)
 
 

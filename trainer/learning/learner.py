@@ -314,7 +314,8 @@ class Learner:
             gradients, _ = tf.clip_by_global_norm(
                 gradients, self._settings.gradients_clipping, use_norm=norm
             )
-        good = tf.math.is_finite(figures[0]) & tf.math.is_finite(norm)
+        seen = tf.reduce_all(tf.math.is_finite(contribution.frames))
+        good = tf.math.is_finite(figures[0]) & tf.math.is_finite(norm) & seen
 
         def apply() -> tf.Tensor:
             self.optimizer.apply(gradients, learning_rate)

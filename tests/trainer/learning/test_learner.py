@@ -16,6 +16,8 @@ from user_error import UserError
 
 PLAIN: dict[str, Any] = {
     "popart": False,
+    "entropy_cost": 0.01,
+    "normalise_observations": False,
     "optimizer": "rmsprop",
     "momentum": 0.0,
     "decay": 0.9,
