@@ -31,7 +31,10 @@ class Normaliser(snt.Module):
     def subtract_mean(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
         """[N, D]: distances from the mean in units of the spread."""
         scale = tf.math.rsqrt(tf.maximum(self._variance, SMALLEST_SPREAD**2))
-        return tf.clip_by_value((frames - blank) * scale, -FARTHEST, FARTHEST)
+        shown = (frames - blank) * scale
+        # What is not finite stays so, and the update is skipped.
+        near = tf.clip_by_value(shown, -FARTHEST, FARTHEST)
+        return tf.where(tf.math.is_finite(shown), near, shown)
 
     def sums(self, frames: tf.Tensor) -> tf.Tensor:
         """The sums that ``update`` needs of frames [..., D]; batches' sums add up."""
