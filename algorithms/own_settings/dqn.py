@@ -61,7 +61,7 @@ class DQNSettings(RewardSettings):
         most=1,
     )
     importance_exponent: float = setting(
-        0.4, "Learning", "how much that is made up for in the loss; 1: wholly", least=0, most=1
+        0.4, "Learning", "how far the loss corrects for that; 1: fully", least=0, most=1
     )
     burn_in: int = setting(
         0,
