@@ -239,7 +239,7 @@ def test_popart_gives_values_in_each_level_s_own_units(tmp_path):
     make_run(tmp_path, "CartPole-v1,CartPole-v0", popart=True)
     found = trained.find(test_settings(tmp_path, level_name="CartPole-v0"))
     found.checkpoint.algorithm["popart_mean"][:] = [2.0, 3.0]
-    # Mean squares are 13, so spreads are 3 and 2.
+    found.checkpoint.algorithm["popart_variance"][:] = [9.0, 4.0]
     assert found.value("CartPole-v1")(np.array([1.0, 10.0])) == pytest.approx(2 + 3 * 1)
     assert found.value("CartPole-v0")(np.array([1.0, 10.0])) == pytest.approx(3 + 2 * 10)
     assert results(tmp_path, level_name="CartPole-v0", test_num_episodes=1)["levels"]
