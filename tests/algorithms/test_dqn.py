@@ -25,6 +25,7 @@ def made(algorithm: str = "dqn", **changes: Any) -> Parts:
         "updates_per_step": 0.5,
         "replay_steps": 1000,
         "learning_rate": 0.001,
+        "normalise_observations": False,
     }
     return parts(small(level(Steps), **chosen | changes))
 

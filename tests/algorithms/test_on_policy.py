@@ -18,7 +18,11 @@ from trainer.learning import minibatches
 
 def made(algorithm: str, **changes: Any) -> tuple[Parts, Unroll]:
     """A learner, and a batch in which episodes end and begin."""
-    chosen: dict[str, Any] = {"unroll_length": 12, "reward_clipping": "none"}
+    chosen: dict[str, Any] = {
+        "unroll_length": 12,
+        "reward_clipping": "none",
+        "normalise_observations": False,
+    }
     settings = small(level(Steps), algorithm=algorithm, **chosen | changes)
     return parts(settings), block(settings)
 
