@@ -114,27 +114,18 @@ class Agent(snt.Module, abc.ABC):
             tf.as_dtype(weights_dtype),
             network,
         )
-        kind = type(self).__name__
-        if network.lstm and not self.lstm_size:
-            raise UserError(f"--lstm_size={network.lstm}: {kind} has no LSTM.")
+        self._check(network, heads, action_space)
         lstm_size = network.lstm or self.lstm_size
         self.distribution = distribution_for(action_space)
         self._earlier_frames = frame_stack - 1
         self._torso = self.make_torso(observation_space, frame_stack, build)
         last = 1 + self.distribution.encoding_size
         features = self._torso.output_size + last
-        if network.separate and (self.lstm_size or isinstance(self._torso.backdrop, Backdrop)):
-            raise UserError(
-                f"--separate_baseline is for agents of vectors without an LSTM, not for {kind}."
-            )
+        if network.separate and isinstance(self._torso.backdrop, Backdrop):
+            raise UserError(self._no_separate_baseline())
         self._lstm = LSTM(features, lstm_size, build) if lstm_size else None
         features = lstm_size or features
         in_float32 = build.in_float32()
-        if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
-            raise UserError(
-                f"the algorithm learns a value for each action, so it needs actions that can be "
-                f"counted (Discrete); the level's are {action_space}. Choose another --algorithm."
-            )
         # The environment has checked that its actions can be counted.
         self._masked = self.distribution.parameter_count if network.masked else 0
         # A policy that starts out nearly uniform tries every action.
@@ -150,6 +141,24 @@ class Agent(snt.Module, abc.ABC):
             features = self._baseline_torso.output_size + last
         self.baseline_head = (
             Linear(features, heads.values, in_float32, 1.0, "baseline") if heads.values else None
+        )
+
+    def _check(self, network: Network, heads: Heads, action_space: gym.Space) -> None:
+        """Refuses what this agent cannot do."""
+        if network.lstm and not self.lstm_size:
+            raise UserError(f"--lstm_size={network.lstm}: {type(self).__name__} has no LSTM.")
+        if network.separate and self.lstm_size:
+            raise UserError(self._no_separate_baseline())
+        if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
+            raise UserError(
+                f"the algorithm learns a value for each action, so it needs actions that can be "
+                f"counted (Discrete); the level's are {action_space}. Choose another --algorithm."
+            )
+
+    def _no_separate_baseline(self) -> str:
+        return (
+            "--separate_baseline is for agents of vectors without an LSTM, not for "
+            f"{type(self).__name__}."
         )
 
     @classmethod
