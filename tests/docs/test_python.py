@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from algorithms import registry
 from tests.docs.checking import check
 from tests.docs.pages import DOCS, PROJECT, blocks
-from trainer import Settings
+from trainer.settings.config import fields
 
 PROGRAMS = {block.code.split()[1]: block.code for block in blocks(DOCS / "python.md", "python")}
 NOTEBOOK = json.loads((DOCS / "first_training.ipynb").read_text())
@@ -57,7 +58,10 @@ def test_the_reporter_reports(tmp_path):
     printed = run(
         tmp_path, str(PROJECT / "experiment.py"), *flags, "--reporters=my_reporter:Printer"
     )
-    assert "CartPole-v1 in logs/CartPole-v1 4000" in printed
+    frames = [
+        int(one) for one in re.findall(r"^CartPole-v1 in logs/CartPole-v1 (\d+)$", printed, re.M)
+    ]
+    assert frames and frames[-1] >= 4000
     assert "CartPole-v1 in logs/CartPole-v1 ended: all frames are played" in printed
 
 
@@ -66,7 +70,8 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path):
     assert len(cells) > 3
     code = "\n".join("".join(cell["source"]) for cell in cells)
     (tmp_path / "cells.py").write_text(f"{code}\nprint(len(played.returns), frames[-1])\n")
-    assert run(tmp_path, "cells.py").splitlines()[-1] == "5 40000"
+    returns, frames = map(int, run(tmp_path, "cells.py").splitlines()[-1].split())
+    assert returns == 5 and frames >= 40000
 
 
 def test_the_notebook_has_no_outputs():
@@ -81,7 +86,7 @@ def test_commands_for_those_who_know_another_trainer_are_understood(command):
 
 
 def test_settings_named_there_exist():
-    known = set(Settings().flat())
+    known = {field.name for name in registry.KNOWN for field in fields(name)}
     words = [word for one in OURS if "bin/" not in one for word in re.findall(r"--(\w+)", one)]
     keywords = [word for one in OURS for word in re.findall(r"(\w+)=", one) if "--" not in one]
     frontend = {"action", "tmux_sess", "dry_run", "config", "job"}
