@@ -12,6 +12,7 @@ KNOWN = {
     "impala": "algorithms.own_settings.impala:ImpalaSettings",
     "ppo": "algorithms.own_settings.ppo:PPOSettings",
     "a2c": "algorithms.own_settings.a2c:A2CSettings",
+    "a3c": "algorithms.own_settings.a3c:A3CSettings",
     "reinforce": "algorithms.own_settings.reinforce:ReinforceSettings",
     "dqn": "algorithms.own_settings.dqn:DQNSettings",
     "double_dqn": "algorithms.own_settings.dqn:DoubleDQNSettings",

@@ -14,17 +14,20 @@ import agents
 import environments
 from algorithms import registry
 from algorithms.algorithm import Algorithm
-from algorithms.feeding import IMPORTANCE, InStep, Replayed
+from algorithms.feeding import IMPORTANCE, Gradients, InStep, Replayed
 from algorithms.settings import AlgorithmSettings
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec, VectorEnvironment, View
+from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import Actor, Policy, blank_unroll
 from trainer.learning import replayed
 from trainer.learning.batches import Batches
+from trainer.learning.contributions import Contributions
 from trainer.learning.learner import Learner
 from trainer.learning.replayed import Feeder, ReplayedBatches
 from trainer.learning.replayed import Shape as WindowShape
 from trainer.learning.rollouts import Crew, Rollouts, WholeEpisodes
+from trainer.learning.worker import GradientBatches, Worker, applying, blank_computed
 from trainer.machine import precision
 from trainer.machine.gpus import visible_gpus
 from trainer.machine.quota import usable_cores
@@ -34,7 +37,7 @@ from trainer.remote.synthetic import random_batch
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.team import ALONE, Team
-from transport import Identity
+from transport import Identity, Layout
 
 MOST_ENVS = 4096  # of an actor, see --envs_per_actor
 GOLDEN = (5**0.5 - 1) / 2
@@ -84,11 +87,16 @@ def learner(
 
 def learner_of(agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1) -> Learner:
     """A learner that trains this agent."""
+    learning = applying(settings.learning, settings.algorithm.feeding)
+    return Learner(agent, algorithm(settings), learning, _backdrop(settings, agent), team, pieces)
+
+
+def _backdrop(settings: Settings, agent: Any) -> Any:
+    """The agent's mean picture, if it has one that is to be updated."""
     # Agents that are not an ``agents.Agent`` may have no backdrop.
     backdrop = getattr(agent, "backdrop", None)
-    if isinstance(backdrop, agents.Backdrop) and not settings.agent.backdrop:
-        backdrop = None
-    return Learner(agent, algorithm(settings), settings.learning, backdrop, team, pieces)
+    off = isinstance(backdrop, agents.Backdrop) and not settings.agent.backdrop
+    return None if off else backdrop
 
 
 def batches(
@@ -106,6 +114,8 @@ def batches(
         example = unroll(settings, spec, agent)
         shape = _window(settings, spec, agent, feeding)
         return ReplayedBatches(feeding, size, shape, example, seed, say)
+    if isinstance(feeding, Gradients):
+        return GradientBatches()
     return Batches(feeding, size, seed)
 
 
@@ -141,7 +151,17 @@ def random_unrolls(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unr
     )
 
 
-def identity(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Identity:
+def blocks(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, contributions: Contributions | None
+) -> Layout:
+    """The layout of what actors send; ``contributions`` are needed where they compute gradients."""
+    one = unroll(settings, spec, agent)
+    if isinstance(settings.algorithm.feeding, Gradients) and contributions:
+        return wire.block_layout(blank_computed(one, contributions))
+    return wire.block_layout(one)
+
+
+def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layout) -> Identity:
     """Everything on which an actor must agree with its learner."""
     return wire.identity(
         settings.program.algorithm,
@@ -149,7 +169,8 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Identity:
         settings.level,
         spec,
         agent,
-        unroll(settings, spec, agent),
+        settings.actors.unroll_length,
+        blocks,
     )
 
 
@@ -261,8 +282,19 @@ def acting_agent(settings: Settings, spec: EnvironmentSpec, device: str = "") ->
     ``device`` is where; empty: where TensorFlow puts it.
     """
     dtype = precision.compute_dtype(settings.agent.precision, on_processor=device == PROCESSOR)
+    # Gradients need all digits.
+    computes = isinstance(settings.algorithm.feeding, Gradients)
     with tf.device(device or None):
-        return _agent(settings, spec, dtype, dtype)
+        return _agent(settings, spec, dtype, tf.float32 if computes else dtype)
+
+
+def player(settings: Settings, agent: Any, device: str = "", pieces: int = 1) -> ActingAgent:
+    """What actors play with, made of ``acting_agent``."""
+    feeding = settings.algorithm.feeding
+    if not isinstance(feeding, Gradients):
+        return ActingAgent(agent, algorithm(settings), device)
+    backdrop = _backdrop(settings, agent)
+    return Worker(agent, algorithm(settings), settings.learning, feeding, backdrop, pieces)
 
 
 def acting_device(settings: Settings) -> str:

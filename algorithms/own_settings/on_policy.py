@@ -1,4 +1,4 @@
-"""The settings that algorithms share whose actors play in step with the learner."""
+"""The settings that the algorithms of rollouts share."""
 
 import dataclasses
 
@@ -17,9 +17,6 @@ class OnPolicySettings(RewardSettings):
         "trusts the baseline more",
         least=0,
         most=1,
-    )
-    normalise_advantages: bool = setting(
-        True, "Learning", "advantages in units of their spread over a rollout"
     )
     entropy_cost: float = setting(0.01, "Learning", "weight of the entropy bonus", least=0)
     baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)

@@ -28,6 +28,9 @@ class PPOSettings(OnPolicySettings):
         Figure("clipped_share", "clipped", "learning", in_line=False),
     )
 
+    normalise_advantages: bool = setting(
+        True, "Learning", "advantages in units of their spread over a rollout"
+    )
     epochs: int = setting(
         4, "Learning", "times that a rollout is learned from", least=1, most=10_000
     )

@@ -26,6 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "impala": {},
     "ppo": {"unroll_length": 16, "epochs": 2},
     "a2c": {},
+    "a3c": {"num_actors": 2},
     "reinforce": {"unroll_length": 10},
     "dqn": {"replay_warm_up": 200, "replay_steps": 2000},
     "double_dqn": {"replay_warm_up": 200, "replay_steps": 2000, "dueling": True, "n_steps": 3},
@@ -68,7 +69,7 @@ def test_it_trains_resumes_and_plays(algorithm, tmp_path, monkeypatch):
     assert played["levels"][level(Steps)]["mean"] == 7.0
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "reinforce", "double_dqn"])
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "a3c", "reinforce", "double_dqn"])
 def test_agents_with_an_lstm_learn_by_it_too(algorithm, tmp_path, monkeypatch):
     changes = {"burn_in": 2, "unroll_length": 6} if algorithm in OF_VALUES else {}
     outcome = run(algorithm, tmp_path, monkeypatch, agent_name="VectorLSTMAgent", **changes)

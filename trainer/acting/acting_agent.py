@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from algorithms.algorithm import Algorithm
-from algorithms.trajectory import EnvironmentStep
+from algorithms.trajectory import EnvironmentStep, Unroll
 from trainer.acting.deciding import decide
 
 
@@ -29,18 +29,26 @@ class ActingAgent:
         self._tracing = threading.Lock()
         self._changed = threading.Condition()
         self.version = 0
+        self._is_loaded = False
 
     def load(self, weights: Sequence[tf.Variable], version: int) -> None:
         """Copies a learner's weights."""
         self._assign(list(weights))
         with self._changed:
             self.version = version
+            self._is_loaded = True
             self._changed.notify_all()
 
     def wait_for_other(self, version: int, timeout_s: float) -> bool:
-        """Waits until the weights are others than these; returns False on a timeout."""
+        """Waits until other weights than these are loaded; returns False on a timeout."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.version != version, timeout_s)
+            return self._changed.wait_for(
+                lambda: self._is_loaded and self.version != version, timeout_s
+            )
+
+    def finish(self, unroll: Unroll) -> Any:
+        """What an actor passes on of a block that it has played with this agent."""
+        return unroll
 
     def initial_state(self, batch_size: int) -> Any:
         """The agent's state before an episode's first observation."""

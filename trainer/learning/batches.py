@@ -2,7 +2,7 @@
 
 import collections
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +23,7 @@ class Batch(NamedTuple):
     steps: int  # new agent steps, without resets
     weights_version: float  # mean update count of the weights that chose their actions
     number: int = 0  # of a batch from a replay store
+    computed: Any = None  # the contribution to the update and its samples, where actors compute it
 
 
 class Batches:

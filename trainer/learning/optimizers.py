@@ -1,4 +1,4 @@
-"""RMSProp and Adam on TensorFlow's fused kernels: one pass over each weight, slots as variables."""
+"""Optimizers on TensorFlow's fused kernels: one pass over each weight, slots as variables."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -80,6 +80,44 @@ class Adam:
         self._powers.assign(powers * [self.FIRST_DECAY, self.SECOND_DECAY])
 
 
+class Descent:
+    """w -= lr · g."""
+
+    def __init__(self, weights: Sequence[tf.Variable]):
+        self._weights = weights
+        self.slots: list[tf.Variable] = []
+
+    def apply(self, gradients: Sequence[tf.Tensor], learning_rate: tf.Tensor) -> None:
+        """Moves every weight by its gradient."""
+        for weight, gradient in zip(self._weights, gradients, strict=True):
+            weight.assign_sub(learning_rate * gradient)
+
+
+class Advice:
+    """The steps that an optimizer would make at a learning rate of 1; moves nothing itself."""
+
+    def __init__(self, weights: Sequence[tf.Variable], settings: LearningSettings):
+        self._moved = [tf.Variable(tf.zeros_like(weight), trainable=False) for weight in weights]
+        self._optimizer = make(settings, self._moved)
+
+    def steps(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """What to subtract from each weight, given its gradient; runs inside a graph."""
+        for moved in self._moved:
+            moved.assign(tf.zeros_like(moved))
+        self._optimizer.apply(gradients, tf.constant(1.0))
+        return [-moved.read_value() for moved in self._moved]
+
+
+def clipped(
+    gradients: list[tf.Tensor], settings: LearningSettings
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Gradients of at most the norm ``--gradients_clipping``, and their norm before."""
+    norm = tf.linalg.global_norm(gradients)
+    if settings.gradients_clipping > 0:
+        gradients, _ = tf.clip_by_global_norm(gradients, settings.gradients_clipping, use_norm=norm)
+    return gradients, norm
+
+
 def _like(weight: tf.Variable, start: Callable[[tf.Tensor], tf.Tensor], what: str) -> tf.Variable:
     """A variable of a weight's shape, named after it."""
     name = f"{what}/{weight.name.removesuffix(':0')}"
@@ -88,6 +126,8 @@ def _like(weight: tf.Variable, start: Callable[[tf.Tensor], tf.Tensor], what: st
 
 def make(settings: LearningSettings, weights: Sequence[tf.Variable]) -> Optimizer:
     """The optimizer that ``--optimizer`` names."""
+    if settings.optimizer == "sgd":
+        return Descent(weights)
     return (
         RMSProp(weights, settings) if settings.optimizer == "rmsprop" else Adam(weights, settings)
     )

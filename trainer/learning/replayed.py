@@ -13,6 +13,7 @@ from algorithms.feeding import IMPORTANCE, Replayed
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches, describe
 from trainer.learning.rollouts import Rollouts
+from trainer.learning.worker import GradientBatches
 from trainer.replay.choice import importance_weights
 from trainer.replay.store import ReplayStore, bytes_needed
 from user_error import UserError
@@ -140,7 +141,7 @@ class ReplayedBatches:
         return describe(unrolls, self._size)._replace(steps=steps, number=self._drawn)
 
 
-Feeder = Batches | Rollouts | ReplayedBatches  # what makes a learner's batches
+Feeder = Batches | Rollouts | ReplayedBatches | GradientBatches  # what makes a learner's batches
 
 
 def check_memory(steps: int, needed: int) -> None:

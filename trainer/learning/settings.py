@@ -4,7 +4,7 @@ import dataclasses
 
 from flags import setting
 
-OPTIMIZERS = ("rmsprop", "adam")
+OPTIMIZERS = ("rmsprop", "adam", "sgd")
 SCHEDULES = ("linear", "constant")
 XLA = ("auto", "on", "off")
 

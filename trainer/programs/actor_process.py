@@ -7,20 +7,19 @@ from typing import NoReturn
 
 import tensorflow as tf
 
-from algorithms.feeding import InStep
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.learning.batches import LOOK_EVERY_S
 from trainer.machine import cores
 from trainer.machine.terminal import say
 from trainer.programs.stopping import StopSignal
-from trainer.remote import carriers, wire
+from trainer.remote import carriers
 from trainer.reporting.pace import Pace
 from trainer.settings.config import Settings
 from transport import Closed, Link, Refused
 from user_error import UserError
 
-# How often an actor that plays in step asks for the weights that it waits for.
+# How often an actor asks for the weights that it waits for.
 ASK_EVERY_S = 0.02
 
 
@@ -39,17 +38,17 @@ def act(settings: Settings) -> None:
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
     agent = build.acting_agent(settings, spec)
-    acting = ActingAgent(agent, build.algorithm(settings))
-    blocks = wire.block_layout(build.unroll(settings, spec, agent))
+    acting = build.player(settings, agent)
+    blocks = build.blocks(settings, spec, agent, getattr(acting, "contributions", None))
     with StopSignal() as stop:
         link = Link(
             connect,
             settings.remote.learner_host,
             f"actor {settings.program.task} ({socket.gethostname()}, process {os.getpid()})",
-            build.identity(settings, spec, agent),
+            build.identity(settings, spec, agent, blocks),
             blocks,
             timeout_s=settings.remote.peer_timeout_s,
-            ask_every_s=ASK_EVERY_S if isinstance(settings.algorithm.feeding, InStep) else None,
+            ask_every_s=ASK_EVERY_S if settings.algorithm.feeding.actors_wait else None,
             load=acting.load,
             say=lambda text: say(f"actor {settings.program.task}: {text}"),
         )
@@ -91,13 +90,13 @@ def _fill(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
         actor = build.actor(settings, environment, acting, task, check, start)
         envs = environment.num_envs
         frames = settings.actors.unroll_length * envs * environment.spec.frames_per_step
-        in_step, played = isinstance(settings.algorithm.feeding, InStep), -1
+        waits, played = settings.algorithm.feeding.actors_wait, -1
         while True:
             check()
             ready = link.announce(LOOK_EVERY_S) and (
-                not in_step or acting.wait_for_other(played, LOOK_EVERY_S)
+                not waits or acting.wait_for_other(played, LOOK_EVERY_S)
             )
             if ready:
                 played = acting.version
-                link.put(actor.unroll(), envs)
+                link.put(acting.finish(actor.unroll()), envs)
             pace.add(frames if ready else 0)

@@ -29,7 +29,7 @@ from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.horovod_team import HorovodTeam, horovod
 from trainer.team.team import ALONE, Team
-from transport import Receiver
+from transport import Layout, Receiver
 from user_error import UserError
 
 
@@ -49,7 +49,10 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             say = run.reporter.say if run else terminal.say
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings.remote, settings.credentials_file, team)
-            receiver = stack.enter_context(_receiver(settings, spec, agent, team, mine, say))
+            blocks = build.blocks(settings, spec, agent, learner.contribution)
+            receiver = stack.enter_context(
+                _receiver(settings, spec, agent, blocks, team, mine, say)
+            )
             make_batches = functools.partial(build.batches, settings, spec, agent, say=say)
             actors = stack.enter_context(
                 SyntheticActors(
@@ -138,12 +141,12 @@ def _receiver(
     settings: Settings,
     spec: EnvironmentSpec,
     agent: Any,
+    blocks: Layout,
     team: Team,
     mine: Credentials | None,
     say: Callable[[str], None],
 ) -> Receiver:
     """Listens for actors, whose agents are like ``agent``."""
-    blocks = wire.block_layout(build.unroll(settings, spec, agent))
     prefix = f"learner {team.rank}: " if team.size > 1 else ""
 
     def say_prefixed(text: str) -> None:
@@ -157,7 +160,7 @@ def _receiver(
     say_prefixed(f"waiting for {expected} at {settings.remote.learner_host}.")
     return Receiver(
         server,
-        build.identity(settings, spec, agent),
+        build.identity(settings, spec, agent, blocks),
         blocks,
         wire.weights_layout(agent),
         capacity=sizes.waiting_unrolls(settings),

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from algorithms.trajectory import Unroll
-from environments import VectorEnvironment
+from algorithms.feeding import Gradients
+from environments import EnvironmentSpec, VectorEnvironment
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.learning.ahead import BatchesAhead, on_device
@@ -22,6 +23,7 @@ from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.learner import Learner
 from trainer.learning.replayed import Feeder, ReplayedBatches
 from trainer.learning.rollouts import Crew, Rollouts
+from trainer.learning.worker import Worker
 from trainer.machine import cores
 from trainer.machine.gpus import visible_gpus
 from trainer.machine.threads import name_thread
@@ -61,15 +63,33 @@ def train(
             return run.report_trained(meter)
         device = build.acting_device(settings)
         agent = build.acting_agent(settings, spec, device)
-        acting = ActingAgent(agent, learner.algorithm, device)
+        players = _players(settings, spec, agent, device)
         stop = stop or StopSignal()
         make = functools.partial(build.batches, settings, spec, agent, say=run.reporter.say)
-        with stop, ActorThreads(settings, acting, make, learner.updates) as actors:
+        with stop, ActorThreads(settings, players, make, learner.updates) as actors:
             replay.connect(run, settings.algorithm.feeding, actors.batches, learner.updates)
             training = Training(settings, learner, meter, actors, stop, run)
-            training.run(like=build.random_unrolls(settings, spec, learner.agent))
+            computes = not isinstance(settings.algorithm.feeding, Gradients)
+            like = build.random_unrolls(settings, spec, learner.agent) if computes else None
+            training.run(like)
         assert run.outcome
         return run.outcome
+
+
+def _players(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, device: str
+) -> list[ActingAgent]:
+    """What each actor plays with: one agent for all, or each its own to compute gradients with."""
+    count = settings.actors.num_actors
+    if not isinstance(settings.algorithm.feeding, Gradients):
+        return [build.player(settings, agent, device)] * count
+    more = [build.acting_agent(settings, spec, device) for _ in range(count - 1)]
+    return [build.player(settings, one) for one in (agent, *more)]
+
+
+@tf.function(autograph=False)
+def _copied(weights: list[tf.Variable]) -> list[tf.Tensor]:
+    return [tf.identity(weight) for weight in weights]
 
 
 class ActorFailed(Exception):
@@ -82,14 +102,19 @@ class ActorThreads:
     def __init__(
         self,
         settings: Settings,
-        acting: ActingAgent,
+        players: list[ActingAgent],
         make_batches: Callable[[Crew], Feeder],
         start: int = 0,
     ):
-        """``make_batches`` gets these actors; ``start`` is the number of updates before."""
+        """Each actor plays with one of ``players``, which may be the same.
+
+        ``make_batches`` gets these actors; ``start`` is the number of updates before.
+        """
         self._settings = settings
         self._start = start
-        self._acting = acting
+        self._players = players
+        # Those that change their weights when they like need a copy, as updates move the learner's.
+        self._copies = any(isinstance(one, Worker) for one in players)
         self.batches = make_batches(self)
         self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[Any] = []
@@ -135,10 +160,9 @@ class ActorThreads:
 
     def publish(self, learner: Learner) -> None:
         """Gives the learner's weights to the actors."""
-        number = learner.updates
-        if self._rollouts:
-            number, self._published = self._rollouts.begin(number), learner.weights
-        self._acting.load(learner.weights, number)
+        number = self._rollouts.begin(learner.updates) if self._rollouts else learner.updates
+        self._published = _copied(learner.weights) if self._copies else learner.weights
+        self.play_again(number)
 
     def present(self) -> int:
         """The number of actors."""
@@ -146,7 +170,8 @@ class ActorThreads:
 
     def play_again(self, number: int) -> None:
         """Lets the actors play with the same weights again."""
-        self._acting.load(self._published, number)
+        for player in dict.fromkeys(self._players):
+            player.load(self._published, number)
 
     def learned(self, batch: Batch, errors: np.ndarray) -> None:
         """Takes the errors of a batch from a replay store."""
@@ -172,7 +197,7 @@ class ActorThreads:
         batch = self._make(LOOK_EVERY_S)
         return batch and on_device(batch)
 
-    def _take(self, until: float) -> Unroll | None:
+    def _take(self, until: float) -> Any:
         try:
             block = self._queue.take(max(0.0, until - time.monotonic()))
         except Closed:
@@ -207,22 +232,23 @@ class ActorThreads:
 
     def _play(self, environment: VectorEnvironment, index: int) -> None:
         """Fills the queue until it is closed."""
+        acting = self._players[index]
         actor = build.actor(
             self._settings,
             environment,
-            self._acting,
+            acting,
             index,
             self._queue.check_open,
             self._start,
         )
         envs, played = environment.num_envs, -1
         while True:
-            if self._rollouts:
-                while not self._acting.wait_for_other(played, LOOK_EVERY_S):
+            if self._settings.algorithm.feeding.actors_wait:
+                while not acting.wait_for_other(played, LOOK_EVERY_S):
                     self._queue.check_open()
-                played = self._acting.version
+                played = acting.version
             self._queue.announce(envs)
-            self._queue.put(actor.unroll(), envs)
+            self._queue.put(acting.finish(actor.unroll()), envs)
 
     def _fail(self, error: Exception) -> None:
         """Leaves the first error to the learner's thread, which raises it and ends the run."""

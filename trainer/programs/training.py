@@ -3,13 +3,15 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import tensorflow as tf
 
 from algorithms.feeding import InStep, Replayed
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import LOOK_EVERY_S, Batch
+from trainer.learning.contributions import Contribution
 from trainer.learning.learner import Learner
 from trainer.learning.minibatches import orders
 from trainer.machine.terminal import say
@@ -124,13 +126,12 @@ class Training:
         batch = self._await_batch()
         learner, meter = self._learner, self._meter
         lag, gather, statistics = 0.0, False, None
-        for unrolls, prepared in self._parts(batch):
-            # Messages travel with gradients: instead of waiting for the others' messages first, a
-            # learner with a batch computes its gradients.
-            contribution, samples = learner.contribution(unrolls, prepared)
+        # Messages travel with gradients: instead of waiting for the others' messages first, a
+        # learner with a batch computes its gradients.
+        for mine, samples in self._contributions(batch):
             begins = statistics is None
             message = self._message(batch) if begins else Round(batches=float(batch is not None))
-            round, contribution = learner.add_up(message, contribution)
+            round, contribution = learner.add_up(message, mine)
             if begins:
                 if not self._goes_on(round, batch):
                     return
@@ -148,22 +149,23 @@ class Training:
             if learner.algorithm.is_enough(statistics.figures):
                 break
         every = self._settings.learning.publish_every_updates
-        if isinstance(self._feeding, InStep) or learner.updates % every == 0:
+        if self._feeding.actors_wait or learner.updates % every == 0:
             self._actors.publish(learner)
         if self._run and gather and statistics:
             self._run.after_update(learner, meter, statistics, self._waits())
 
-    def _parts(self, batch: Batch | None) -> Iterator[tuple[Unroll | None, Any]]:
-        """What each update of a round learns from, and what is prepared for it."""
-        feeding, unrolls = self._feeding, batch and batch.unrolls
+    def _contributions(self, batch: Batch | None) -> Iterator[tuple[Contribution, list[tf.Tensor]]]:
+        """What a batch adds to each update of a round, and samples for histograms."""
+        learner, feeding, unrolls = self._learner, self._feeding, batch and batch.unrolls
         if not isinstance(feeding, InStep):
-            yield unrolls, None
+            computed = batch and batch.computed
+            yield computed or learner.contribution(unrolls)
             return
-        pieces, prepared = self._learner.rollout(unrolls, self._piece_length(feeding))
+        pieces, prepared = learner.rollout(unrolls, self._piece_length(feeding))
         count = 0 if pieces is None else int(pieces.level.shape[0])
-        seed = self._settings.program.seed + self._learner.updates
+        seed = self._settings.program.seed + learner.updates
         for indices in orders(count, feeding.epochs, feeding.minibatches, seed):
-            yield self._learner.choose(pieces, prepared, indices)
+            yield learner.contribution(*learner.choose(pieces, prepared, indices))
 
     def _piece_length(self, feeding: InStep) -> int:
         """Steps of a piece, 0 for whole unrolls: an LSTM's state is known at their start only."""

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from algorithms.trajectory import Unroll
 from trainer.learning.ahead import BatchesAhead, on_device
 from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.learner import Learner
@@ -91,7 +90,7 @@ class RemoteActors:
         batch = self.batches.next(self._take)
         return batch and on_device(batch)
 
-    def _take(self) -> Unroll | None:
+    def _take(self) -> Any:
         block = self._receiver.take(LOOK_EVERY_S)
         if block is not None:
             self._episodes.add(block)

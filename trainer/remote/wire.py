@@ -10,11 +10,21 @@ from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec
 from trainer.acting.settings import LevelSettings
 from trainer.learning.batches import UNTIMED
+from trainer.learning.worker import Computed
 from transport import ArraySpec, Identity, Layout, make_identity
 
 
-def block_layout(blank: Unroll) -> Layout:
-    """The layout of blocks of unrolls like this one."""
+def block_layout(blank: Unroll | Computed) -> Layout:
+    """The layout of blocks like this one."""
+    if isinstance(blank, Unroll):
+        return Layout(_of_unroll(blank))
+    whole = tf.nest.map_structure(lambda one: ArraySpec(one.dtype, one.shape), blank.contribution)
+    samples = [ArraySpec(one.dtype, (len(one), None)) for one in blank.samples]
+    return Layout(Computed(_of_unroll(blank.unrolls), whole, samples))
+
+
+def _of_unroll(blank: Unroll) -> Unroll:
+    """The specs of its arrays, for any number of unrolls."""
 
     def spec_of(array: np.ndarray, axis: int) -> ArraySpec:
         shape = (*array.shape[:axis], None, *array.shape[axis + 1 :])
@@ -26,7 +36,7 @@ def block_layout(blank: Unroll) -> Layout:
         )
         for name, value in blank._asdict().items()
     }
-    return Layout(Unroll(**fields))
+    return Unroll(**fields)
 
 
 def weights_layout(agent: Any) -> Layout:
@@ -41,16 +51,17 @@ def identity(
     level: LevelSettings,
     spec: EnvironmentSpec,
     agent: Any,
-    blank: Unroll,
+    unroll_length: int,
+    blocks: Layout,
 ) -> Identity:
     """Everything on which an actor must agree with its learner."""
     own: dict[str, Any] = dataclasses.asdict(level) | {
         "algorithm": algorithm.lower(),
         "agent_name": agent_name.lower(),
-        "unroll_length": len(blank.action) - 1,
+        "unroll_length": unroll_length,
         "observations": f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}",
         "frame_stack": spec.frame_stack,
         "actions": spec.action_space,
         "weights": f"{sum(int(tf.size(w)) for w in agent.variables):,}",
     }
-    return make_identity(own, block_layout(blank).digest())
+    return make_identity(own, blocks.digest())

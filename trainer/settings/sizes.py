@@ -2,7 +2,7 @@
 
 import math
 
-from algorithms.feeding import InStep
+from algorithms.feeding import Gradients, InStep
 from trainer.settings.config import Settings
 
 # Environments of an actor where no number is given.
@@ -19,6 +19,8 @@ def envs_per_actor(settings: Settings) -> int:
     """
     if settings.actors.envs_per_actor:
         return settings.actors.envs_per_actor
+    if isinstance(settings.algorithm.feeding, Gradients):
+        return settings.learning.batch_size
     if isinstance(settings.algorithm.feeding, InStep):
         actors = settings.actors.num_actors if settings.program.job_name == "local" else 1
         return max(1, settings.learning.batch_size // actors)

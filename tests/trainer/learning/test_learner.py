@@ -98,7 +98,7 @@ def test_an_update_moves_weights_by_the_gradient_of_the_plain_loss(
     before = values_of(learner.weights)
     gradients = plain_gradients(learner.agent, batch, settings)
     if compiled:
-        learner.compile(with_xla=True)
+        learner.compiler.with_xla = True
     statistics = learner.update(batch, run_left=1.0)
     norm = np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in gradients))
     assert statistics.figures["gradient_norm"] == pytest.approx(norm, rel=1e-4)
@@ -200,7 +200,7 @@ def test_a_batch_that_is_not_finite_is_skipped(popart, compiled, wrong):
     made = parts(small(level(Steps), popart=popart))
     batch, learner = played(made), made.learner
     if compiled:
-        learner.compile(with_xla=True)
+        learner.compiler.with_xla = True
     weights, slots = values_of(learner.weights), values_of(learner.slots)
     assert learner.update(spoiled(batch, **wrong), 1.0).skipped
     for variable, before in zip(learner.weights + learner.slots, weights + slots, strict=True):
@@ -298,7 +298,7 @@ def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
     assert batch.environment.first.any()
     losses, scales = [], []
     for one, with_xla in zip(made, (False, True), strict=True):
-        one.learner.compile(with_xla)
+        one.learner.compiler.with_xla = with_xla
         # Set before Adam's first step, which is just as large for rounding errors.
         backdrop = one.learner.agent.backdrop
         backdrop.update(backdrop.sums(one.learner.agent.prepare(batch.environment.observation)))

@@ -214,7 +214,7 @@ def test_updates_run_without_xla_where_it_cannot_compile_them(monkeypatch, capsy
     name = "tests.trainer.programs.test_wishes:Unsuited"
     made = parts(small(level(Steps), agent_name=name))
     batch = block(made.settings)
-    made.learner.compile(with_xla=True)
+    made.learner.compiler.with_xla = True
     assert not made.learner.update(batch, run_left=1.0).skipped
     assert "warning: XLA cannot compile updates" in capsys.readouterr().out
     assert not made.learner.update(batch, run_left=1.0).skipped

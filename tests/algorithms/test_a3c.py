@@ -1,0 +1,136 @@
+"""A3C: gradients are computed by actors, and applied as they come."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks.tools.ports import free_port
+from tests.trainer.cluster import alone, experiment
+from tests.trainer.launching import newest
+from tests.trainer.levels import Steps, level
+from tests.trainer.training import block, parts, small
+from trainer import build
+from trainer.learning.worker import Worker, blank_computed
+from trainer.programs import local
+from trainer.programs.local import train
+from trainer.remote import wire
+from trainer.settings.config import Settings
+from trainer.storage.records import read_metrics
+
+CLUSTER = pytest.mark.xdist_group("trainer cluster")
+
+
+def settings_of(algorithm: str, **changes: Any) -> Settings:
+    return small(level(Steps), algorithm=algorithm, **changes)
+
+
+def weights_of_one_worker(
+    algorithm: str, folder: Path, monkeypatch: Any, **changes: Any
+) -> dict[str, np.ndarray]:
+    """The weights after a short training with one actor in one environment."""
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
+    settings = settings_of(
+        algorithm, logdir=str(folder / algorithm), total_environment_frames=600, batch_size=1,
+        envs_per_actor=1, unroll_length=5, learning_rate=0.01, **changes,
+    )  # fmt: skip
+    assert train(settings).figures["updates"] > 50
+    return newest(folder / algorithm).weights
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("optimizer", ["adam", "rmsprop", "sgd"])
+def test_one_worker_learns_what_a2c_learns(optimizer, shared, tmp_path, monkeypatch):
+    changes = {"optimizer": optimizer, "shared_optimizer": shared}
+    a3c = weights_of_one_worker("a3c", tmp_path, monkeypatch, **changes)
+    a2c = weights_of_one_worker("a2c", tmp_path, monkeypatch, optimizer=optimizer)
+    assert a3c.keys() == a2c.keys() and len(a3c) > 4
+    for name, array in a2c.items():
+        np.testing.assert_allclose(a3c[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def worker_of(made: Any) -> Worker:
+    settings = made.settings
+    player = build.player(settings, build.acting_agent(settings, made.spec))
+    assert isinstance(player, Worker)
+    player.load([tf.identity(weight) for weight in made.learner.weights], 7)
+    return player
+
+
+def test_gradients_are_those_that_a_learner_computes():
+    made = parts(settings_of("a3c"))
+    batch = block(made.settings)
+    worker = worker_of(made)
+    theirs, _ = made.learner.contribution(batch)
+    mine = worker.finish(batch).contribution
+    for one, other in zip(tf.nest.flatten(mine), tf.nest.flatten(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_travel_as_bytes_without_observations():
+    made = parts(settings_of("a3c"))
+    batch = block(made.settings)
+    sent = worker_of(made).finish(batch)
+    unroll = build.unroll(made.settings, made.spec, made.learner.agent)
+    layout = wire.block_layout(blank_computed(unroll, made.learner.contribution))
+    came = layout.unpack(layout.pack(sent, count=len(batch.level)), count=len(batch.level))
+    tf.nest.map_structure(np.testing.assert_array_equal, came, sent)
+    assert came.unrolls.environment.observation == () and came.unrolls.action == ()
+
+
+def test_a_worker_keeps_its_weights_until_it_asks_for_others():
+    made = parts(settings_of("a3c"))
+    worker = worker_of(made)
+    assert worker.version == 7 and not worker.wait_for_other(7, 0.01)
+    worker.load([tf.identity(weight) + 1.0 for weight in made.learner.weights], 8)
+    before = worker.finish(block(made.settings)).contribution
+    assert worker.version == 7
+    assert worker.wait_for_other(7, 0.01) and worker.version == 8
+    after = worker.finish(block(made.settings)).contribution
+    assert not np.allclose(before.gradients[0], after.gradients[0])
+
+
+def test_gradients_that_are_not_finite_leave_an_actors_optimizer_alone():
+    made = parts(settings_of("a3c", shared_optimizer=False))
+    batch, worker = block(made.settings), worker_of(made)
+    reward = np.full_like(batch.environment.reward, np.inf)
+    bad = batch._replace(environment=batch.environment._replace(reward=reward))
+    assert not np.isfinite(worker.finish(bad).contribution.gradients[0]).all()
+    assert np.isfinite(worker.finish(batch).contribution.gradients[0]).all()
+
+
+def run_with_actors(folder: Path, transport: str) -> list[dict[str, Any]]:
+    """Reports of a run with two actors, of which one is killed."""
+    common = [
+        "--algorithm=a3c",
+        "--level_name=CartPole-v1",
+        f"--learner_host=localhost:{free_port()}",
+        f"--transport={transport}",
+        f"--logdir={folder}",
+        "--total_environment_frames=12000",
+        "--peer_timeout_s=3",
+        "--report_every_s=0.5",
+    ]
+    with alone(*experiment("--job_name=learner", *common)[1:]) as learner:
+        learner.wait_for("waiting for")
+        actor = experiment("--job_name=actor", *common)[1:]
+        with alone(*actor) as first, alone(*actor, "--task=1") as second:
+            first.wait_for("Connected")
+            second.wait_for("Connected")
+            learner.wait_for("frames/s")
+            second.send(signal.SIGKILL)
+            assert learner.wait(200) == 0, learner.output()
+            assert first.wait(30) == 0, first.output()
+    return read_metrics(folder)
+
+
+@CLUSTER
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("transport", ["tensorflow", "secure"])
+def test_a_worker_that_dies_costs_its_gradient_only(transport, tmp_path):
+    rows = run_with_actors(tmp_path, transport)
+    assert rows[-1]["environment_frames"] >= 12_000 and rows[-1]["skipped_updates"] == 0
+    assert rows[-1]["policy_lag"] == 0  # nobody else's gradients come between

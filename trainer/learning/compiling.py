@@ -1,0 +1,66 @@
+"""Graphs of functions, compiled by XLA where that is wanted and works."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.machine.gpus import visible_gpus
+from trainer.machine.terminal import say
+
+XLA_FAILURES = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError,
+                tf.errors.InternalError, tf.errors.NotFoundError)  # fmt: skip
+
+
+class Compiler:
+    """Makes graphs that all use XLA or all do without."""
+
+    def __init__(self, xla: str):
+        """``xla`` is the setting."""
+        # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions.
+        self.with_xla = bool(visible_gpus()) if xla == "auto" else xla == "on"
+        self._must = xla == "on"
+
+    def graph(self, function: Callable[..., Any]) -> "Graph":
+        """The function as a graph."""
+        return Graph(function, self)
+
+    def falls_back(self, error: Exception) -> bool:
+        """Whether to try again without XLA, from now on for all graphs."""
+        if not self.with_xla or self._must:
+            return False
+        reason = " ".join(str(error).split())[:200]
+        say(f"warning: XLA cannot compile updates, so they run without it: {reason}")
+        self.with_xla = False
+        return True
+
+
+class Graph:
+    """A function that is traced once for arguments of the same shapes."""
+
+    def __init__(self, function: Callable[..., Any], compiler: Compiler):
+        self._function = function
+        self._compiler = compiler
+        self._made: dict[bool, Any] = {}  # with XLA, without
+
+    def __call__(self, *arguments: Any) -> Any:
+        try:
+            return self._graph()(*arguments)
+        except XLA_FAILURES as error:
+            if not self._compiler.falls_back(error):
+                raise
+            return self._graph()(*arguments)
+
+    def trace(self, *arguments: Any) -> None:
+        """Makes the graph for arguments like these, without running it."""
+        self._graph().get_concrete_function(*arguments)
+
+    def _graph(self) -> Any:
+        with_xla = self._compiler.with_xla
+        if with_xla not in self._made:
+            # Autograph would rewrite every function, which takes most of the tracing time. Nothing
+            # here uses Python conditions or loops over tensors.
+            self._made[with_xla] = tf.function(
+                self._function, autograph=False, jit_compile=with_xla
+            )
+        return self._made[with_xla]

@@ -1,0 +1,130 @@
+"""The differentiating half of an update: what a batch of unrolls adds to it.
+
+A batch may be cut into pieces that do not depend on each other, so TensorFlow computes them in
+parallel, and all cores have work even when a single operation cannot use more of them.
+"""
+
+import itertools
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from algorithms.algorithm import Algorithm
+from algorithms.trajectory import Unroll
+from trainer.learning.batches import cut, unrolls_in
+from trainer.learning.compiling import Compiler
+from user_error import UserError
+
+
+class Contribution(NamedTuple):
+    """What one batch adds to an update; those of several learners are summed."""
+
+    gradients: list[tf.Tensor]  # times ``count``
+    count: tf.Tensor  # real transitions, as a fraction of those that a batch can have
+    figures: tf.Tensor  # [F], the total loss and the algorithm's figures, times ``count``
+    sums: tf.Tensor  # see ``Algorithm.after_update``
+    frames: tf.Tensor  # see ``Backdrop.sums``
+
+
+class Contributions:
+    """Computes contributions with an agent's weights."""
+
+    def __init__(
+        self,
+        agent: Any,
+        algorithm: Algorithm,
+        compiler: Compiler,
+        backdrop: Any = None,
+        pieces: int = 1,
+    ):
+        """On a CPU, a batch is computed in ``pieces``, in parallel; a GPU takes it whole.
+
+        ``backdrop`` is the agent's mean picture, if it is to be updated.
+        """
+        self._agent = agent
+        self._algorithm = algorithm
+        self._backdrop = backdrop
+        self._compiler = compiler
+        self._pieces = pieces
+        self._trained = list(agent.trainable_variables)
+        self.averaged = ("total_loss", *(figure.name for figure in algorithm.settings.figures))
+        self._differentiate = compiler.graph(self._contribution)
+
+    def __call__(
+        self, batch: Unroll | None, prepared: Any = None
+    ) -> tuple[Contribution, list[tf.Tensor]]:
+        """What a batch adds to an update, and samples for histograms; zeros without a batch.
+
+        ``prepared`` is the algorithm's for this batch; None to compute it.
+        """
+        if batch is None:
+            return self.nothing(), [tf.zeros([0])] * len(self._algorithm.samples)
+        return self._differentiate(batch, prepared)
+
+    def _contribution(
+        self, batch: Unroll, prepared: Any = None
+    ) -> tuple[Contribution, list[tf.Tensor]]:
+        """The sum of the pieces' contributions."""
+        count = unrolls_in(batch)
+        pieces = 1 if self._compiler.with_xla else min(self._pieces, count)
+        cuts = [count * piece // pieces for piece in range(pieces + 1)]
+        if prepared is None:
+            prepared = tf.nest.map_structure(
+                tf.stop_gradient, self._algorithm.prepare(self._agent, batch)
+            )
+
+        def part(start: int, stop: int) -> tuple[Contribution, list[tf.Tensor]]:
+            piece = tf.nest.map_structure(lambda array: array[:, start:stop], prepared)
+            return self._contribution_of(cut(batch, start, stop), piece, (stop - start) / count)
+
+        contributions, samples = zip(
+            *(part(start, stop) for start, stop in itertools.pairwise(cuts)),
+            strict=True,
+        )
+        total = tf.nest.map_structure(lambda *each: tf.add_n(each), *contributions)
+        return total, [tf.concat(each, axis=1) for each in zip(*samples, strict=True)]
+
+    def _contribution_of(
+        self, piece: Unroll, prepared: Any, part: float
+    ) -> tuple[Contribution, list[tf.Tensor]]:
+        """What a piece adds; ``part`` is the fraction of the batch that it is."""
+        with tf.GradientTape() as tape:
+            loss = self._algorithm.loss(self._agent, piece, prepared)
+            count = part * tf.reduce_mean(loss.weights)
+            weighted = loss.total * count
+        figures = {"total_loss": loss.total, **loss.figures}
+        contribution = Contribution(
+            gradients=self._all_of(tape.gradient(weighted, self._trained)),
+            count=count,
+            figures=tf.stack([figures[name] for name in self.averaged]) * count,
+            sums=loss.sums,
+            frames=self._frame_sums(piece.environment.observation),
+        )
+        return contribution, [loss.samples[name] for name in self._algorithm.samples]
+
+    def _all_of(self, gradients: list[tf.Tensor | None]) -> list[tf.Tensor]:
+        """The gradients, where there is one for each weight."""
+        there = [gradient for gradient in gradients if gradient is not None]
+        if len(there) < len(gradients):
+            unused = [w.name for w, g in zip(self._trained, gradients, strict=True) if g is None]
+            raise UserError(
+                f"the loss does not depend on {', '.join(unused)}, although the agent lists it "
+                "as trainable: use it in the agent's output, or create it with trainable=False."
+            )
+        return there
+
+    def nothing(self) -> Contribution:
+        """The contribution of a learner that has no batch."""
+        return Contribution(
+            gradients=[tf.zeros_like(weight) for weight in self._trained],
+            count=tf.zeros([]),
+            figures=tf.zeros([len(self.averaged)]),
+            sums=self._algorithm.no_sums(),
+            frames=self._backdrop.nothing() if self._backdrop else tf.zeros([1]),
+        )
+
+    def _frame_sums(self, observation: tf.Tensor) -> tf.Tensor:
+        """Sums over one frame of each unroll, because the frames after it hardly differ."""
+        if not self._backdrop:
+            return tf.zeros([1])
+        return self._backdrop.sums(self._agent.prepare(observation[:1]))
