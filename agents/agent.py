@@ -24,6 +24,7 @@ class Heads(NamedTuple):
 
     action_values: bool = False  # a value for each action instead of a distribution's parameters
     values: int = 1  # number of values of the row itself, such as one for each level; 0 for none
+    separate: bool = False  # whether the values are best learned by layers of their own
 
 
 POLICY_AND_VALUE = Heads()
@@ -121,8 +122,7 @@ class Agent(snt.Module, abc.ABC):
         self._torso = self.make_torso(observation_space, frame_stack, build)
         last = 1 + self.distribution.encoding_size
         features = self._torso.output_size + last
-        if network.separate and isinstance(self._torso.backdrop, Backdrop):
-            raise UserError(self._no_separate_baseline())
+        separate = self._separate(network, heads)
         self._lstm = LSTM(features, lstm_size, build) if lstm_size else None
         features = lstm_size or features
         in_float32 = build.in_float32()
@@ -134,7 +134,7 @@ class Agent(snt.Module, abc.ABC):
             features, self.distribution.parameter_count, in_float32, scale, "policy"
         )
         self._baseline_torso = None
-        if network.separate and heads.values:
+        if separate:
             self._baseline_torso = self.make_torso(observation_space, frame_stack, build)
             # What is known of usual observations is the same for both.
             self._baseline_torso.backdrop = self._torso.backdrop
@@ -147,19 +147,22 @@ class Agent(snt.Module, abc.ABC):
         """Refuses what this agent cannot do."""
         if network.lstm and not self.lstm_size:
             raise UserError(f"--lstm_size={network.lstm}: {type(self).__name__} has no LSTM.")
-        if network.separate and self.lstm_size:
-            raise UserError(self._no_separate_baseline())
         if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
             raise UserError(
                 f"the algorithm learns a value for each action, so it needs actions that can be "
                 f"counted (Discrete); the level's are {action_space}. Choose another --algorithm."
             )
 
-    def _no_separate_baseline(self) -> str:
-        return (
-            "--separate_baseline is for agents of vectors without an LSTM, not for "
-            f"{type(self).__name__}."
-        )
+    def _separate(self, network: Network, heads: Heads) -> bool:
+        """Whether the baseline gets a torso of its own."""
+        possible = not self.lstm_size and not isinstance(self._torso.backdrop, Backdrop)
+        if network.separate and not possible:
+            raise UserError(
+                "--separate_baseline=on is for agents of vectors without an LSTM, not for "
+                f"{type(self).__name__}."
+            )
+        wanted = heads.separate if network.separate is None else network.separate
+        return bool(wanted and possible and heads.values)
 
     @classmethod
     @abc.abstractmethod

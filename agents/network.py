@@ -12,7 +12,7 @@ class Network(NamedTuple):
     channels: tuple[int, ...] = ()  # of the convolutions, or of a ResNet's sections
     lstm: int = 0  # size of the LSTM of an agent that has one
     normalise: bool = False  # show numbers in units of their spread, as it is seen
-    separate: bool = False  # the baseline has a torso of its own
+    separate: bool | None = None  # the baseline has a torso of its own; None: see ``Heads``
     masked: bool = False  # the last numbers of an observation say which actions are allowed
 
     def hidden_or(self, default: tuple[int, ...], agent: str, count: int = 0) -> tuple[int, ...]:

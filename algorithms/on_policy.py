@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 import vtrace
+from agents import Heads
 from algorithms.algorithm import Algorithm
 from algorithms.trajectory import Unroll
 
@@ -33,6 +34,8 @@ class OnPolicy(Algorithm):
     """Generalised advantage estimation over each unroll, once a rollout."""
 
     samples = ("value", "advantage")
+    # Returns may be large, and the gradients of their errors then drown those of the policy.
+    heads = Heads(separate=True)
 
     def outputs(self, agent: Any, batch: Unroll) -> Outputs:
         """What an agent says of an unroll's steps."""

@@ -320,7 +320,7 @@ def _agent(
             channels=settings.agent.channel_counts,
             lstm=settings.agent.lstm_size,
             normalise=settings.agent.normalise_observations,
-            separate=settings.agent.separate_baseline,
+            separate={"on": True, "off": False}.get(settings.agent.separate_baseline),
             masked=spec.masked,
         ),
     )

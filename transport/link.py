@@ -4,6 +4,8 @@ Two threads of its own keep the actor free to play: one connects, announces the 
 weights; the other sends blocks.
 """
 
+import functools
+import math
 import threading
 import time
 import uuid
@@ -20,6 +22,8 @@ from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent
 # Retries are cheap, and an actor that waits longer may miss the start of its learner.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 1.0
 LEAVE_WITHIN_S = 2.0
+# A learner may need a millisecond for an update, or a minute.
+FIRST_ASK_S, ASK_LATER = 0.001, 1.3
 
 
 class Connection(Protocol):
@@ -49,6 +53,7 @@ class Link:
         *,
         timeout_s: float,
         ask_every_s: float | None = None,
+        fetch_every_s: float = 0.0,
         load: Callable[[list[np.ndarray], int], None],
         say: Callable[[str], None],
     ):
@@ -59,8 +64,9 @@ class Link:
             identity: what learner and actor must have in common.
             blocks: the layout of blocks.
             timeout_s: seconds of silence after which the learner counts as gone.
-            ask_every_s: seconds between questions for newer weights while there is no block to
-                send, for an actor that waits for them; None to ask as seldom as possible.
+            ask_every_s: longest time between questions for newer weights while there is no block
+                to send, for an actor that waits for them; None to ask as seldom as possible.
+            fetch_every_s: seconds between two fetches of weights, at least.
             load: installs new weights; called from a thread.
             say: prints a message for the user.
         """
@@ -71,6 +77,9 @@ class Link:
         self._blocks = blocks
         self._beat_s = timeout_s / messages.BEATS_PER_TIMEOUT
         self._ask_every_s = ask_every_s
+        self._asked_after_s = math.inf if ask_every_s is None else FIRST_ASK_S  # the last such time
+        self._fetch_every_s = fetch_every_s
+        self._fetch_from = 0.0  # when the next weights may be fetched
         self._load = load
         self._say = say
         self._id = uuid.uuid4()
@@ -110,6 +119,11 @@ class Link:
     def hangs(self) -> bool:
         """Whether, after the ``with`` block, a call to a silent learner has not ended yet."""
         return any(thread.is_alive() for thread in self._threads)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the learner is there."""
+        return self._connection is not None
 
     def announce(self, timeout_s: float) -> bool:
         """Waits for weights and for room for the next block; returns False on a timeout."""
@@ -170,6 +184,7 @@ class Link:
         with self._changed:
             self._weights_layout = arrays_layout(about["weights"])
             self._version = self._newest = -1
+            self._fetch_from = 0.0
             self._connection, self._process = connection, str(about["process"])
             self._reported_lost = False
             self._changed.notify_all()
@@ -179,28 +194,37 @@ class Link:
         """Fetches weights whenever there are newer ones, until the connection fails."""
         while not self._closing:
             self._note(connection.write(self._letter("beat")))
-            if self._newest > self._version:
+            if self._may_fetch():
                 self._fetch(connection)
+                self._fetch_from = time.monotonic() + self._fetch_every_s
             with self._changed:
-                self._changed.wait_for(
-                    lambda: (
-                        self._closing
-                        or self._connection is not connection
-                        or self._newest > self._version >= 0
-                    ),
-                    # Before the learner's first weights, an actor has nothing else to do.
-                    self._pause(),
-                )
+                pause = self._pause()
+                self._changed.wait_for(functools.partial(self._is_due, connection, pause), pause)
                 if self._connection is not connection:
                     raise Lost("it no longer answers")
         connection.write(self._letter("bye"))
         connection.close()
 
+    def _is_due(self, connection: Connection, pause: float) -> bool:
+        """Whether to end a pause early."""
+        return (
+            self._closing
+            or self._connection is not connection
+            or (self._version >= 0 and self._may_fetch())
+            or self._asked_after_s < pause
+        )
+
+    def _may_fetch(self) -> bool:
+        return self._newest > self._version and time.monotonic() >= self._fetch_from
+
     def _pause(self) -> float:
+        # Before the learner's first weights, an actor has nothing else to do.
         if self._version < 0:
             return 0.1
-        waits = self._ask_every_s is not None and self._block is None
-        return min(self._ask_every_s or self._beat_s, self._beat_s) if waits else self._beat_s
+        if self._ask_every_s is None:
+            return self._beat_s
+        self._asked_after_s = min(ASK_LATER * self._asked_after_s, self._ask_every_s)
+        return min(self._asked_after_s, self._beat_s)
 
     def _fetch(self, connection: Connection) -> None:
         packed, version = connection.weights()
@@ -260,4 +284,6 @@ class Link:
 
     def _done(self) -> None:
         self._block = None
+        if self._ask_every_s is not None:
+            self._asked_after_s = FIRST_ASK_S  # its actor waits for what the block changes
         self._changed.notify_all()

@@ -7,6 +7,7 @@ from user_error import UserError
 
 MOST_PROCESSES = 1024
 DEVICES = ("cpu", "gpu")
+SEPARATE = ("auto", "on", "off")
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -181,11 +182,12 @@ class AgentSettings:
         "Agent",
         "show an agent of vectors each number in units of its spread, as the learner has seen it",
     )
-    separate_baseline: bool = setting(
-        False,
+    separate_baseline: str = setting(
+        "auto",
         "Agent",
         "agents of vectors without an LSTM: layers of its own for the baseline, so that learning "
-        "values does not change what the policy sees",
+        "values does not change what the policy sees. auto: on for algorithms of rollouts",
+        choices=SEPARATE,
     )
     precision: str = setting(
         "auto",

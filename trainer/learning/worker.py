@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from algorithms.algorithm import Algorithm
@@ -20,6 +21,8 @@ from trainer.learning.compiling import Compiler
 from trainer.learning.contributions import Contribution, Contributions
 from trainer.learning.settings import LearningSettings
 
+OF_ACTOR = np.array(-1, np.int32)
+
 
 class Computed(NamedTuple):
     """What an actor sends: the gradients, and the unrolls without what only gradients need."""
@@ -27,6 +30,7 @@ class Computed(NamedTuple):
     unrolls: Unroll
     contribution: Contribution
     samples: list[Any]  # [T, B] each, for histograms
+    origin: Any  # int32 []: the learner that forwards them; -1 if they come from their actor
 
     @property
     def episodes(self) -> Episodes:
@@ -90,7 +94,7 @@ class Worker(ActingAgent):
             contribution = contribution._replace(
                 gradients=self._advised(contribution.gradients, contribution.count)
             )
-        return Computed(lean(unroll), contribution, samples)
+        return Computed(lean(unroll), contribution, samples, OF_ACTOR)
 
     def _advise(self, gradients: list[tf.Tensor], count: tf.Tensor) -> list[tf.Tensor]:
         """The steps that this actor's own optimizer makes of gradients, times ``count``."""
@@ -140,4 +144,6 @@ def blank_computed(unroll: Unroll, contributions: Contributions) -> Computed:
     """What an actor sends for such unrolls, with arbitrary values."""
     contribution, samples = contributions(None)
     numbers: Any = tf.nest.map_structure(lambda one: one.numpy(), contribution)
-    return Computed(lean(unroll), numbers, [unroll.environment.reward[1:] for _ in samples])
+    return Computed(
+        lean(unroll), numbers, [unroll.environment.reward[1:] for _ in samples], OF_ACTOR
+    )

@@ -20,7 +20,7 @@ from transport import Closed, Link, Refused
 from user_error import UserError
 
 # How often an actor asks for the weights that it waits for.
-ASK_EVERY_S = 0.02
+ASK_EVERY_S = 0.05
 
 
 class _Leave(Exception):

@@ -8,8 +8,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from algorithms.feeding import Gradients
 from credentials import Credentials
 from environments import EnvironmentSpec
 from trainer import build
@@ -22,14 +24,15 @@ from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
 from trainer.remote import carriers, wire
-from trainer.remote.remote_actors import RemoteActors
+from trainer.remote.peers import COMPARE_EVERY_S, Peers
+from trainer.remote.remote_actors import RemoteActors, ignore
 from trainer.remote.synthetic import SyntheticActors
 from trainer.reporting.metrics import Meter
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.horovod_team import HorovodTeam, horovod
 from trainer.team.team import ALONE, Team
-from transport import Layout, Receiver
+from transport import Identity, Layout, Link, Receiver
 from user_error import UserError
 
 
@@ -54,20 +57,50 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 _receiver(settings, spec, agent, blocks, team, mine, say)
             )
             make_batches = functools.partial(build.batches, settings, spec, agent, say=say)
+            peers = _peers(settings, build.identity(settings, spec, agent, blocks), blocks, say)
             actors = stack.enter_context(
                 SyntheticActors(
                     receiver, agent, make_batches, build.random_unrolls(settings, spec, agent)
                 )
                 if settings.remote.synthetic_unrolls
-                else RemoteActors(receiver, agent, make_batches)
+                else RemoteActors(receiver, agent, make_batches, peers.forward if peers else ignore)
             )
             if run and team.size == 1:
                 feeding = settings.algorithm.feeding
                 replay.connect(run, feeding, actors.batches, learner.updates)
+            if peers and run:
+                run.add(stack.enter_context(peers))
+                peers.begin(learner, stop)
             training = Training(settings, learner, meter, actors, stop, run, team, say)
             training.run()
             if training.is_complete:
                 receiver.finish()
+
+
+def _peers(
+    settings: Settings, identity: Identity, blocks: Layout, say: Callable[[str], None]
+) -> Peers | None:
+    """The learners of ``--peers``, with which this one exchanges gradients."""
+    remote = settings.remote
+    if not remote.peers:
+        return None
+    addresses = remote.peers.split(",")
+    rank = addresses.index(remote.learner_host)
+
+    def connect(address: str, load: Callable[[list[np.ndarray], int], None]) -> Link:
+        return Link(
+            carriers.connector(remote, settings.credentials_file, address, of_learner=True),
+            address,
+            f"learner {rank} ({remote.learner_host})",
+            identity,
+            blocks,
+            timeout_s=remote.peer_timeout_s,
+            fetch_every_s=COMPARE_EVERY_S,
+            load=load,
+            say=say,
+        )
+
+    return Peers(addresses, rank, connect, say)
 
 
 def _team(settings: Settings) -> tuple[Team, int]:
@@ -81,6 +114,11 @@ def _team(settings: Settings) -> tuple[Team, int]:
     gpus = tf.config.list_physical_devices("GPU")
     if hvd and gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+    if hvd and hvd.size() > 1 and isinstance(settings.algorithm.feeding, Gradients):
+        raise UserError(
+            f"--algorithm={settings.program.algorithm}: its learners are not started together by "
+            "mpirun. Start one, or several with the same --peers, which exchange gradients."
+        )
     parallel_ops = cores.divide(hvd.local_size() if hvd else 1, side_by_side=2)
     if hvd is None:
         return ALONE, parallel_ops

@@ -98,6 +98,10 @@ class Run:
     def __enter__(self) -> "Run":
         return self
 
+    def add(self, companion: Companion) -> None:
+        """Adds what goes on beside the training."""
+        self._companions = (*self._companions, companion)
+
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         self._end_companions()
         self.reporter.close()

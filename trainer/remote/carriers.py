@@ -16,14 +16,16 @@ from transport.receiver import Server
 from user_error import UserError
 
 
-def connector(settings: RemoteSettings, credentials_file: str) -> Callable[[], Connection]:
-    """A function that connects an actor to its learner."""
-    host, port = addresses.address(settings.learner_host)
+def connector(
+    settings: RemoteSettings, credentials_file: str, address: str = "", of_learner: bool = False
+) -> Callable[[], Connection]:
+    """A function that connects an actor to its learner, or a learner to the one at ``address``."""
+    host, port = addresses.address(address or settings.learner_host)
     if settings.transport == "tensorflow":
         return lambda: distributed.Connection(host, port, settings.peer_timeout_s)
     from transport import secure
 
-    mine = credentials.read(credentials_file, of_learner=False)
+    mine = credentials.read(credentials_file, of_learner=of_learner)
     return lambda: secure.Connection(host, port, mine, settings.peer_timeout_s)
 
 

@@ -15,6 +15,10 @@ from trainer.reporting.metrics import EndedEpisodes
 from transport import Receiver
 
 
+def ignore(block: Any) -> None:
+    """Does nothing with a block."""
+
+
 class RemoteActors:
     """Takes unrolls from a receiver; a thread joins the next batch during an update."""
 
@@ -23,12 +27,14 @@ class RemoteActors:
         receiver: Receiver,
         agent: Any,
         make_batches: Callable[[Crew], Feeder],
+        received: Callable[[Any], None] = ignore,
     ):
         """Weights are sent in the types in which ``agent`` keeps them.
 
-        ``make_batches`` gets these actors, see ``build.batches``.
+        ``make_batches`` gets these actors, see ``build.batches``; ``received`` gets each block.
         """
         self._receiver = receiver
+        self._received = received
         self.batches = make_batches(self)
         self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[tf.Tensor] = []
@@ -94,4 +100,5 @@ class RemoteActors:
         block = self._receiver.take(LOOK_EVERY_S)
         if block is not None:
             self._episodes.add(block)
+            self._received(block)
         return block

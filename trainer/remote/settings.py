@@ -21,6 +21,12 @@ class RemoteSettings:
         "Cluster",
         "host:port of a learner's actors, separated by commas; others may join, too",
     )
+    peers: str = setting(
+        "",
+        "Cluster",
+        "A3C with several equal learners: host:port of each, separated by commas, --learner_host "
+        "among them. They exchange their actors' gradients, and start together",
+    )
     transport: str = setting(
         "tensorflow",
         "Cluster",

@@ -20,7 +20,8 @@ def block_layout(blank: Unroll | Computed) -> Layout:
         return Layout(_of_unroll(blank))
     whole = tf.nest.map_structure(lambda one: ArraySpec(one.dtype, one.shape), blank.contribution)
     samples = [ArraySpec(one.dtype, (len(one), None)) for one in blank.samples]
-    return Layout(Computed(_of_unroll(blank.unrolls), whole, samples))
+    origin = ArraySpec(blank.origin.dtype, ())
+    return Layout(Computed(_of_unroll(blank.unrolls), whole, samples, origin))
 
 
 def _of_unroll(blank: Unroll) -> Unroll:

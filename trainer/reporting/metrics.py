@@ -1,6 +1,7 @@
 """Figures of a run: collected with each update, reported every ``--report_every_s`` seconds."""
 
 import collections
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -134,13 +135,16 @@ class _Window:
         self._sums = np.zeros(len(meter.figures))
         self._counts = np.zeros(len(meter.figures))
         self._lags: list[float] = []
+        self._updates = 0
 
     def add(self, figures: Mapping[str, Any], lag: float) -> None:
         values = np.array([float(figures[name]) for name in self._meter.figures])
         finite = np.isfinite(values)
         self._sums += np.where(finite, values, 0.0)
         self._counts += finite
-        self._lags.append(lag)
+        if math.isfinite(lag):
+            self._lags.append(lag)
+        self._updates += 1
 
     def rates(self, waits: dict[str, float]) -> dict[str, float | None]:
         """Rates per second, and the fractions of time spent waiting or with busy cores."""
@@ -158,7 +162,7 @@ class _Window:
     def means(self) -> dict[str, float | None]:
         """The mean of each figure over the window's updates, and the median of the lag."""
         figures: dict[str, float | None] = {
-            "updates_in_report": len(self._lags),
+            "updates_in_report": self._updates,
             "policy_lag": float(np.median(self._lags)) if self._lags else None,
         }
         for name, total, count in zip(self._meter.figures, self._sums, self._counts, strict=True):

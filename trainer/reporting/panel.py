@@ -108,6 +108,7 @@ class Panel:
                 _part("cores busy", percent(figures.get("cores_busy_share"))),
             ],
             "limited by": [_part("", wording.limited_by(figures))],
+            "learners": [_part(*part) for part in wording.among_learners(figures)],
             "losses": [
                 _part("total", number(figures.get("total_loss"))),
                 *self._of_algorithm("losses"),

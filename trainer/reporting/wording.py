@@ -83,6 +83,17 @@ def by_level(figures: Figures) -> dict[str, float | None]:
     }
 
 
+def among_learners(figures: Figures) -> list[tuple[str, str]]:
+    """What learners that exchange gradients report of each other."""
+    if not figures.get("learners_reached"):
+        return []
+    return [
+        ("learners", count(figures["learners_reached"])),
+        ("apart", percent(figures.get("learners_apart"))),
+        ("gradients not sent", count(figures.get("gradients_not_sent"))),
+    ]
+
+
 def line(figures: Figures, total_frames: int, reported: Sequence[Figure]) -> str:
     """A report as one line, with the same column widths in every report."""
     frames = figures.get("environment_frames", 0)
@@ -103,6 +114,7 @@ def line(figures: Figures, total_frames: int, reported: Sequence[Figure]) -> str
     ]
     parts = [f"{name} {text:>{width}}" for name, text, width in columns]
     parts += [f"{level} {number(value)}" for level, value in by_level(figures).items()]
+    parts += [f"{name} {text}" for name, text in among_learners(figures)]
     if figures.get("skipped_updates"):
         parts.append(f"skipped updates {count(figures['skipped_updates'])}")
     parts.append(f"limited by: {limited_by(figures)}")

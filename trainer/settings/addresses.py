@@ -6,13 +6,11 @@ import re
 from user_error import UserError
 
 
-def address(learner_host: str) -> tuple[str, int]:
-    """Host and port of ``--learner_host``; an address of IPv6 is in brackets."""
-    host, _, port = learner_host.rpartition(":")
+def address(given: str, flag: str = "--learner_host") -> tuple[str, int]:
+    """Host and port of an address that a flag gives; an address of IPv6 is in brackets."""
+    host, _, port = given.rpartition(":")
     if not _is_host(host) or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UserError(
-            f"--learner_host={learner_host}: expected host:port, for example localhost:8001."
-        )
+        raise UserError(f"{flag}={given}: expected host:port, for example localhost:8001.")
     host = host.strip("[]")
     return f"[{host}]" if ":" in host else host, int(port)
 

@@ -3,7 +3,7 @@
 import math
 
 import flags
-from algorithms.feeding import InStep
+from algorithms.feeding import Gradients, InStep
 from trainer.settings import addresses
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -30,8 +30,30 @@ def check(settings: Settings) -> None:
             "be watched with --mode=test --watch and a copy of the run's folder."
         )
     _check_minibatches(settings)
+    if settings.remote.peers:
+        _check_peers(settings)
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+
+
+def _check_peers(settings: Settings) -> None:
+    """Whether learners can exchange gradients, and this one is among them."""
+    given, own = settings.remote.peers, settings.remote.learner_host
+    if not isinstance(settings.algorithm.feeding, Gradients):
+        raise UserError(
+            f"--peers: --algorithm={settings.program.algorithm} exchanges no gradients between "
+            "learners; only --algorithm=a3c does. Others train together under mpirun."
+        )
+    if settings.program.job_name != "learner":
+        raise UserError(f"--peers is for --job_name=learner, not {settings.program.job_name}.")
+    peers = given.split(",")
+    for peer in peers:
+        addresses.address(peer, "--peers")
+    if len(set(peers)) < max(2, len(peers)) or own not in peers:
+        raise UserError(
+            f"--peers={given}: expected the addresses of two learners or more, each once, and "
+            f"--learner_host={own} among them."
+        )
 
 
 def _check_minibatches(settings: Settings) -> None:

@@ -33,7 +33,7 @@ UNNAMED = {
     "channels": "",
     "lstm_size": 0,
     "normalise_observations": False,
-    "separate_baseline": False,
+    "separate_baseline": "off",
     "action_masks": False,
 }
 NAME = re.compile(r"frames-(\d+)\.npz")
@@ -203,6 +203,8 @@ def read(path: Path) -> Checkpoint:
         }
         groups["algorithm"] = _with_variance(groups["algorithm"])
         settings = UNNAMED | about["settings"]
+        if isinstance(settings["separate_baseline"], bool):
+            settings["separate_baseline"] = "on" if settings["separate_baseline"] else "off"
         return Checkpoint(**groups, counters=about["counters"], settings=settings)
     except Exception as error:  # parsing damaged bytes can raise anything
         raise Damaged(f"{path} is damaged ({error})") from error

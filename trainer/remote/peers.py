@@ -1,0 +1,207 @@
+"""Equal learners, which exchange the gradients of their actors.
+
+Each learner applies every gradient as it comes, so their weights stay near each other but are not
+equal. A learner that starts takes the weights of one that is already training, if there is one.
+"""
+
+import collections
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.learning.batches import LOOK_EVERY_S, unrolls_in
+from trainer.learning.learner import Learner
+from trainer.learning.worker import Computed
+from trainer.machine.threads import name_thread
+from transport import Closed, Link, Refused
+from user_error import UserError
+
+# Blocks of gradients that wait for a learner; older ones are dropped if it does not take them.
+MOST_WAITING = 16
+# How often a learner asks the others for their weights, to see how far apart they are.
+COMPARE_EVERY_S = 5.0
+
+
+class Stop(Protocol):
+    """Whether the program is asked to stop."""
+
+    def is_set(self) -> bool:
+        """Whether it is."""
+
+
+# Makes a link to the learner at an address, which calls its argument with that learner's weights.
+Connect = Callable[[str, Callable[[list[np.ndarray], int], None]], Link]
+
+
+class Peers:
+    """The other learners, as one of them sees them."""
+
+    def __init__(
+        self, addresses: Sequence[str], rank: int, connect: Connect, say: Callable[[str], None]
+    ):
+        """``addresses`` are of all learners; this is number ``rank`` of them."""
+        self._rank = rank
+        self._say = say
+        self._others = [
+            _Other(address, connect) for index, address in enumerate(addresses) if index != rank
+        ]
+        self._apart: float | None = None
+
+    def __enter__(self) -> "Peers":
+        for other in self._others:
+            other.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self, learner: Learner, stop: Stop) -> None:
+        """Waits for the start: the first learner gives it when all others can be reached."""
+        self._say(
+            "waiting for the other learners: "
+            + ", ".join(other.address for other in self._others)
+            + "."
+        )
+        while not stop.is_set():
+            training = [found for other in self._others if (found := other.weights())]
+            if training:
+                weights, version = max(training, key=lambda found: found[1])
+                for mine, theirs in zip(learner.weights, weights, strict=True):
+                    mine.assign(theirs)
+                learner.updates = version
+                self._say(f"the learners start with the weights after {version:,} updates.")
+                return
+            if self._rank == 0 and all(other.is_reached() for other in self._others):
+                self._say("all learners are there: they start.")
+                return
+            self._check()
+            time.sleep(LOOK_EVERY_S)
+
+    def forward(self, block: Computed) -> None:
+        """Sends gradients of this learner's own actors to the others."""
+        if block.origin >= 0:
+            return
+        # The others count other updates, so they cannot say how old these weights are.
+        version = np.full_like(block.unrolls.weights_version, np.nan)
+        block = block._replace(
+            unrolls=block.unrolls._replace(weights_version=version),
+            origin=np.array(self._rank, np.int32),
+        )
+        for other in self._others:
+            other.send(block)
+
+    def offer(self, learner: Learner, environment_frames: int) -> None:
+        """Compares the learner's weights with those of the others that have come."""
+        self._check()
+        distances = [
+            _distance(learner.weights, weights)
+            for other in self._others
+            if (weights := other.take_new()) is not None
+        ]
+        if distances:
+            self._apart = max(distances)
+
+    def figures(self) -> dict[str, Any]:
+        """Figures for the next report."""
+        return {
+            "learners_reached": 1 + sum(other.is_reached() for other in self._others),
+            "learners_apart": self._apart,
+            "gradients_not_sent": sum(other.dropped for other in self._others),
+        }
+
+    def close(self) -> None:
+        """Leaves the others."""
+        for other in self._others:
+            other.close()
+
+    def _check(self) -> None:
+        for other in self._others:
+            if other.error:
+                raise UserError(str(other.error)) from None
+
+
+class _Other:
+    """One of the other learners: the gradients that wait for it, and its newest weights."""
+
+    def __init__(self, address: str, connect: Connect):
+        self.address = address
+        self.error: Exception | None = None
+        self.dropped = 0
+        self._link = connect(address, self._load)
+        self._waiting: collections.deque[Computed] = collections.deque()
+        self._weights: tuple[list[np.ndarray], int] | None = None
+        self._is_new = False
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._work, name=f"to {address}", daemon=True)
+
+    def start(self) -> None:
+        """Connects, as soon as the learner is there."""
+        self._link.__enter__()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join()
+            self._link.__exit__()
+
+    def is_reached(self) -> bool:
+        """Whether there is a connection now."""
+        return self._link.is_connected
+
+    def weights(self) -> tuple[list[np.ndarray], int] | None:
+        """Its newest weights, and their number of updates; None if it has not started."""
+        return self._weights
+
+    def take_new(self) -> list[np.ndarray] | None:
+        """Weights that have come since the last call."""
+        with self._changed:
+            is_new, self._is_new = self._is_new, False
+            return self._weights[0] if is_new and self._weights else None
+
+    def send(self, block: Computed) -> None:
+        """Sends a block, or drops the oldest one if too many wait."""
+        with self._changed:
+            if len(self._waiting) >= MOST_WAITING:
+                self._waiting.popleft()
+                self.dropped += 1
+            self._waiting.append(block)
+            self._changed.notify_all()
+
+    def _load(self, weights: list[np.ndarray], version: int) -> None:
+        with self._changed:
+            self._weights, self._is_new = (weights, version), True
+
+    def _work(self) -> None:
+        name_thread("to a learner")
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closing or self._waiting)
+                while not self._closing and not self._link.announce(LOOK_EVERY_S):
+                    pass
+                with self._changed:
+                    if self._closing:
+                        return
+                    block = self._waiting.popleft()
+                self._link.put(block, unrolls_in(block.unrolls))
+        except Closed:
+            pass  # it has finished
+        except Refused as error:
+            self.error = error
+
+
+def _distance(mine: Sequence[tf.Variable], theirs: Sequence[np.ndarray]) -> float:
+    """The distance of two learners' weights, as a fraction of the size of one's weights."""
+    pairs = [(one.numpy(), other) for one, other in zip(mine, theirs, strict=True)]
+    apart = sum(float(np.sum(np.square(one - other))) for one, other in pairs)
+    size = sum(float(np.sum(np.square(one))) for one, _ in pairs)
+    return float(np.sqrt(apart / max(size, 1e-12)))
