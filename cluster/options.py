@@ -29,6 +29,7 @@ DECIDED = (
     "task",
     "learner_host",
     "actor_hosts",
+    "peers",
     "num_actors",
     "actors_on_host",
     "credentials",

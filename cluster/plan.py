@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 import credentials
+from algorithms.feeding import Gradients
 from cluster import mpi
 from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
@@ -117,9 +118,13 @@ def _clashing(members: list[Member]) -> Iterator[tuple[int, str]]:
 def _learner_processes(
     learners: list[Member], actors: list[Member], settings: Settings, options: Options, here: Here
 ) -> tuple[list[Process], Mpirun]:
-    ranks = [_rank(learner, actors, settings, here) for learner in learners]
-    if len(ranks) == 1:
-        return [dataclasses.replace(ranks[0], restarts=options.restart_learners)], Mpirun()
+    exchange = len(learners) > 1 and isinstance(settings.algorithm.feeding, Gradients)
+    peers = ",".join(learner.address for learner in learners) if exchange else ""
+    ranks = [_rank(learner, actors, settings, here, peers) for learner in learners]
+    if len(ranks) == 1 or exchange:
+        return [
+            dataclasses.replace(rank, restarts=options.restart_learners) for rank in ranks
+        ], Mpirun()
     hosts = list(dict.fromkeys(learner.host for learner in learners))
     # On one host, mpirun runs there. Otherwise here, where the keys to all of them are.
     where = hosts[0] if len(hosts) == 1 else LOCAL
@@ -184,15 +189,20 @@ def _rank_argv(rank: Process, place: Place) -> tuple[str, ...]:
     return ("sh", "-c", 'cd && cd "$0" && exec "$@"', rank.place.folder, *argv)
 
 
-def _rank(learner: Member, actors: list[Member], settings: Settings, here: Here) -> Process:
+def _rank(
+    learner: Member, actors: list[Member], settings: Settings, here: Here, peers: str
+) -> Process:
     own = [actor.address for actor in actors if actor.learner == learner.learner]
+    # Learners that exchange gradients have weights of their own, and each keeps its checkpoints.
+    own_folder = peers and learner.learner
     flags = passed_on(
         settings,
         job_name="learner",
         task=0,
         learner_host=learner.address,
         actor_hosts=",".join(own),
-        logdir=settings.run_folder,
+        **({"peers": peers} if peers else {}),
+        logdir=f"{settings.run_folder}/{learner.name}" if own_folder else settings.run_folder,
         **_credentials(settings, credentials.LEARNER),
     )
     devices = learner.row.cuda_visible_devices

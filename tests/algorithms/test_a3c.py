@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import credentials
 from benchmarks.tools.ports import free_port
 from tests.trainer.cluster import alone, experiment
 from tests.trainer.launching import newest
@@ -18,8 +19,11 @@ from trainer.learning.worker import Worker, blank_computed
 from trainer.programs import local
 from trainer.programs.local import train
 from trainer.remote import wire
+from trainer.settings import config
+from trainer.settings.checks import check
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
+from user_error import UserError
 
 CLUSTER = pytest.mark.xdist_group("trainer cluster")
 
@@ -134,3 +138,61 @@ def test_a_worker_that_dies_costs_its_gradient_only(transport, tmp_path):
     rows = run_with_actors(tmp_path, transport)
     assert rows[-1]["environment_frames"] >= 12_000 and rows[-1]["skipped_updates"] == 0
     assert rows[-1]["policy_lag"] == 0  # nobody else's gradients come between
+
+
+@CLUSTER
+@pytest.mark.timeout(300)
+def test_equal_learners_exchange_gradients_and_one_that_dies_comes_back(tmp_path):
+    own = [f"localhost:{free_port()}" for _ in range(2)]
+    common = [
+        "--algorithm=a3c",
+        "--level_name=CartPole-v1",
+        "--transport=secure",
+        f"--credentials={tmp_path}/first/credentials/learner.pem",
+        "--peer_timeout_s=3",
+        "--report_every_s=0.5",
+        "--total_environment_frames=10000000",
+    ]
+    credentials.make(tmp_path / "first" / "credentials")
+    peers = f"--peers={','.join(own)}"
+
+    def learner(index: int, folder: str) -> list[str]:
+        where = [f"--learner_host={own[index]}", f"--logdir={tmp_path}/{folder}", peers]
+        return experiment("--job_name=learner", *common, *where)[1:]
+
+    def actor(index: int) -> list[str]:
+        flags = [one.replace("learner.pem", "actor.pem") for one in common]
+        where = [f"--learner_host={own[index]}", f"--task={index}"]
+        return experiment("--job_name=actor", *flags, *where)[1:]
+
+    with alone(*learner(0, "first")) as first, alone(*actor(0)), alone(*actor(1)):
+        first.wait_for("waiting for the other learners")
+        with alone(*learner(1, "second")) as second:
+            first.wait_for("all learners are there")
+            second.wait_for("learners 2  apart")
+            second.send(signal.SIGKILL)
+            second.wait(30)
+        with alone(*learner(1, "second")) as again:
+            again.wait_for("the learners start with the weights after")
+            again.wait_for("First update")
+            again.wait_for("learners 2  apart")
+            for one in (first, again):
+                one.send(signal.SIGTERM)
+                assert one.wait(60) == 0, one.output()
+    rows = [read_metrics(tmp_path / folder) for folder in ("first", "second")]
+    assert all(any(row["learners_apart"] for row in of_one) for of_one in rows)
+    assert rows[1][-1]["environment_frames"] > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--algorithm=a2c", "--peers=a:1,b:2"], "--algorithm=a2c exchanges no gradients"),
+        (["--algorithm=a3c", "--peers=a:1,b:2"], "--learner_host=localhost:8001 among them"),
+        (["--algorithm=a3c", "--peers=localhost:8001"], "addresses of two learners or more"),
+        (["--algorithm=a3c", "--peers=localhost:8001,b"], "--peers=b: expected host:port"),
+    ],
+)
+def test_peers_that_cannot_work_are_refused(flags, complaint):
+    with pytest.raises(UserError, match=complaint):
+        check(config.parse(["--job_name=learner", "--level_name=CartPole-v1", *flags]))

@@ -53,6 +53,26 @@ def test_actors_are_linked_round_robin_in_file_order():
     assert hosts == ["localhost:8001", "localhost:8002", "localhost:8001"]
 
 
+def test_learners_that_exchange_gradients_start_one_by_one_with_each_others_addresses():
+    rows = [
+        row("learner", "10.0.0.1", 8001),
+        row("learner", "10.0.0.2", 8001),
+        row("actor", "10.0.0.2", 9001, count=2),
+    ]
+    made = plan(rows, "--algorithm=a3c", "--restart_learners=2", "--logdir=logs/run")
+    learners = [process for process in made.processes if process.job == "learner"]
+    assert [learner.name for learner in learners] == ["learner-0", "learner-1"]
+    assert all(learner.restarts == 2 and "mpirun" not in learner.argv for learner in learners)
+    flags = [flags_of(learner.argv) for learner in learners]
+    assert all(one["peers"] == "10.0.0.1:8001,10.0.0.2:8001" for one in flags)
+    assert [one["logdir"] for one in flags] == ["logs/run", "logs/run/learner-1"]
+    actors = [process for process in made.processes if process.job == "actor"]
+    assert [flags_of(actor.argv)["logdir"] for actor in actors] == ["logs/run", "logs/run"]
+    assert "peers" not in flags_of(actors[0].argv)
+    (alone,) = [one for one in plan(rows[:1], "--algorithm=a3c").processes if one.job == "learner"]
+    assert "peers" not in flags_of(alone.argv)
+
+
 def test_more_levels_than_actors_are_refused_and_the_level_left_out_is_named():
     rows = [row("learner", "localhost", 8001), row("actor", "localhost", 9001, count=2)]
     levels = "PongNoFrameskip-v4,BreakoutNoFrameskip-v4"
