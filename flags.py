@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import difflib
 import math
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -149,7 +150,8 @@ def _add_flag(group: Any, field: dataclasses.Field) -> None:
 
 def _kind(field: dataclasses.Field) -> type:
     """The type of one value; ``float | None`` is a float that need not be given."""
-    return float if field.type == (float | None) else field.type  # type: ignore[return-value]
+    kinds = [kind for kind in typing.get_args(field.type) if kind is not type(None)]
+    return kinds[0] if kinds else field.type  # type: ignore[return-value]
 
 
 def _number(text: str) -> int:

@@ -12,11 +12,19 @@ from agents.network import USUAL, Network
 from agents.resnet import ResNetAgent
 from agents.resnet_lstm import ResNetLSTMAgent
 from agents.simple_conv_net import SimpleConvNetAgent
+from agents.starter_lstm import StarterLSTMAgent
 from agents.vector import VectorAgent, VectorLSTMAgent
 from user_error import UserError, closest
 
 # A level's default is the first that fits it.
-AGENTS = (SimpleConvNetAgent, ResNetAgent, ResNetLSTMAgent, VectorAgent, VectorLSTMAgent)
+AGENTS = (
+    SimpleConvNetAgent,
+    ResNetAgent,
+    ResNetLSTMAgent,
+    StarterLSTMAgent,
+    VectorAgent,
+    VectorLSTMAgent,
+)
 
 
 def known_agents() -> tuple[str, ...]:

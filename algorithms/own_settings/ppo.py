@@ -2,12 +2,15 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from algorithms.feeding import InStep
 from algorithms.figures import Figure
 from algorithms.own_settings.on_policy import OnPolicySettings
 from flags import setting
+
+OF_NUMBERS = {"epochs": 10, "minibatches": 16, "piece_length": 1, "clip_ratio": 0.2}
+OF_PICTURES = {"epochs": 4, "minibatches": 4, "piece_length": 16, "clip_ratio": 0.1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,20 +34,34 @@ class PPOSettings(OnPolicySettings):
     normalise_advantages: bool = setting(
         True, "Learning", "advantages in units of their spread over a rollout"
     )
-    epochs: int = setting(
-        4, "Learning", "times that a rollout is learned from", least=1, most=10_000
-    )
-    minibatches: int = setting(4, "Learning", "updates of an epoch", least=1, most=65536)
-    piece_length: int = setting(
-        16,
+    epochs: int | None = setting(
+        None,
         "Learning",
-        "steps that stay together when a rollout is shuffled, at most; agents with an LSTM keep "
-        "whole unrolls",
+        "times that a rollout is learned from; default: 4, or 10 where observations are numbers",
         least=1,
         most=10_000,
     )
-    clip_ratio: float = setting(
-        0.1, "Learning", "largest change of an action's probability that pays, as a share", above=0
+    minibatches: int | None = setting(
+        None,
+        "Learning",
+        "updates of an epoch; default: 4, or 16 where observations are numbers",
+        least=1,
+        most=65536,
+    )
+    piece_length: int | None = setting(
+        None,
+        "Learning",
+        "steps that stay together when a rollout is shuffled, at most; agents with an LSTM keep "
+        "whole unrolls; default: 16, or 1 where observations are numbers",
+        least=1,
+        most=10_000,
+    )
+    clip_ratio: float | None = setting(
+        None,
+        "Learning",
+        "largest change of an action's probability that pays, as a share; default: 0.1, or 0.2 "
+        "where observations are numbers",
+        above=0,
     )
     clip_values: float = setting(
         0.0, "Learning", "largest change of a value that pays; 0: no limit", least=0
@@ -57,7 +74,14 @@ class PPOSettings(OnPolicySettings):
         least=0,
     )
 
+    def completed(self, atari: bool, vectors: bool) -> Self:
+        """With what is usual for Atari, or where updates of a small network cost little."""
+        usual = OF_NUMBERS if vectors else OF_PICTURES
+        own = {name: getattr(self, name) for name in usual}
+        chosen: dict[str, Any] = {name: given for name, given in own.items() if given is not None}
+        return dataclasses.replace(super().completed(atari, vectors), **usual | chosen)
+
     @property
     def feeding(self) -> InStep:
         """How batches are fed."""
-        return InStep(self.epochs, self.minibatches, piece_length=self.piece_length)
+        return InStep(self.epochs or 1, self.minibatches or 1, piece_length=self.piece_length or 1)

@@ -10,7 +10,7 @@ from agents.backdrop import SMALLEST_SPREAD, STEP, Backdrop
 
 FRAME = tf.TensorSpec([6, 5, 2], tf.uint8)
 PICTURES = gym.spaces.Box(0, 255, (40, 44, 1), np.uint8)
-SHOWN = ["SimpleConvNetAgent", "ResNetAgent", "ResNetLSTMAgent"]
+SHOWN = ["SimpleConvNetAgent", "ResNetAgent", "ResNetLSTMAgent", "StarterLSTMAgent"]
 
 
 def frames(count: int, seed: int = 0) -> np.ndarray:

@@ -19,17 +19,20 @@ CONVOLUTIONS = {
         *[(3, 3, 32, 32), *[(3, 3, 32, 32)] * 4],
     ],
 }
+CONVOLUTIONS["StarterLSTMAgent"] = [(3, 3, 4, 32), *[(3, 3, 32, 32)] * 3]
 CONVOLUTIONS["ResNetLSTMAgent"] = CONVOLUTIONS["ResNetAgent"]
 # Inputs and outputs. The last reward and the one-hot of the last of six actions join the features.
 LINEAR = {
     "SimpleConvNetAgent": [(7 * 7 * 64, 512), (512 + 1 + 6, 6), (512 + 1 + 6, 1)],
     "ResNetAgent": [(11 * 11 * 32, 256), (256 + 1 + 6, 6), (256 + 1 + 6, 1)],
     "ResNetLSTMAgent": [(11 * 11 * 32, 256), (256, 6), (256, 1)],
+    "StarterLSTMAgent": [(256, 6), (256, 1)],
     "VectorAgent": [(4 * 4, 64), (64, 64), (64 + 1 + 6, 6), (64 + 1 + 6, 1)],
     "VectorLSTMAgent": [(4 * 4, 64), (64, 64), (64, 6), (64, 1)],
 }
 LSTM = {
     "ResNetLSTMAgent": [(256 + 1 + 6, 4 * 256), (256, 4 * 256)],
+    "StarterLSTMAgent": [(6 * 6 * 32 + 1 + 6, 4 * 256), (256, 4 * 256)],
     "VectorLSTMAgent": [(64 + 1 + 6, 4 * 64), (64, 4 * 64)],
 }
 

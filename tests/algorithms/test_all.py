@@ -131,7 +131,7 @@ def test_a_replay_is_kept_if_asked_and_otherwise_refilled(kept, tmp_path, monkey
 def test_more_minibatches_than_pieces_of_a_rollout_are_refused(tmp_path):
     from trainer.settings.checks import check
 
-    with pytest.raises(UserError, match="--minibatches=99: a rollout has 4 pieces only"):
+    with pytest.raises(UserError, match="--minibatches=99: a rollout has 64 pieces only"):
         check(chosen("ppo", tmp_path, minibatches=99))
 
 

@@ -160,8 +160,8 @@ class AgentSettings:
     agent_name: str = setting(
         "",
         "Agent",
-        "SimpleConvNetAgent, ResNetAgent, ResNetLSTMAgent, VectorAgent, VectorLSTMAgent or "
-        "package.module:Class; default: one that fits the level",
+        "SimpleConvNetAgent, ResNetAgent, ResNetLSTMAgent, StarterLSTMAgent, VectorAgent, "
+        "VectorLSTMAgent or package.module:Class; default: one that fits the level",
     )
     hidden_sizes: str = setting(
         "",

@@ -161,11 +161,18 @@ class Training:
             computed = batch and batch.computed
             yield computed or learner.contribution(unrolls)
             return
-        pieces, prepared = learner.rollout(unrolls, self._piece_length(feeding))
+        length = self._piece_length(feeding)
+        pieces, prepared = learner.rollout(unrolls, length)
         count = 0 if pieces is None else int(pieces.level.shape[0])
         seed = self._settings.program.seed + learner.updates
-        for indices in orders(count, feeding.epochs, feeding.minibatches, seed):
+        for indices in orders(count, feeding.epochs, self._minibatches(feeding, length), seed):
             yield learner.contribution(*learner.choose(pieces, prepared, indices))
+
+    def _minibatches(self, feeding: InStep, length: int) -> int:
+        """Updates of an epoch, the same for all learners: no more than a rollout has pieces."""
+        whole = self._settings.actors.unroll_length
+        pieces = self._settings.learning.batch_size * (whole // (length or whole))
+        return min(feeding.minibatches, pieces)
 
     def _piece_length(self, feeding: InStep) -> int:
         """Steps of a piece, 0 for whole unrolls: an LSTM's state is known at their start only."""
