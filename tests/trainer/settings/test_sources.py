@@ -130,7 +130,7 @@ def test_values_may_be_written_as_for_a_flag(written, text, name, expected):
         ("learning_rate: .inf", ["learning_rate: inf: expected a finite number"]),
         ("popart: maybe", ["popart: maybe: expected true or false"]),
         ("level_name: true", ["level_name: true: expected text"]),
-        ("optimizer: lion", ["optimizer: lion: expected rmsprop, adam or sgd"]),
+        ("optimizer: lion", ["optimizer: lion: expected rmsprop or adam or sgd"]),
         ("algorithm: impla", ["impla is not known", "impala"]),
         ("batch_size: 1\nbatch_size: 2", ["batch_size is given twice"]),
         ("batch_size: 1\n\tseed: 2", ["line 2"]),
