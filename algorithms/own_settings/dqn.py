@@ -21,6 +21,7 @@ class DQNSettings(RewardSettings):
         "unroll_length": 4,
         "batch_size": 32,
         "learning_rate": 0.0001,
+        "publish_every_updates": 4,
         "gradients_clipping": 10.0,
     }
     figures: ClassVar[tuple[Figure, ...]] = (

@@ -1,7 +1,7 @@
 """Choosing actions: an acting copy of the agent, shared by all actors of a process."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import tensorflow as tf
 from algorithms.algorithm import Algorithm
 from algorithms.trajectory import EnvironmentStep, Unroll
 from trainer.acting.deciding import decide
+from trainer.machine.graphs import QuickGraph
 
 
 class ActingAgent:
@@ -25,15 +26,19 @@ class ActingAgent:
         self._device = device
         self._algorithm = algorithm
         self.records: Sequence[str] = algorithm.records
-        self._graphs: dict[int, _Graph] = {}  # by the number of environments
+        self._assign: QuickGraph | None = None
+        self._graphs: dict[int, QuickGraph] = {}  # by the number of environments
         self._tracing = threading.Lock()
         self._changed = threading.Condition()
         self.version = 0
         self._is_loaded = False
 
-    def load(self, weights: Sequence[tf.Variable], version: int) -> None:
+    def load(self, weights: Sequence[Any], version: int) -> None:
         """Copies a learner's weights."""
-        self._assign(list(weights))
+        given = tuple(map(tf.convert_to_tensor, weights))
+        if self._assign is None:
+            self._assign = QuickGraph(self._assigned, given)
+        self._assign(*given)
         with self._changed:
             self.version = version
             self._is_loaded = True
@@ -60,20 +65,19 @@ class ActingAgent:
         """Actions ``[B, ...]`` for a row, the values recorded with them, and the new state."""
         given = (step.observation, step.reward, step.first, action, state, seed, chance)
         graph = self._graphs.get(len(action)) or self._trace(len(action), given)
-        action, *flat = graph(tf.nest.flatten(given))
-        recorded, flat = flat[: len(self.records)], flat[len(self.records) :]
+        action, recorded, state = graph(*given)
         return (
             action.numpy(),
             {name: array.numpy() for name, array in zip(self.records, recorded, strict=True)},
-            tf.nest.pack_sequence_as(state, flat),
+            state,
         )
 
-    def _trace(self, count: int, given: Any) -> "_Graph":
+    def _trace(self, count: int, given: Any) -> QuickGraph:
         """The graph of ``_act`` for ``count`` environments."""
         with self._tracing:
             if count not in self._graphs:
                 with tf.device(self._device or None):
-                    self._graphs[count] = _Graph(self._act, given)
+                    self._graphs[count] = QuickGraph(self._act, given)
             return self._graphs[count]
 
     def _act(
@@ -99,29 +103,7 @@ class ActingAgent:
         )
         return decision.action, [decision.recorded[name] for name in self.records], state
 
-    @tf.function(autograph=False)
-    def _assign(self, weights: list[tf.Variable]) -> None:
+    def _assigned(self, *weights: tf.Tensor) -> tf.Tensor:
         for mine, theirs in zip(self._agent.variables, weights, strict=True):
             mine.assign(tf.cast(theirs, mine.dtype))
-
-
-class _Graph:
-    """A function's graph, which takes a flat list of arrays and returns one of tensors.
-
-    The call is one operation. TensorFlow's usual call of a traced function spends 0.3 ms on
-    checking its arguments again, while holding the interpreter's lock.
-    """
-
-    def __init__(self, function: Callable[..., Any], given: Any):
-        traced = tf.function(
-            lambda *flat: function(*tf.nest.pack_sequence_as(given, flat)), autograph=False
-        )
-        arrays = map(tf.convert_to_tensor, tf.nest.flatten(given))
-        self._graph = traced.get_concrete_function(*arrays)
-        self._variables = list(self._graph.captured_inputs)
-        self._types = [output.dtype for output in self._graph.outputs]
-
-    def __call__(self, flat: Sequence[Any]) -> list[tf.Tensor]:
-        return tf.raw_ops.StatefulPartitionedCall(
-            args=[*flat, *self._variables], Tout=self._types, f=self._graph.name
-        )
+        return tf.constant(0)

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.machine.gpus import visible_gpus
+from trainer.machine.graphs import QuickGraph
 from trainer.machine.terminal import say
 
 XLA_FAILURES = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError,
@@ -36,31 +37,41 @@ class Compiler:
 
 
 class Graph:
-    """A function that is traced once for arguments of the same shapes."""
+    """A function that is traced once for arguments of the same shapes, which are arrays."""
 
     def __init__(self, function: Callable[..., Any], compiler: Compiler):
         self._function = function
         self._compiler = compiler
-        self._made: dict[bool, Any] = {}  # with XLA, without
+        self._compiled: Any = None  # with XLA
+        self._quick: dict[Any, QuickGraph] = {}  # without, by the shapes of arguments
 
     def __call__(self, *arguments: Any) -> Any:
-        try:
-            return self._graph()(*arguments)
-        except XLA_FAILURES as error:
-            if not self._compiler.falls_back(error):
-                raise
-            return self._graph()(*arguments)
+        if self._compiler.with_xla:
+            try:
+                return self._with_xla()(*arguments)
+            except XLA_FAILURES as error:
+                if not self._compiler.falls_back(error):
+                    raise
+        return self._without_xla(arguments)(*arguments)
 
     def trace(self, *arguments: Any) -> None:
         """Makes the graph for arguments like these, without running it."""
-        self._graph().get_concrete_function(*arguments)
+        if self._compiler.with_xla:
+            self._with_xla().get_concrete_function(*arguments)
+        else:
+            self._without_xla(arguments)
 
-    def _graph(self) -> Any:
-        with_xla = self._compiler.with_xla
-        if with_xla not in self._made:
-            # Autograph would rewrite every function, which takes most of the tracing time. Nothing
-            # here uses Python conditions or loops over tensors.
-            self._made[with_xla] = tf.function(
-                self._function, autograph=False, jit_compile=with_xla
-            )
-        return self._made[with_xla]
+    # Autograph would rewrite every function, which takes most of the tracing time. Nothing here
+    # uses Python conditions or loops over tensors.
+
+    def _with_xla(self) -> Any:
+        if self._compiled is None:
+            self._compiled = tf.function(self._function, autograph=False, jit_compile=True)
+        return self._compiled
+
+    def _without_xla(self, arguments: tuple[Any, ...]) -> QuickGraph:
+        shapes = tuple((array.shape, array.dtype) for array in tf.nest.flatten(arguments))
+        key = tuple((tuple(shape), str(dtype)) for shape, dtype in shapes)
+        if key not in self._quick:
+            self._quick[key] = QuickGraph(self._function, arguments)
+        return self._quick[key]

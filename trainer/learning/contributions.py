@@ -59,7 +59,8 @@ class Contributions:
         """
         if batch is None:
             return self.nothing(), [tf.zeros([0])] * len(self._algorithm.samples)
-        return self._differentiate(batch, prepared)
+        # A graph's arguments are arrays only.
+        return self._differentiate(*((batch,) if prepared is None else (batch, prepared)))
 
     def _contribution(
         self, batch: Unroll, prepared: Any = None

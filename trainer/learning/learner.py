@@ -84,7 +84,7 @@ class Learner:
     def prepare(self, batch: Unroll) -> None:
         """Traces the graphs for batches of these shapes; changes no variable."""
         contribution, _ = self.contribution(batch)
-        self._move.trace(contribution, np.float32(0.0))
+        self._move.trace(contribution, tf.constant(0.0))
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ class Learner:
         """Moves the weights by the sum of all contributions."""
         left = max(0.0, run_left) if self._settings.learning_rate_schedule == "linear" else 1.0
         self.learning_rate = self._settings.learning_rate * left
-        values = self._move(contribution, np.float32(self.learning_rate))
+        values = self._move(contribution, tf.constant(self.learning_rate, tf.float32))
         self.updates += 1
         return Statistics(
             names=self.figures,

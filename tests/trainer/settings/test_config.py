@@ -172,7 +172,8 @@ def test_help_lists_every_flag_without_loading_tensorflow():
 def test_a_flag_of_another_algorithm_names_its_owners():
     with pytest.raises(UserError) as error:
         config.parse(["--gae_lambda=0.9"])
-    assert "--gae_lambda is a setting of --algorithm=ppo or a2c or a3c or reinforce" in str(error.value)
+    owners = "--algorithm=ppo or a2c or a3c or reinforce"
+    assert f"--gae_lambda is a setting of {owners}" in str(error.value)
     assert config.parse(["--gae_lambda=0.9", "--algorithm=ppo"]).algorithm.gae_lambda == 0.9
     with pytest.raises(UserError, match="--popart is a setting of --algorithm=impala"):
         config.parse(["--popart", "--algorithm=dqn"])
