@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import psutil
 
 from algorithms.feeding import IMPORTANCE, Replayed
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches, describe
 from trainer.learning.rollouts import Rollouts
 from trainer.learning.worker import GradientBatches
+from trainer.machine.quota import free_memory
 from trainer.replay.choice import importance_weights
 from trainer.replay.store import ReplayStore, bytes_needed
 from user_error import UserError
@@ -145,8 +145,8 @@ Feeder = Batches | Rollouts | ReplayedBatches | GradientBatches  # what makes a 
 
 
 def check_memory(steps: int, needed: int) -> None:
-    """Refuses a store that this machine has no room for."""
-    free = psutil.virtual_memory().available
+    """Refuses a store that this machine, or this process's container, has no room for."""
+    free = free_memory()
     if needed > free:
         raise UserError(
             f"--replay_steps={steps}: the replay would take {needed / GIB:.1f} GiB of memory, but "

@@ -1,36 +1,54 @@
-"""How many cores this process may use: what is left of the machine's by affinity and by quota."""
+"""What this process may use of the machine: affinity, and limits of control groups.
+
+A container has limits with ``docker run --cpus --memory`` or by Kubernetes: all cores and all
+memory can be seen there, but only a part of them used.
+"""
 
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
-    """Cores that may be busy at a time, at least 1.
+    """Cores that may be busy at a time, at least 1."""
+    limits = [
+        _cores(folder) if version == 2 else _cores_of_version_1(folder)
+        for version, folder in _groups("cpu")
+    ]
+    return max(1, math.ceil(min([len(os.sched_getaffinity(0)), *limits])))
 
-    A quota is what a container gets with ``docker run --cpus`` or a limit of Kubernetes: all cores
-    are there, but for a part of the time only.
-    """
-    return max(1, math.ceil(min(len(os.sched_getaffinity(0)), _quota())))
+
+def free_memory() -> int:
+    """Bytes of memory that this process may still take."""
+    limits = [
+        _memory(folder, "memory.max", "memory.current", "inactive_file")
+        if version == 2
+        else _memory(
+            folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+        )
+        for version, folder in _groups("memory")
+    ]
+    return max(0, int(min([psutil.virtual_memory().available, *limits])))
 
 
-def _quota() -> float:
-    """The smallest quota of this process's control groups, in cores; infinite without one."""
+def _groups(controller: str) -> Iterator[tuple[int, Path]]:
+    """The folders of this process's control groups and those above them, with their version."""
     try:
         lines = OWN_CGROUP.read_text().splitlines()
     except OSError:
-        return math.inf
-    limits = [math.inf]
+        return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if not controllers:  # version 2
-            limits += [_limit(folder) for folder in _upwards(CGROUPS, path)]
-        elif "cpu" in controllers.split(","):  # version 1
-            limits += [_limit_of_version_1(f) for f in _upwards(CGROUPS / "cpu", path)]
-    return min(limits)
+        if not controllers:
+            yield from ((2, folder) for folder in _upwards(CGROUPS, path))
+        elif controller in controllers.split(","):
+            yield from ((1, folder) for folder in _upwards(CGROUPS / controller, path))
 
 
 def _upwards(root: Path, path: str) -> list[Path]:
@@ -39,7 +57,7 @@ def _upwards(root: Path, path: str) -> list[Path]:
     return [folder, *(parent for parent in folder.parents if parent.is_relative_to(root))]
 
 
-def _limit(folder: Path) -> float:
+def _cores(folder: Path) -> float:
     try:
         quota, period = (folder / "cpu.max").read_text().split()
         return math.inf if quota == "max" else int(quota) / int(period)
@@ -47,9 +65,21 @@ def _limit(folder: Path) -> float:
         return math.inf
 
 
-def _limit_of_version_1(folder: Path) -> float:
+def _cores_of_version_1(folder: Path) -> float:
     try:
         quota = int((folder / "cpu.cfs_quota_us").read_text())
         return quota / int((folder / "cpu.cfs_period_us").read_text()) if quota > 0 else math.inf
     except (OSError, ValueError, ZeroDivisionError):
         return math.inf
+
+
+def _memory(folder: Path, limit: str, used: str, cache: str) -> float:
+    """What a group may still take; the cache of files makes room."""
+    try:
+        most = int((folder / limit).read_text())
+        now = int((folder / used).read_text())
+        rows = (line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        cached = next((int(value) for name, value in rows if name == cache), 0)
+    except (OSError, ValueError):
+        return math.inf
+    return most - now + cached

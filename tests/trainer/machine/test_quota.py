@@ -1,10 +1,14 @@
-"""The cores that a process may use, under quotas of both versions of control groups."""
+"""The cores and the memory that a process may use, under limits of control groups."""
 
 import os
+import types
 
+import psutil
 import pytest
 
 from trainer.machine import quota
+
+GIB = 2**30
 
 
 @pytest.fixture
@@ -52,3 +56,36 @@ def test_a_quota_of_the_first_version_counts(cgroups, limit, cores):
 
 def test_without_control_groups_all_cores_count(cgroups):
     assert quota.usable_cores() == 16
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({}, 16 * GIB),
+        ({"limit": "max"}, 16 * GIB),
+        ({"limit": str(8 * GIB)}, 6 * GIB),  # 3 are used, 1 of them by files
+        ({"limit": str(64 * GIB)}, 16 * GIB),
+        ({"limit": str(1 * GIB)}, 0),
+        ({"limit": "nonsense"}, 16 * GIB),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_limit_of_memory_counts(cgroups, monkeypatch, version, files, free):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(available=16 * GIB))
+    names = (
+        {"limit": "a__memory_dot_max", "used": "a__memory_dot_current", "stat": "inactive_file"}
+        if version == 2
+        else {
+            "limit": "memory__a__memory_dot_limit_in_bytes",
+            "used": "memory__a__memory_dot_usage_in_bytes",
+            "stat": "total_inactive_file",
+        }
+    )
+    folder = names["limit"].rpartition("__")[0]
+    written = {
+        names["used"]: f"{3 * GIB}\n",
+        f"{folder}__memory_dot_stat": f"anon 5\n{names['stat']} {1 * GIB}\n",
+        **{names[name]: text for name, text in files.items()},
+    }
+    cgroups("0::/a\n" if version == 2 else "7:memory:/a\n", **written)
+    assert quota.free_memory() == free
