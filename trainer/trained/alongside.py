@@ -208,7 +208,11 @@ class Watching(Alongside):
                     if window is None:
                         window = stack.enter_context(Window(environment.pictures_per_second))
                     spectator = Spectator(
-                        Dashboard(environment.spec, f"{subtitle}, {frames:,} frames"),
+                        Dashboard(
+                            environment.spec,
+                            f"{subtitle}, {frames:,} frames",
+                            self._algorithm.heads.action_values,
+                        ),
                         to_value(*self.scale, 0),
                         None,
                         window,

@@ -1,4 +1,7 @@
-"""Draws the game beside what the agent computes: its value as a curve, its policy as bars."""
+"""Draws the game beside what the agent computes: its value as a curve, its policy as bars.
+
+Of agents that learn a value for each action, the bars are those values.
+"""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +9,7 @@ import cv2
 import gymnasium
 import numpy as np
 
+from agents import FORBIDDEN
 from agents.distributions import LOG_STD_RANGE
 from environments import EnvironmentSpec
 
@@ -29,7 +33,7 @@ GAIN, LOSS = (120, 220, 130), (255, 105, 105)
 
 
 class Bar(NamedTuple):
-    """One row of the policy: an action and how likely it is."""
+    """One row of the policy: an action, and how likely it is or what its value is."""
 
     name: str
     start: float  # ends of the bar, from 0 to 1
@@ -42,8 +46,9 @@ class Bar(NamedTuple):
 class Dashboard:
     """Pictures of one episode, each with the episode so far."""
 
-    def __init__(self, spec: EnvironmentSpec, subtitle: str):
+    def __init__(self, spec: EnvironmentSpec, subtitle: str, action_values: bool = False):
         self._spec = spec
+        self._action_values = action_values
         self._subtitle = subtitle
         self._values: list[float] = []
         self._rewards: list[float] = []
@@ -71,7 +76,7 @@ class Dashboard:
         top = (HEIGHT - height) // 2
         canvas[top : top + height, MARGIN : MARGIN + width] = picture
         left, right = width + 2 * MARGIN, total - MARGIN
-        rows = bars(self._spec, policy, action)
+        rows = bars(self._spec, policy, action, self._action_values)
         bars_top = HEIGHT - MARGIN - min(BARS_HEIGHT, BAR_ROW * len(rows))
         self._draw_numbers(canvas, left, right)
         self._draw_curve(canvas, left, right, bottom=bars_top - 28)
@@ -119,7 +124,9 @@ class Dashboard:
         self, canvas: np.ndarray, left: int, right: int, rows: list[Bar], top: int
     ) -> None:
         continuous = isinstance(self._spec.action_space, gymnasium.spaces.Box)
-        title = "action: mean ± deviation, and the one taken" if continuous else "policy"
+        title = "value of each action" if self._action_values else "policy"
+        if continuous:
+            title = "action: mean ± deviation, and the one taken"
         write(canvas, title, (left, top - 8), FAINT, 11)
         hidden = len(rows) - MOST_BARS
         if hidden > 0:
@@ -167,8 +174,10 @@ def fitted(picture: np.ndarray) -> np.ndarray:
     return cv2.resize(np.ascontiguousarray(picture), size, interpolation=kind)
 
 
-def bars(spec: EnvironmentSpec, policy: np.ndarray, action: np.ndarray) -> list[Bar]:
-    """The policy's parameters as rows to draw."""
+def bars(
+    spec: EnvironmentSpec, policy: np.ndarray, action: np.ndarray, action_values: bool = False
+) -> list[Bar]:
+    """The policy's parameters, or each action's value, as rows to draw."""
     space = spec.action_space
     if isinstance(space, gymnasium.spaces.Box):
         return _gaussian_bars(space, policy, action)
@@ -183,7 +192,25 @@ def bars(spec: EnvironmentSpec, policy: np.ndarray, action: np.ndarray) -> list[
             )
         ]
     names = spec.action_meanings or [f"action {index}" for index in range(len(policy))]
+    if action_values:
+        return _value_bars(policy, list(names), action)
     return _categorical_bars(policy, list(names), action)
+
+
+def _value_bars(values: np.ndarray, names: list[str], chosen: Any) -> list[Bar]:
+    """The values between the lowest, an empty bar, and the highest, a full one."""
+    allowed = values[values > FORBIDDEN]
+    low, high = scale([float(value) for value in allowed])
+    return [
+        Bar(
+            name,
+            0.0,
+            float(np.clip((value - low) / (high - low), 0.0, 1.0)),
+            f"{value:.3g}" if value > FORBIDDEN else "–",
+            index == chosen,
+        )
+        for index, (name, value) in enumerate(zip(names, values, strict=True))
+    ]
 
 
 def _categorical_bars(logits: np.ndarray, names: list[str], chosen: Any) -> list[Bar]:

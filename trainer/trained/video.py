@@ -12,6 +12,7 @@ import imageio_ffmpeg
 import numpy as np
 
 from environments import EnvironmentStep, VectorEnvironment
+from trainer import build
 from trainer.acting.playing import Choice, Onlooker
 from trainer.settings.config import Settings
 from trainer.trained.dashboard import Dashboard
@@ -60,7 +61,8 @@ def spectators(
             else None
         )
         subtitle = f"{settings.agent.agent_name}, {settings.trained.test_policy} actions"
-        dashboard = Dashboard(environment.spec, subtitle)
+        of_actions = build.algorithm(settings).heads.action_values
+        dashboard = Dashboard(environment.spec, subtitle, of_actions)
         yield (Spectator(dashboard, value, movie, window),)
     if movie and movie.problem:
         warn(f"warning: {settings.trained.video} could not be written ({movie.problem}).")

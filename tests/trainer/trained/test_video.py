@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import environments
+from agents import FORBIDDEN
 from environments import EnvironmentSpec
 from environments.python.mujoco_pictures import MujocoPictures
 from tests.trainer.disks import files_limited_to
@@ -143,6 +144,14 @@ def test_bars_are_the_policy_s_probabilities():
 def like(action_space: gymnasium.Space) -> EnvironmentSpec:
     seen = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
     return EnvironmentSpec("level", seen, action_space, 1, 1, image=False)
+
+
+def test_bars_of_action_values_reach_from_the_lowest_to_the_highest():
+    spec = like(gymnasium.spaces.Discrete(4))
+    rows = bars(spec, np.array([1.0, 3.0, FORBIDDEN, 2.0]), np.array(1), action_values=True)
+    assert [row.stop for row in rows] == [0.0, 1.0, 0.0, 0.5]
+    assert [row.text for row in rows] == ["1", "3", "–", "2"]
+    assert [row.chosen for row in rows] == [False, True, False, False]
 
 
 def test_bars_of_several_choices_add_up_to_one_each():
