@@ -6,7 +6,7 @@ from trainer.machine.launching import import_from_here, script_name
 from trainer.machine.quiet import import_tensorflow
 from trainer.programs.stopping import ended_by_signals
 from trainer.settings import config
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,6 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         print(f"{script_name('experiment.py')}: {error}", file=sys.stderr)
         return 2
+    except EndedOutside as error:
+        print(f"{script_name('experiment.py')}: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:  # while playing or exporting
         return 130
     return 0

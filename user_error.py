@@ -11,6 +11,13 @@ class UserError(Exception):
     """
 
 
+class EndedOutside(Exception):
+    """Something outside of the program ended a part of it; the message is one line.
+
+    Entry points print it without a traceback and exit with 1.
+    """
+
+
 def closest(given: str, known: Iterable[str], most: int = 3) -> str:
     """The known names closest to the given one, as a sentence for the end of an error message."""
     names = {name.lower(): name for name in known}

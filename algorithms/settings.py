@@ -2,10 +2,18 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from algorithms.feeding import Feeding, FirstInFirstOut
 from algorithms.figures import Figure
+
+
+class Kind(NamedTuple):
+    """What kind of level is played."""
+
+    atari: bool = False
+    vectors: bool = False  # observations are numbers instead of pictures
+    continuous: bool = False  # actions are numbers instead of choices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,11 +25,8 @@ class AlgorithmSettings:
     defaults: ClassVar[Mapping[str, Any]] = {}  # of other settings, where they differ from theirs
     fixed: ClassVar[tuple[str, ...]] = ()  # fields that a resume must not change
 
-    def completed(self, atari: bool, vectors: bool) -> Self:
-        """With values for settings that depend on what is played.
-
-        ``vectors``: observations are numbers instead of pictures.
-        """
+    def completed(self, kind: Kind) -> Self:
+        """With values for settings that depend on what is played."""
         return self
 
     @property

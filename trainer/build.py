@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
 import tensorflow as tf
 
@@ -15,7 +16,7 @@ import environments
 from algorithms import registry
 from algorithms.algorithm import Algorithm
 from algorithms.feeding import IMPORTANCE, Gradients, InStep, Replayed
-from algorithms.settings import AlgorithmSettings
+from algorithms.settings import AlgorithmSettings, Kind
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec, VectorEnvironment, View
 from trainer.acting.acting_agent import ActingAgent
@@ -57,7 +58,7 @@ def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
         agent_name=agent_name(settings, spec),
         total_environment_frames=settings.learning.total_environment_frames
         or frames_to_train(spec),
-        **dataclasses.asdict(_of_algorithm(settings, vectors=not spec.image)),
+        **dataclasses.asdict(_of_algorithm(settings, spec)),
     )
 
 
@@ -72,10 +73,13 @@ def algorithm(settings: Settings) -> Algorithm:
     return registry.make(settings.program.algorithm, _of_algorithm(settings), len(levels))
 
 
-def _of_algorithm(settings: Settings, vectors: bool = False) -> AlgorithmSettings:
+def _of_algorithm(settings: Settings, spec: EnvironmentSpec | None = None) -> AlgorithmSettings:
     """The algorithm's settings, completed for the levels of the run."""
     atari = environments.is_atari(settings.level.levels[0])
-    return settings.algorithm.completed(atari, vectors)
+    if spec is None:
+        return settings.algorithm.completed(Kind(atari))
+    continuous = isinstance(spec.action_space, gymnasium.spaces.Box)
+    return settings.algorithm.completed(Kind(atari, not spec.image, continuous))
 
 
 def learner(

@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 from algorithms.feeding import FirstInFirstOut
 from algorithms.figures import Figure
 from algorithms.own_settings.rewards import RewardSettings
+from algorithms.settings import Kind
 from flags import setting
 
 SHARE_OF_VECTORS = 0.75
@@ -30,8 +31,8 @@ class ImpalaSettings(RewardSettings):
     entropy_cost: float | None = setting(
         None,
         "Learning",
-        "weight of the entropy bonus; default: 0.003 for levels that are observed as numbers, "
-        "otherwise 0.01",
+        "weight of the entropy bonus; default: 0 where actions are numbers, 0.003 where "
+        "observations are, otherwise 0.01",
         least=0,
     )
     baseline_cost: float = setting(0.5, "Learning", "weight of the baseline's loss", least=0)
@@ -75,17 +76,20 @@ class ImpalaSettings(RewardSettings):
         "costs mean the same for rewards of any size",
     )
 
-    def completed(self, atari: bool, vectors: bool) -> Self:
+    def completed(self, kind: Kind) -> Self:
         """Clips the rewards of Atari only: elsewhere PopArt adapts to their size.
 
         Networks of vectors are so small that four updates for each new batch cost little, and a
-        policy that stays as random as one of Atari would not land anything.
+        policy that stays as random as one of Atari would not land anything. Where actions are
+        numbers, a bonus has no end: their spread could grow for ever.
         """
         share, entropy = self.replay_share, self.entropy_cost
-        usual_entropy = ENTROPY_OF_VECTORS if vectors else ENTROPY
+        usual_entropy = ENTROPY_OF_VECTORS if kind.vectors else ENTROPY
+        if kind.continuous:
+            usual_entropy = 0.0
         return dataclasses.replace(
-            super().completed(atari, vectors),
-            replay_share=(SHARE_OF_VECTORS if vectors else 0.0) if share is None else share,
+            super().completed(kind),
+            replay_share=(SHARE_OF_VECTORS if kind.vectors else 0.0) if share is None else share,
             entropy_cost=usual_entropy if entropy is None else entropy,
         )
 

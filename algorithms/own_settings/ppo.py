@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from algorithms.feeding import InStep
 from algorithms.figures import Figure
 from algorithms.own_settings.on_policy import OnPolicySettings
+from algorithms.settings import Kind
 from flags import setting
 
 OF_NUMBERS = {"epochs": 10, "minibatches": 16, "piece_length": 1, "clip_ratio": 0.2}
@@ -74,12 +75,12 @@ class PPOSettings(OnPolicySettings):
         least=0,
     )
 
-    def completed(self, atari: bool, vectors: bool) -> Self:
+    def completed(self, kind: Kind) -> Self:
         """With what is usual for Atari, or where updates of a small network cost little."""
-        usual = OF_NUMBERS if vectors else OF_PICTURES
+        usual = OF_NUMBERS if kind.vectors else OF_PICTURES
         own = {name: getattr(self, name) for name in usual}
         chosen: dict[str, Any] = {name: given for name, given in own.items() if given is not None}
-        return dataclasses.replace(super().completed(atari, vectors), **usual | chosen)
+        return dataclasses.replace(super().completed(kind), **usual | chosen)
 
     @property
     def feeding(self) -> InStep:

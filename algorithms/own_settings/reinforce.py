@@ -16,9 +16,10 @@ class ReinforceSettings(A2CSettings):
     implementation: ClassVar[str] = "algorithms.reinforce:Reinforce"
     defaults: ClassVar[Mapping[str, Any]] = {
         "unroll_length": 100,
-        "batch_size": 8,
+        "batch_size": 4,
         "learning_rate": 0.003,
     }
+    usual_entropy_cost: ClassVar[float] = 0.001
 
     normalise_advantages: bool = setting(
         True, "Learning", "advantages in units of their spread over a batch"

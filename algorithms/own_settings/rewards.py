@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Self
 
-from algorithms.settings import AlgorithmSettings
+from algorithms.settings import AlgorithmSettings, Kind
 from flags import setting
 
 REWARD_CLIPPINGS = ("auto", "abs_one", "soft_asymmetric", "none")
@@ -27,11 +27,11 @@ class RewardSettings(AlgorithmSettings):
         choices=REWARD_CLIPPINGS,
     )
 
-    def completed(self, atari: bool, vectors: bool) -> Self:
+    def completed(self, kind: Kind) -> Self:
         """Atari rewards are clipped; elsewhere their size matters."""
         if self.reward_clipping != "auto":
             return self
-        return dataclasses.replace(self, reward_clipping="abs_one" if atari else "none")
+        return dataclasses.replace(self, reward_clipping="abs_one" if kind.atari else "none")
 
     @property
     def about(self) -> dict[str, str]:

@@ -23,7 +23,7 @@ from environments.python.shared_rows import SharedRows
 from environments.python.slices import Factory, Rows, pictures_per_second
 from environments.step import EnvironmentSpec
 from environments.view import View
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 RESET, STEP = b"r", b"s"
 DONE, FAILED = b".", b"!"
@@ -38,7 +38,7 @@ main()
 """
 
 
-class WorkerDied(RuntimeError):
+class WorkerDied(EndedOutside):
     """A worker has ended without being asked to; the message is one line and names the level."""
 
 

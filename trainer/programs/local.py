@@ -38,7 +38,7 @@ from trainer.reporting.metrics import EndedEpisodes
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Closed, UnrollQueue
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 
 def train(
@@ -94,6 +94,10 @@ def _copied(weights: list[tf.Variable]) -> list[tf.Tensor]:
 
 class ActorFailed(Exception):
     """An exception of an environment or the agent in an actor's thread; it is the cause."""
+
+
+class ActorEnded(ActorFailed, EndedOutside):
+    """The same where the cause lies outside of the program."""
 
 
 class ActorThreads:
@@ -224,7 +228,8 @@ class ActorThreads:
             self._fail(error)
         except BaseException as error:
             level = settings.level.levels[index % len(settings.level.levels)]
-            failed = ActorFailed(
+            kind = ActorEnded if isinstance(error, EndedOutside) else ActorFailed
+            failed = kind(
                 f"actor {index}, which plays {level}, ended with {type(error).__name__}: {error}"
             )
             failed.__cause__ = error

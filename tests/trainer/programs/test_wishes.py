@@ -1,15 +1,18 @@
 """What users may ask of a training besides its length: when it ends, and what it starts from."""
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import tensorflow as tf
 
 from agents.vector import VectorAgent
 from tests.environments.test_masks import HERE as MASKS
+from tests.trainer import launching
 from tests.trainer.launching import newest
 from tests.trainer.levels import Breaks, Pictures, Steps, Tens, level
 from tests.trainer.training import block, parts, small
@@ -231,3 +234,17 @@ def test_xla_is_used_if_asked_for():
     one, other = (made.learner.update(batch, run_left=1.0) for made in (plain, compiled))
     for name, value in one.figures.items():
         assert other.figures[name] == pytest.approx(value, rel=1e-3, abs=1e-3)
+
+
+def test_an_environments_process_that_is_killed_ends_a_run_in_one_line(tmp_path):
+    process = launching.start(
+        "--env_processes=1", "--num_actors=1", f"--logdir={tmp_path}",
+        "--total_environment_frames=10000000",
+    )  # fmt: skip
+    launching.wait_for(lambda: (tmp_path / "metrics.jsonl").exists(), process)
+    (worker,) = psutil.Process(process.pid).children()
+    worker.kill()
+    ended = launching.ended(process)
+    assert ended.returncode == 1 and "Traceback" not in ended.stdout + ended.stderr
+    assert "ended by SIGKILL" in ended.stderr.splitlines()[-1]
+    assert "frames-" in "".join(os.listdir(tmp_path / "checkpoints"))
