@@ -241,7 +241,7 @@ def test_an_environments_process_that_is_killed_ends_a_run_in_one_line(tmp_path)
         "--env_processes=1", "--num_actors=1", f"--logdir={tmp_path}",
         "--total_environment_frames=10000000",
     )  # fmt: skip
-    launching.wait_for(lambda: (tmp_path / "metrics.jsonl").exists(), process)
+    launching.wait_for((tmp_path / "metrics.jsonl").exists, process)
     (worker,) = psutil.Process(process.pid).children()
     worker.kill()
     ended = launching.ended(process)
