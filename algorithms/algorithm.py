@@ -47,6 +47,10 @@ class Algorithm(abc.ABC):
         action = distribution.mode(policy) if greedy else distribution.sample(policy, seed)
         return action, {"log_prob": distribution.log_prob(policy, action)}
 
+    def shown(self, output: AgentOutput) -> AgentOutput:
+        """A row's output as people see it: in ``baseline`` the row's value."""
+        return output
+
     def exploration(self, updates: int, places: np.ndarray) -> np.ndarray:
         """[B]: the chance of a random action, in environments at these places from 0 to 1."""
         return np.zeros_like(places)

@@ -45,6 +45,11 @@ class DQN(Algorithm):
         anything = tf.argmax(allowed, axis=-1, output_type=tf.int32)
         return tf.where(draws[:, 0] < chance, anything, best), {}
 
+    def shown(self, output: AgentOutput) -> AgentOutput:
+        """With the values of actions, and the best one's as the row's."""
+        values = self._action_values(output)
+        return AgentOutput(values, tf.reduce_max(values, axis=-1))
+
     def exploration(self, updates: int, places: np.ndarray) -> np.ndarray:
         """Falls with the updates; on a ladder, environments explore to different degrees."""
         settings = self.settings
@@ -140,14 +145,18 @@ class DQN(Algorithm):
             state = tf.nest.map_structure(tf.stop_gradient, state)
             rows = _cut(rows, self.settings.burn_in, None)
         output, _ = _call(agent, rows, state)
+        return rows, self._action_values(output)
+
+    def _action_values(self, output: AgentOutput) -> tf.Tensor:
+        """[..., A], those of actions that a mask excludes far below all others."""
         values = output.policy
-        if self.settings.dueling:
-            allowed = tf.cast(values > FORBIDDEN / 2, tf.float32)
-            mean = tf.math.divide_no_nan(
-                tf.reduce_sum(allowed * values, -1), tf.reduce_sum(allowed, -1)
-            )
-            values += (output.baseline - mean)[..., tf.newaxis]
-        return rows, values
+        if not self.settings.dueling:
+            return values
+        allowed = tf.cast(values > FORBIDDEN / 2, tf.float32)
+        mean = tf.math.divide_no_nan(
+            tf.reduce_sum(allowed * values, -1), tf.reduce_sum(allowed, -1)
+        )
+        return values + (output.baseline - mean)[..., tf.newaxis]
 
 
 def _call(agent: Any, rows: Unroll, state: Any) -> Any:

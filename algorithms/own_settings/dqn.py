@@ -37,7 +37,7 @@ class DQNSettings(RewardSettings):
         False, "Learning", "learn a value of the row, and of each action its advantage over others"
     )
     n_steps: int = setting(
-        1, "Learning", "rewards in a target before the target network's value", least=1, most=1000
+        3, "Learning", "rewards in a target before the target network's value", least=1, most=1000
     )
     replay_steps: int = setting(
         100_000, "Learning", "newest agent steps that are kept", least=100, most=10**9

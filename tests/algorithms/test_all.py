@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import environments
 from algorithms import registry
 from benchmarks.tools.ports import free_port
 from tests.trainer.cluster import alone, experiment, mpirun
@@ -18,6 +20,7 @@ from trainer.programs.outcome import Outcome
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
 from trainer.trained.evaluation import evaluate
+from trainer.trained.export import export
 from user_error import UserError
 
 IN_STEP = ("a2c", "ppo", "reinforce")
@@ -94,6 +97,27 @@ def test_continuous_actions_are_learned_or_refused_in_a_line(algorithm, tmp_path
     else:
         outcome = run(algorithm, tmp_path, monkeypatch, level_name=level(Continuous))
         assert outcome.figures["skipped_updates"] == 0
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "double_dqn"])
+def test_agents_that_value_actions_are_recorded_and_exported(algorithm, tmp_path, monkeypatch):
+    run(algorithm, tmp_path, monkeypatch, level_name="Catch-v0", total_environment_frames=300)
+    video = tmp_path / "game.mp4"
+    evaluate(Settings(mode="test", logdir=str(tmp_path), test_num_episodes=1, video=str(video)))
+    assert video.stat().st_size > 1000
+    export(Settings(mode="export", logdir=str(tmp_path)))
+    model = tf.saved_model.load(str(tmp_path / "export"))
+    space = environments.spec("Catch-v0").observation_space
+    output = model.signatures["act"](
+        observation=tf.zeros([2, *space.shape], space.dtype),
+        reward=tf.zeros([2]),
+        last_action=tf.zeros([2], tf.int32),
+        first=tf.ones([2], bool),
+        seed=tf.constant([1, 2]),
+    )
+    values = output["policy"].numpy()
+    np.testing.assert_allclose(output["baseline"], values.max(axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(output["greedy_action"], values.argmax(axis=1))
 
 
 class Endless(Steps):

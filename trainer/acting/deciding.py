@@ -13,7 +13,7 @@ class Decision(NamedTuple):
 
     action: tf.Tensor  # [B, ...]
     recorded: dict[str, tf.Tensor]  # [B] each, recorded with these actions
-    output: AgentOutput  # [B, ...], of the network
+    output: AgentOutput  # [B, ...], see ``Algorithm.shown``
 
 
 def decide(
@@ -36,4 +36,5 @@ def decide(
     output, state = agent(*row, state)
     output = tf.nest.map_structure(lambda rows: rows[0], output)
     more = {"chance": chance} if algorithm.explores else {}
-    return Decision(*algorithm.act(agent, output, seed, greedy, **more), output), state
+    action, recorded = algorithm.act(agent, output, seed, greedy, **more)
+    return Decision(action, recorded, algorithm.shown(output)), state

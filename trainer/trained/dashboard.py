@@ -199,14 +199,14 @@ def bars(
 
 def _value_bars(values: np.ndarray, names: list[str], chosen: Any) -> list[Bar]:
     """The values between the lowest, an empty bar, and the highest, a full one."""
-    allowed = values[values > FORBIDDEN]
+    allowed = values[values > FORBIDDEN / 2]
     low, high = scale([float(value) for value in allowed])
     return [
         Bar(
             name,
             0.0,
             float(np.clip((value - low) / (high - low), 0.0, 1.0)),
-            f"{value:.3g}" if value > FORBIDDEN else "–",
+            f"{value:.3g}" if value > FORBIDDEN / 2 else "–",
             index == chosen,
         )
         for index, (name, value) in enumerate(zip(names, values, strict=True))

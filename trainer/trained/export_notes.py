@@ -45,9 +45,10 @@ action = output["action"]  # sampled from the policy; or output["greedy_action"]
 | output | shape | |
 | --- | --- | --- |
 | `action` | `[B, ...]` | sampled |
-| `log_prob` | `[B]` | its log-probability, or the log of its density |
+| `log_prob` | `[B]` | its log-probability, or the log of its density; not of DQN's agents |
 | `greedy_action` | `[B, ...]` | the likeliest |
-| `policy` | `[B, P]` | logits; for continuous actions means, then log standard deviations |
+| `policy` | `[B, P]` | logits; for continuous actions means, then log standard deviations; of \
+DQN's agents the value of each action |
 | `baseline` | `[B]` or `[B, L]` | the expected discounted reward, or that on each level |
 | `state_0`, … | `[B, ...]` | input of the next step |
 """
@@ -62,6 +63,7 @@ def about(
     """The content of about.json."""
     return {
         "format": FORMAT,
+        "algorithm": found.settings.program.algorithm,
         "agent": found.settings.agent.agent_name,
         "levels": found.levels,
         "environment_frames": found.environment_frames,
