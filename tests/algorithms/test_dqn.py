@@ -62,7 +62,7 @@ def values(agent: Any, batch: Unroll) -> np.ndarray:
 @needs_rlax
 @pytest.mark.parametrize("algorithm", ["dqn", "double_dqn"])
 def test_errors_of_single_steps_are_rlaxs(algorithm):
-    of = made(algorithm, discounting=0.9)
+    of = made(algorithm, discounting=0.9, n_steps=1)
     learning = learns(of)
     for variable in learning._target.variables:  # a target network that differs
         variable.assign_add(0.1 * tf.ones_like(variable))
