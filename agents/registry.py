@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from agents.agent import POLICY_AND_VALUE, Agent, Heads
 from agents.network import USUAL, Network
-from agents.resnet import ResNetAgent
-from agents.resnet_lstm import ResNetLSTMAgent
+from agents.resnet import ResNetAgent, ResNetLSTMAgent
 from agents.simple_conv_net import SimpleConvNetAgent
 from agents.starter_lstm import StarterLSTMAgent
 from agents.vector import VectorAgent, VectorLSTMAgent

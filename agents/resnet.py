@@ -98,3 +98,12 @@ class ResNetAgent(Agent):
     ) -> Torso:
         """The residual network."""
         return ResNetTorso(observation_space.shape, frame_stack, build)
+
+
+class ResNetLSTMAgent(ResNetAgent):
+    """ResNetTorso → + last reward, last action → LSTM 256 → policy, baseline.
+
+    The large agent of the IMPALA paper.
+    """
+
+    lstm_size = 256

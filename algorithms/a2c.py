@@ -3,6 +3,7 @@
 from typing import Any
 
 import vtrace
+from algorithms import losses
 from algorithms.algorithm import Loss
 from algorithms.on_policy import OnPolicy, Prepared
 from algorithms.trajectory import Unroll
@@ -13,21 +14,16 @@ class A2C(OnPolicy):
 
     def loss(self, agent: Any, batch: Unroll, prepared: Prepared) -> Loss:
         """The weighted sum of the three losses."""
-        settings, weights = self.settings, self.weights(batch)
+        weights = self.weights(batch)
         now = self.outputs(agent, batch)
         policy_loss = vtrace.policy_gradient_loss(now.log_prob, prepared.advantage, weights)
         baseline_loss = vtrace.baseline_loss(now.value, prepared.target, weights)
         entropy = -vtrace.entropy_loss(now.entropy, weights)
+        total, figures = losses.combined(self.settings, policy_loss, baseline_loss, entropy)
         return Loss(
-            total=policy_loss
-            + settings.baseline_cost * baseline_loss
-            - settings.entropy_cost * entropy,
+            total=total,
             weights=weights,
-            figures={
-                "policy_gradient_loss": policy_loss,
-                "baseline_loss": baseline_loss,
-                "entropy": entropy,
-            },
+            figures=figures,
             samples={"value": now.value, "advantage": prepared.advantage},
             sums=self.no_sums(),
         )

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import vtrace
 from agents import FORBIDDEN, Heads
-from algorithms import averages
+from algorithms import losses
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.feeding import IMPORTANCE
 from algorithms.trajectory import AgentOutput, Unroll
@@ -104,11 +104,11 @@ class DQN(Algorithm):
         huber = tf.where(size < 1.0, 0.5 * tf.square(error), size - 0.5)
         importance = steps.recorded[IMPORTANCE][:count]
         return Loss(
-            total=averages.mean(importance * huber, weights),
+            total=losses.mean(importance * huber, weights),
             weights=weights,
             figures={
-                "mean_value": averages.mean(taken, weights),
-                "error": averages.mean(size, weights),
+                "mean_value": losses.mean(taken, weights),
+                "error": losses.mean(size, weights),
             },
             samples={"error": size},
             sums=self.no_sums(),

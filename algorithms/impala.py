@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import vtrace
 from agents import Heads
-from algorithms import averages
+from algorithms import losses
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.popart import PopArt
 from algorithms.trajectory import AgentOutput, Unroll
@@ -72,17 +72,14 @@ class Impala(Algorithm):
         policy_loss = vtrace.policy_gradient_loss(log_prob, advantages, weights)
         baseline_loss = vtrace.baseline_loss(head[:-1], targets, weights)
         entropy = -vtrace.entropy_loss(distribution.entropy(policy), weights)
+        total, figures = losses.combined(settings, policy_loss, baseline_loss, entropy)
         return Loss(
-            total=policy_loss
-            + settings.baseline_cost * baseline_loss
-            - settings.entropy_cost * entropy,
+            total=total,
             weights=weights,
             figures={
-                "policy_gradient_loss": policy_loss,
-                "baseline_loss": baseline_loss,
-                "entropy": entropy,
-                "baseline_spread": averages.spread(baseline, weights),
-                "importance_weight": averages.mean(tf.exp(tf.minimum(log_rhos, 10.0)), weights),
+                **figures,
+                "baseline_spread": losses.spread(baseline, weights),
+                "importance_weight": losses.mean(tf.exp(tf.minimum(log_rhos, 10.0)), weights),
             },
             samples={
                 "baseline": baseline,

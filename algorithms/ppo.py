@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 import vtrace
-from algorithms import averages
+from algorithms import losses
 from algorithms.algorithm import Loss
 from algorithms.on_policy import OnPolicy, Prepared
 from algorithms.trajectory import Unroll
@@ -25,21 +25,18 @@ class PPO(OnPolicy):
         ratio, limit = tf.exp(log_ratio), settings.clip_ratio
         clipped = tf.clip_by_value(ratio, 1.0 - limit, 1.0 + limit)
         advantage = prepared.advantage
-        policy_loss = -averages.mean(tf.minimum(ratio * advantage, clipped * advantage), weights)
-        baseline_loss = averages.mean(self._value_errors(now.value, prepared), weights)
+        policy_loss = -losses.mean(tf.minimum(ratio * advantage, clipped * advantage), weights)
+        baseline_loss = losses.mean(self._value_errors(now.value, prepared), weights)
         entropy = -vtrace.entropy_loss(now.entropy, weights)
+        total, figures = losses.combined(settings, policy_loss, baseline_loss, entropy)
         return Loss(
-            total=policy_loss
-            + settings.baseline_cost * baseline_loss
-            - settings.entropy_cost * entropy,
+            total=total,
             weights=weights,
             figures={
-                "policy_gradient_loss": policy_loss,
-                "baseline_loss": baseline_loss,
-                "entropy": entropy,
+                **figures,
                 # An estimate of the KL divergence that is never negative.
-                "policy_change": averages.mean(ratio - 1.0 - log_ratio, weights),
-                "clipped_share": averages.mean(
+                "policy_change": losses.mean(ratio - 1.0 - log_ratio, weights),
+                "clipped_share": losses.mean(
                     tf.cast(tf.abs(ratio - 1.0) > limit, tf.float32), weights
                 ),
             },

@@ -10,7 +10,7 @@ from algorithms.settings import Kind
 from flags import setting
 
 SHARE_OF_VECTORS = 0.75
-ENTROPY, ENTROPY_OF_VECTORS = 0.01, 0.003
+ENTROPY, ENTROPY_OF_VECTORS = 0.01, 0.005
 CORRECTIONS = ("vtrace", "none")
 
 
@@ -31,7 +31,7 @@ class ImpalaSettings(RewardSettings):
     entropy_cost: float | None = setting(
         None,
         "Learning",
-        "weight of the entropy bonus; default: 0 where actions are numbers, 0.003 where "
+        "weight of the entropy bonus; default: 0 where actions are numbers, 0.005 where "
         "observations are, otherwise 0.01",
         least=0,
     )

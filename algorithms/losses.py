@@ -1,0 +1,27 @@
+"""Means over real transitions, and the sum of the losses of a policy and a baseline."""
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """The weighted mean of [T, B]; 0 where the weights sum to 0."""
+    return tf.math.divide_no_nan(tf.reduce_sum(weights * values), tf.reduce_sum(weights))
+
+
+def spread(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """The weighted standard deviation of [T, B]."""
+    return tf.sqrt(mean(tf.square(values - mean(values, weights)), weights))
+
+
+def combined(
+    settings: Any, policy_loss: tf.Tensor, baseline_loss: tf.Tensor, entropy: tf.Tensor
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """The total loss, and its parts as figures; [] each."""
+    total = policy_loss + settings.baseline_cost * baseline_loss - settings.entropy_cost * entropy
+    return total, {
+        "policy_gradient_loss": policy_loss,
+        "baseline_loss": baseline_loss,
+        "entropy": entropy,
+    }
