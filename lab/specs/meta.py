@@ -115,7 +115,8 @@ def check_value(field: dataclasses.Field, given: Any, where: str) -> Any:
     value = flags.value_of(field, given)
     wrong = flags.problem_with(field, value)
     if wrong:
-        refuse(where, given, wrong.removeprefix("expected "))
+        expected = wrong.removeprefix("expected ").removeprefix("must be ")
+        refuse(where, given, expected.replace("above ", "more than ", 1))
     return value
 
 
