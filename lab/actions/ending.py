@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lab.actions.looking import chosen
 from lab.actions.starting import is_running
+from lab.results import writing
 from lab.trials.folder import FAILED, OPEN, Experiment
 from lab.trials.sessions import RUNNING
 from user_error import UserError
@@ -67,6 +68,7 @@ def retry(argument: str, trials: list[str], data: Path) -> int:
         for session in experiment.sessions(trial):
             session.forget()
         trial.state, trial.reason, trial.attempts = OPEN, "", {}
+        writing.forget(experiment, trial)
         experiment.save(trial)
     names = ", ".join(one.name for one in again)
     print(f"{names} will run again: bin/lab {experiment.mode} {experiment.folder}")

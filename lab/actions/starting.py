@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.results import writing
 from lab.results.standards import SETS
 from lab.running import slots
 from lab.running.progress import Progress
@@ -139,7 +138,7 @@ def run(experiment: Experiment, places: Sequence[Sequence[int]]) -> int:
     show = Progress(f"{experiment.spec.name} · {experiment.mode}")
     count = f"{plan.expected(experiment)} trial(s), {len(places)} session(s) side by side"
     show.say(f"{experiment.folder}: {count}.")
-    runner = Runner(experiment, [list(one) for one in places], show, writing.on_result)
+    runner = Runner(experiment, [list(one) for one in places], show)
     reason: list[int] = []
 
     def stop(number: int, _: Any) -> None:

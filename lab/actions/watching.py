@@ -7,6 +7,7 @@ import tarfile
 import time
 from pathlib import Path
 
+from trainer.storage.records import write_whole
 from user_error import UserError
 
 # What is looked at; checkpoints and events stay where they are.
@@ -47,8 +48,13 @@ def copy(source: str, target: Path, since: float) -> list[str]:
     if not found.stdout:
         last = found.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing came"]
         raise UserError(f"{source}: {last[0]}; expected a folder of experiments.")
-    target.mkdir(parents=True, exist_ok=True)
+    names = []
     with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
-        members = [one for one in archive.getmembers() if one.isfile()]
-        archive.extractall(target, members, filter="data")
-    return [one.name.removeprefix("./") for one in members]
+        for member in archive.getmembers():
+            file, name = archive.extractfile(member), Path(member.name)
+            if file is None or name.is_absolute() or ".." in name.parts:
+                continue  # no plain file, or one that would land elsewhere
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(target / name, file.read())
+            names.append(str(name))
+    return names

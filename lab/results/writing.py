@@ -1,15 +1,33 @@
 """Writes what comes out of an experiment: tables, graphs, TensorBoard's HParams, the page."""
 
+import time
+
 from lab.results import benchmark, graphs, hparams, page, tables
 from lab.results.curves import curve_of
 from lab.trials.folder import OPEN, Experiment, Trial
 
+# The graph of all trials takes a second; while trials come, it is drawn this often.
+DRAWN_EVERY_S = 30.0
+GRAPH = "experiment_graph.png"
+LAST = "trial_fitness_df.csv"  # is written last of a trial
 
-def on_result(experiment: Experiment, trial: Trial | None) -> None:
+
+def is_written(experiment: Experiment, trial: Trial) -> bool:
+    """Whether a trial's tables and graphs are there."""
+    return experiment.trial_file(trial, LAST).exists()
+
+
+def forget(experiment: Experiment, trial: Trial) -> None:
+    """Lets a trial that runs again have its results written anew."""
+    experiment.trial_file(trial, LAST).unlink(missing_ok=True)
+
+
+def write(experiment: Experiment, trial: Trial) -> None:
     """Writes all of a trial that has ended, and all of the experiment that it changes."""
-    if trial is not None:
-        write_trial(experiment, trial)
-    write_experiment(experiment)
+    write_trial(experiment, trial)
+    graph = experiment.file(GRAPH)
+    drawn = graph.stat().st_mtime if graph.exists() else 0.0
+    write_experiment(experiment, draw=time.time() - drawn > DRAWN_EVERY_S)
 
 
 def write_all(experiment: Experiment) -> None:
@@ -32,18 +50,17 @@ def write_trial(experiment: Experiment, trial: Trial) -> None:
         picture = experiment.trial_file(trial, "session_graph.png", place)
         graphs.write_session(picture, rows, f"{title} · seed {session.seed}")
         hparams.write(experiment, trial, session)
-    tables.write_fitness(
-        experiment.trial_file(trial, "trial_fitness_df.csv"), trial.results, trial.seeds
-    )
     curves = [curve_of(session.rows()) for session in sessions]
     graphs.write_trial(experiment.trial_file(trial, "trial_graph.png"), curves, title)
+    tables.write_fitness(experiment.trial_file(trial, LAST), trial.results, trial.seeds)
 
 
-def write_experiment(experiment: Experiment) -> None:
-    """The table, the graph and the page of all trials so far."""
+def write_experiment(experiment: Experiment, draw: bool = True) -> None:
+    """The table, the graph and the page of all trials so far; the graph only if asked."""
     trials = experiment.trials()
     tables.write_experiment(experiment, trials)
-    graphs.write_experiment(experiment.file("experiment_graph.png"), trials, experiment.spec.name)
+    if draw:
+        graphs.write_experiment(experiment.file(GRAPH), trials, experiment.spec.name)
     page.write(experiment, trials)
     if experiment.mode == "benchmark" and trials:
         benchmark.write(experiment, trials)

@@ -5,15 +5,17 @@ killed does the same as one that has just looked elsewhere for a while: sessions
 taken over, those that were killed resume from their checkpoints.
 """
 
+import errno
+import os
+import shutil
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import sqlalchemy.exc
 from optuna.exceptions import StorageInternalError
 
-from lab.results import scoring
+from lab.results import scoring, writing
 from lab.results.curves import curve_of
 from lab.running.progress import Progress, Snapshot, running_of
 from lab.trials import plan, proposing
@@ -33,20 +35,16 @@ from user_error import UserError
 LOOK_EVERY_S = 0.25
 # A disk that is full may get room; meanwhile sessions run on and their ends wait in their files.
 PAUSE_S, GIVE_UP_S = 2.0, 1800.0
+LEAST_FREE = 2**20
 STOP_WITHIN_S = 45.0
 WRITE_ERRORS = (OSError, StorageInternalError, sqlalchemy.exc.SQLAlchemyError)
-
-# Called with a trial that has come to its end, or None at the very end.
-OnResult = Callable[[Experiment, Trial | None], None]
 
 
 class Runner:
     """One experiment, from wherever it stands to its end."""
 
-    def __init__(
-        self, experiment: Experiment, slots: list[list[int]], show: Progress, on_result: OnResult
-    ):
-        self._experiment, self._show, self._on_result = experiment, show, on_result
+    def __init__(self, experiment: Experiment, slots: list[list[int]], show: Progress):
+        self._experiment, self._show = experiment, show
         self._slots = slots
         self._taken: dict[tuple[int, int], int] = {}  # the slot of each running session
         self._stop = ""
@@ -83,11 +81,17 @@ class Runner:
             self._stop_sessions()
             return False
         experiment.finish(plan.result(experiment, self._trials))
-        self._on_result(experiment, None)
+        writing.write_experiment(experiment)
         return True
 
     def _step(self) -> bool:
         """Looks at all sessions once; returns whether there is nothing left to do."""
+        if shutil.disk_usage(self._experiment.folder).free < LEAST_FREE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        for number, place in list(self._taken):  # also those of trials that have been closed
+            trial = self._trials[number]
+            if self._experiment.sessions(trial)[place].state() != RUNNING:
+                del self._taken[number, place]
         for trial in self._trials:
             if self._proposals and self._proposals.sync(trial):
                 self._experiment.save(trial)
@@ -95,16 +99,26 @@ class Runner:
                 self._look_at(trial)
         idle = self._start_more()
         self._show.update(self._snapshot())
-        return idle
+        return not self._write_results() and idle
+
+    def _write_results(self) -> bool:
+        """Writes the results of a closed trial that has none yet; returns whether there was one.
+
+        Only now, because drawing takes a second, in which the next session is under way.
+        """
+        for trial in self._trials:
+            if trial.state != OPEN and not writing.is_written(self._experiment, trial):
+                writing.write(self._experiment, trial)
+                return True
+        return False
 
     def _look_at(self, trial: Trial) -> None:
         """Closes a trial whose sessions have ended, or which is to end early."""
         sessions = self._experiment.sessions(trial)
         states = [session.state() for session in sessions]
         for place, (session, state) in enumerate(zip(sessions, states, strict=True)):
-            if state != RUNNING:
-                self._taken.pop((trial.number, place), None)
-            elif (trial.number, place) not in self._taken:  # it outlived an earlier runner
+            if state == RUNNING and (trial.number, place) not in self._taken:
+                # It outlived an earlier runner.
                 self._taken[trial.number, place] = self._free_slot()
             if state != ENDED:
                 continue
@@ -154,7 +168,6 @@ class Runner:
             self._experiment.save(trial)
         self._show.closed(trial)
         self._drop_checkpoints()
-        self._on_result(self._experiment, trial)
 
     def _results(self, trial: Trial) -> dict[str, Any]:
         """The figures of a trial, as far as it got."""

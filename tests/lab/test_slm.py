@@ -41,10 +41,12 @@ def test_the_examples_are_translated():
 
 
 def test_all_that_has_no_counterpart_is_named_with_its_place():
-    notes = read(agent({"name": "DQN", "action_policy": "boltzmann", "training_frequency": 2})).notes
+    notes = read(
+        agent({"name": "DQN", "action_policy": "boltzmann", "training_frequency": 2})
+    ).notes
     assert (
-        'slm.json: slm.agent[0].algorithm.action_policy: "boltzmann" has no counterpart here and is '
-        "left out." in notes
+        'slm.json: slm.agent[0].algorithm.action_policy: "boltzmann" has no counterpart here and '
+        "is left out." in notes
     )
     assert any(note.startswith("slm.json: slm.body.product") for note in notes)
     assert any(note.startswith("slm.json: slm.env[0].max_episode: sessions are") for note in notes)
@@ -76,7 +78,9 @@ def test_an_actor_critic_without_gae_or_entropy():
 def test_the_search_is_translated_with_its_values():
     content = agent({"name": "DQN"})
     content["search"] = {
-        "agent": [{"net": {"hid_layers__choice": [[32], [64, 32]], "optim": {"lr__uniform": [0, 1]}}}]
+        "agent": [
+            {"net": {"hid_layers__choice": [[32], [64, 32]], "optim": {"lr__uniform": [0, 1]}}}
+        ]
     }
     content["search"]["agent"][0]["net"]["optim"]["lr__uniform"] = [0.001, 0.1]
     found = {one.key: one.values for one in read(content).searched}
