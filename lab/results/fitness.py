@@ -36,7 +36,8 @@ def session_v1(curve: Curve, level: Level) -> dict[str, float]:
     ``m`` is the mean return of 100 episodes in units of the level, at least 0, at each report.
     Strength is its maximum. Speed is the level's usual number of frames, divided by those before
     the first window with ``m`` of 0.95 or more; 0 if there is none. Stability is the share of
-    reports, from the first window near the top on, at which ``m`` falls by 0.05 at most.
+    reports, from the first window near the top on, at which ``m`` falls by 0.05 at most; 1 if that
+    window is the last.
     """
     assert level.solved_return is not None and level.solved_frames is not None
     if curve.is_empty:
@@ -51,7 +52,7 @@ def session_v1(curve: Curve, level: Level) -> dict[str, float]:
     top = max(NOISE, min(mastery.max(), 1.0) - NOISE)
     near = np.flatnonzero(mastery >= top)
     falls = np.diff(mastery[near[0] :]) if len(near) else np.array([])
-    stability = float(np.mean(falls >= -NOISE)) if len(falls) else 0.0
+    stability = float(np.mean(falls >= -NOISE)) if len(falls) else float(len(near) > 0)
     return {"strength": float(mastery.max()), "speed": float(speed), "stability": stability}
 
 

@@ -155,8 +155,9 @@ def _plain(axes: Any) -> None:
 
 def _places(axes: Any, values: Sequence[Any]) -> list[float]:
     """Where values lie on a panel's axis: numbers by size, all others side by side."""
-    if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values):
-        low, high = min(values), max(values)
+    numbers = [one for one in values if isinstance(one, (int, float)) and not isinstance(one, bool)]
+    if len(numbers) == len(values):
+        low, high = min(numbers), max(numbers)
         if low > 0 and high / low >= 20:
             axes.set_xscale("log")
         else:

@@ -4,6 +4,8 @@ from typing import Any
 
 from lab.specs import frozen
 from lab.specs import spec as specs
+from trainer.settings import config
+from trainer.settings.config import Settings
 from lab.trials.folder import FAILED, OPEN, Experiment, Trial, best
 from lab.trials.proposing import Proposals, total
 
@@ -55,8 +57,6 @@ def propose(experiment: Experiment, trials: list[Trial], proposals: Proposals) -
 
 def _fitting(settings: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """What was drawn, without settings that the drawn algorithm does not have."""
-    from trainer.settings import config
-
     algorithm = str(values.get("algorithm", settings.get("algorithm", "impala")))
     known = {field.name for field in config.fields(algorithm)}
     return {name: value for name, value in values.items() if name in known}
@@ -74,7 +74,8 @@ def finals(experiment: Experiment, trials: list[Trial]) -> list[Trial]:
         Trial(number + place, FINAL, dict(one.settings), seeds, dict(one.values), of=one.number)
         for place, one in enumerate(chosen)
     ]
-    own = {one.name: spec.settings.get(one.name) for one in spec.searched}
+    usual = Settings(**spec.settings).flat()
+    own = {one.name: usual.get(one.name) for one in spec.searched}
     default = Trial(
         number + len(found), DEFAULT, dict(spec.settings), seeds, own, label="the spec's own"
     )

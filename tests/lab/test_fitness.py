@@ -52,7 +52,9 @@ def test_stability_is_the_share_of_reports_without_a_fall():
     assert fitness.session_v1(curve([0, 96, 100, 90, 92, 94]), LEVEL)["stability"] == 0.75
     # A fall by exactly 0.05 is none.
     assert fitness.session_v1(curve([96, 91, 91]), LEVEL)["stability"] == 1.0
-    assert fitness.session_v1(curve([100]), LEVEL)["stability"] == 0.0
+    # Still rising at its end: nothing has fallen.
+    assert fitness.session_v1(curve([50, 100]), LEVEL)["stability"] == 1.0
+    assert fitness.session_v1(curve([0, 4]), LEVEL)["stability"] == 0.0  # never off the ground
 
 
 def test_without_an_episode_nothing_is_fit():
