@@ -4,10 +4,10 @@ from typing import Any
 
 from lab.specs import frozen
 from lab.specs import spec as specs
-from trainer.settings import config
-from trainer.settings.config import Settings
 from lab.trials.folder import FAILED, OPEN, Experiment, Trial, best
 from lab.trials.proposing import Proposals, total
+from trainer.settings import config
+from trainer.settings.config import Settings
 
 PROPOSED, FINAL, DEFAULT, SINGLE, BENCHMARK = "proposed", "final", "default", "single", "benchmark"
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ PROJECT = Path(__file__).parents[2]
 QUICK = Path(__file__).parent / "quick"
 START = """
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from lab.trials import sessions
@@ -80,6 +82,13 @@ class Lab:
         said, _ = process.communicate(timeout=200)
         assert process.returncode == code, said
         return said
+
+    def wait(self, seconds: float = 150.0) -> None:
+        """Waits until the experiment is finished."""
+        until = time.monotonic() + seconds
+        while not (self.only / "experiment_data.json").exists():
+            assert time.monotonic() < until, (self.only / "lab.log").read_text()
+            time.sleep(0.2)
 
     @property
     def only(self) -> Path:
