@@ -1,10 +1,13 @@
 """Writes what comes out of an experiment: tables, graphs, TensorBoard's HParams, the page."""
 
+import dataclasses
+import json
 import time
 
 from lab.results import benchmark, graphs, hparams, page, tables
 from lab.results.curves import curve_of
 from lab.trials.folder import OPEN, Experiment, Trial
+from trainer.storage.records import write_whole
 
 # The graph of all trials takes a second; while trials come, it is drawn this often.
 DRAWN_EVERY_S = 30.0
@@ -50,9 +53,22 @@ def write_trial(experiment: Experiment, trial: Trial) -> None:
         picture = experiment.trial_file(trial, "session_graph.png", place)
         graphs.write_session(picture, rows, f"{title} · seed {session.seed}")
         hparams.write(experiment, trial, session)
+    _write_spec(experiment, trial)
     curves = [curve_of(session.rows()) for session in sessions]
     graphs.write_trial(experiment.trial_file(trial, "trial_graph.png"), curves, title)
     tables.write_fitness(experiment.trial_file(trial, LAST), trial.results, trial.seeds)
+
+
+def _write_spec(experiment: Experiment, trial: Trial) -> None:
+    """A spec of this trial alone, with its seeds, for ``bin/lab train``."""
+    spec = experiment.spec
+    meta = dataclasses.replace(spec.meta, sessions=len(trial.seeds), seed=trial.seeds[0])
+    name = f"{spec.name}_{trial.name}"
+    alone = dataclasses.replace(
+        spec, name=name, settings=trial.settings, meta=meta, searched=(), description=trial.what
+    )
+    content = json.dumps({name: {**alone.content(), "frozen": spec.frozen}}, indent=1)
+    write_whole(experiment.trial_file(trial, "spec.json"), content.encode())
 
 
 def write_experiment(experiment: Experiment, draw: bool = True) -> None:

@@ -89,14 +89,14 @@ class Progress:
             parts.append(trial.reason)
         self.say(f"{name} · {' · '.join(parts)}{trial.what and ' · ' + trial.what}")
 
+    def is_due(self) -> bool:
+        """Whether it is time for the newest state."""
+        passed = time.monotonic() - self._shown
+        return passed >= (1.0 if self._terminal.is_live else LINES_EVERY_S)
+
     def update(self, snapshot: Snapshot) -> None:
-        """Takes the newest state; without a terminal it prints a line now and then."""
-        now = time.monotonic()
-        if not self._terminal.is_live and now - self._shown < LINES_EVERY_S:
-            return
-        if self._terminal.is_live and now - self._shown < 1.0:
-            return
-        self._shown = now
+        """Shows the newest state, in the panel or as a line."""
+        self._shown = time.monotonic()
         self._terminal.show({"snapshot": snapshot}, line(snapshot))
 
     def close(self) -> None:

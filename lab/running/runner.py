@@ -50,7 +50,10 @@ class Runner:
         self._stop = ""
         self._random: dict[str, float] = {}
         self._trials = experiment.trials()
-        self._ended_early: set[tuple[int, int]] = set()
+        self._told: set[int] = set()  # trials that the study knows
+        self._fixed = plan.fixed(experiment)
+        self._expected = plan.expected(experiment)
+        self._compared: set[tuple[int, int]] = set()  # trials, at percentages of their frames
         self._proposals: proposing.Proposals | None = None
         self._paused_since = 0.0
 
@@ -93,12 +96,13 @@ class Runner:
             if self._experiment.sessions(trial)[place].state() != RUNNING:
                 del self._taken[number, place]
         for trial in self._trials:
-            if self._proposals and self._proposals.sync(trial):
-                self._experiment.save(trial)
             if trial.state == OPEN:
                 self._look_at(trial)
+            elif trial.number not in self._told:
+                self._tell(trial)
         idle = self._start_more()
-        self._show.update(self._snapshot())
+        if self._show.is_due():
+            self._show.update(self._snapshot())
         return not self._write_results() and idle
 
     def _write_results(self) -> bool:
@@ -143,12 +147,12 @@ class Runner:
         total = self._experiment.spec.total_frames
         for percent in proposing.RUNGS if total else ():
             at = total * percent / 100
-            if (trial.number, percent) in self._ended_early:
+            if (trial.number, percent) in self._compared:
                 continue
             curves = [curve_of(session.rows()) for session in sessions]
             if any(one.is_empty or one.frames[-1] < at for one in curves):
                 return
-            self._ended_early.add((trial.number, percent))
+            self._compared.add((trial.number, percent))
             value = float(np.mean([np.interp(at, one.frames, one.returns) for one in curves]))
             if self._proposals and self._proposals.should_end(trial, percent, value):
                 self._close(
@@ -164,10 +168,15 @@ class Runner:
         results = self._results(trial)
         trial.state, trial.reason, trial.results = state, reason, results
         self._experiment.save(trial)
-        if self._proposals and self._proposals.sync(trial):
-            self._experiment.save(trial)
+        self._tell(trial)
         self._show.closed(trial)
         self._drop_checkpoints()
+
+    def _tell(self, trial: Trial) -> None:
+        """Brings the study up to date with a closed trial."""
+        if self._proposals and self._proposals.sync(trial):
+            self._experiment.save(trial)
+        self._told.add(trial.number)
 
     def _results(self, trial: Trial) -> dict[str, Any]:
         """The figures of a trial, as far as it got."""
@@ -211,7 +220,7 @@ class Runner:
 
     def _new_trials(self) -> list[Trial]:
         if self._proposals is None:
-            return plan.fixed(self._experiment)[len(self._trials) :]
+            return self._fixed[len(self._trials) :]
         proposed = plan.propose(self._experiment, self._trials, self._proposals)
         return [proposed] if proposed else plan.finals(self._experiment, self._trials)
 
@@ -250,4 +259,4 @@ class Runner:
         for (number, place), _ in sorted(self._taken.items()):
             trial = self._trials[number]
             running.append(running_of(trial, place, self._experiment.sessions(trial)[place]))
-        return Snapshot(self._trials, running, plan.expected(self._experiment), len(self._slots))
+        return Snapshot(self._trials, running, self._expected, len(self._slots))

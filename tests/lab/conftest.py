@@ -18,8 +18,6 @@ PROJECT = Path(__file__).parents[2]
 QUICK = Path(__file__).parent / "quick"
 START = """
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from lab.trials import sessions
 sessions.PROJECT = Path(sys.argv[1])

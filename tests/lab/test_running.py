@@ -206,8 +206,12 @@ def test_a_frozen_spec_repeats_an_experiment(lab):
     lab.run("search", lab.spec(trials=3, finalists=0), "--data=data")
     first = lab.trials()
     lab.run("search", str(lab.only / "spec.json"), "--data=again")
+    alone = str(lab.only / "trials" / "mine_t1_spec.json")
+    lab.run("train", alone, "--data=alone")
     lab.data = lab.folder / "again"
     assert [one["values"] for one in lab.trials()] == [one["values"] for one in first]
+    lab.data = lab.folder / "alone"
+    assert lab.trials()[0]["results"]["final_return"] == first[1]["results"]["final_return"]
 
 
 def test_a_benchmark_is_a_table_of_specs_and_levels(lab):
