@@ -40,8 +40,6 @@ def session_v1(curve: Curve, level: Level) -> dict[str, float]:
     window is the last.
     """
     assert level.solved_return is not None and level.solved_frames is not None
-    if curve.is_empty:
-        return {"strength": 0.0, "speed": 0.0, "stability": 0.0}
     scale = level.solved_return - level.random_return
     mastery = np.maximum(0.0, (curve.returns - level.random_return) / scale)
     solved = np.flatnonzero(mastery >= MASTERED)
@@ -137,7 +135,7 @@ def session(curve: Curve, level: Level) -> dict[str, Any]:
         "final_return": float(curve.returns[-1]) if known else None,
         "frames": float(curve.frames[-1]) if known else None,
         "seconds": float(curve.seconds[-1]) if known else None,
-        "v1": session_v1(curve, level) if level.has_standard else None,
+        "v1": session_v1(curve, level) if known and level.has_standard else None,
         "v4": session_v4(curve, level),
     }
 
@@ -147,7 +145,8 @@ def trial(curves: Sequence[Curve], level: Level, objective: str) -> dict[str, An
     sessions = [session(curve, level) for curve in curves]
     plain = ("best_return", "final_return", "frames", "seconds")
     means = {name: _mean([one[name] for one in sessions]) for name in plain}
-    v1 = trial_v1([one["v1"] for one in sessions]) if level.has_standard else None
+    each = [one["v1"] for one in sessions]
+    v1 = trial_v1(each) if all(each) else None
     v4 = trial_v4([one["v4"] for one in sessions], curves, level)
     figures = means | {"fitness": v1["fitness"] if v1 else None, "strength": v4["strength"]}
     return {"objective": figures[objective], **means, "v1": v1, "v4": v4, "sessions": sessions}

@@ -5,6 +5,7 @@ killed does the same as one that has just looked elsewhere for a while: sessions
 taken over, those that were killed resume from their checkpoints.
 """
 
+import dataclasses
 import errno
 import os
 import shutil
@@ -166,8 +167,11 @@ class Runner:
             for session in sessions:
                 session.stop()
         results = self._results(trial)
+        # Written first: if that fails, the trial is still open, and is closed again.
+        self._experiment.save(
+            dataclasses.replace(trial, state=state, reason=reason, results=results)
+        )
         trial.state, trial.reason, trial.results = state, reason, results
-        self._experiment.save(trial)
         self._tell(trial)
         self._show.closed(trial)
         self._drop_checkpoints()

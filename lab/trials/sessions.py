@@ -70,7 +70,6 @@ class Session:
     def start(self, cores: Sequence[int], timeout_s: float, silent_s: float) -> None:
         """Starts it, or lets it go on from its last checkpoint."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / keeper.STATE).unlink(missing_ok=True)
         experiment = [
             sys.executable,
             str(PROJECT / "experiment.py"),

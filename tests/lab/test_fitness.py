@@ -59,10 +59,10 @@ def test_stability_is_the_share_of_reports_without_a_fall():
 
 def test_without_an_episode_nothing_is_fit():
     empty = curve([])
-    assert set(fitness.session_v1(empty, LEVEL).values()) == {0.0}
     assert set(fitness.session_v4(empty, LEVEL).values()) == {None}
-    figures = fitness.trial([empty], LEVEL, "strength")
-    assert figures["objective"] is None and figures["best_return"] is None
+    figures = fitness.trial([empty, curve([50])], LEVEL, "fitness")
+    assert figures["objective"] is figures["v1"] is figures["best_return"] is None
+    assert figures["sessions"][1]["v1"]["strength"] == 0.5
 
 
 def test_consistency_counts_sessions_that_are_no_outliers():
