@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 pytestmark = pytest.mark.xdist_group("setup")
 
 PROJECT = Path(__file__).parents[1]
-LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "test", "docs")
+LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "test", "docs")
 BASIC_COMMANDS = (
     *("bash", "cat", "cmp", "cut", "dirname", "flock", "grep", "mkdir", "readlink", "rm"),
     *("sed", "tail", "xargs"),

@@ -9,6 +9,8 @@ import sys
 
 from benchmarks import __main__ as benchmarks
 from cluster import options
+from lab import commands as lab
+from lab.specs import spec as specs
 from tests.docs.pages import PROJECT
 from trainer.settings import config
 
@@ -40,6 +42,8 @@ def check(words: list[str]) -> None:
         _check_python(arguments)
     elif program == "bin/train":
         _check_training(arguments)
+    elif program == "bin/lab":
+        _check_lab(arguments)
     elif program.startswith(".venv/bin/"):
         _check_installed(program.removeprefix(".venv/bin/"))
     elif "/" in program:
@@ -65,6 +69,17 @@ def _check_mpirun(arguments: list[str]) -> None:
 def _check_training(arguments: list[str]) -> None:
     """Without its file of settings, which is the reader's own."""
     config.parse([word for word in arguments if not word.startswith("--config=")])
+
+
+def _check_lab(arguments: list[str]) -> None:
+    """The command itself, and the specs of the project that it names."""
+    lab.parse(arguments)
+    for word in [word for word in arguments if word.startswith(("lab/", "sandbox/"))]:
+        path, name = specs.split(word)
+        if not (PROJECT / path).exists():
+            raise Wrong(f"there is no {path}")
+        if not path.endswith("experiments.json"):
+            specs.read_all(PROJECT / path, name)
 
 
 def _check_python(arguments: list[str]) -> None:

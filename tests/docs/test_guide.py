@@ -67,6 +67,8 @@ def test_every_command_is_understood(page, tmp_path, monkeypatch):
         "bin/setup --nothing",
         "bin/test tests/nothing.py",
         "bin/nothing",
+        "bin/lab serch lab/examples/first.yaml",
+        "bin/lab train lab/examples/none.yaml",
         ".venv/bin/nothing",
         "python -m benchmarks nothing",
         "python -m benchmarks plan --nothing",

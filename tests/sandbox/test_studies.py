@@ -48,12 +48,7 @@ def table_of(folder: Path) -> list[dict[str, str]]:
     ("module", "variants"),
     [
         ("study_seeds", [""]),
-        (
-            "study_correction",
-            ["vtrace, weights every 1 updates", "none, weights every 1 updates"],
-        ),
         ("study_precision", ["float32", "bfloat16"]),
-        ("study_replay", ["replay share 0.5"]),
     ],
 )
 def test_a_study_runs_small(module, variants, tmp_path):

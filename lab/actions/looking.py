@@ -1,0 +1,105 @@
+"""Looks at experiments: status, graph, compare, enjoy."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from lab.actions.starting import is_running
+from lab.results import writing
+from lab.running.progress import Snapshot, counts
+from lab.specs import spec as specs
+from lab.trials import plan
+from lab.trials.folder import FAILED, OPEN, Experiment, best, find
+from lab.trials.sessions import RUNNING
+from trainer.machine.launching import PROJECT
+from trainer.reporting.wording import NONE, count, number
+from trainer.trained import scoreboard
+from user_error import UserError
+
+
+def chosen(argument: str, data: Path) -> Experiment:
+    """The experiment of a folder, or the newest of a spec; without either the newest of all."""
+    if argument and Path(argument).is_dir():
+        return Experiment(Path(argument))
+    name = ""
+    if argument:
+        path, name = specs.split(argument)
+        name = specs.read(path, name).name
+    found = find(data, name)
+    if not found:
+        what = f"of {name} " if name else ""
+        raise UserError(
+            f"--data={data}: found no experiment {what}there; expected one that has run."
+        )
+    return found[-1]
+
+
+def status(argument: str, data: Path) -> int:
+    """Prints every trial of an experiment: its state and its figures."""
+    experiment = chosen(argument, data)
+    trials = experiment.trials()
+    process = is_running(experiment.folder)
+    state = "running" if process else ("finished" if experiment.result() else "stopped")
+    about = f", process {process}" if process else ""
+    print(f"{experiment.folder} · {experiment.mode} · {state}{about}")
+    print(counts(Snapshot(trials, (), plan.expected(experiment), 1)))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for name in ("trial", "state", "objective", "best return", "frames"):
+        table.add_column(name, justify="left" if name in ("trial", "state") else "right")
+    table.add_column("settings", overflow="fold")
+    ranked = best(trials)
+    for trial in [*ranked, *(one for one in trials if one not in ranked)]:
+        sessions = experiment.sessions(trial)
+        rows = [session.rows() for session in sessions]
+        frames = sum(row[-1]["environment_frames"] for row in rows if row)
+        running = (
+            sum(session.state() == RUNNING for session in sessions) if trial.state == OPEN else 0
+        )
+        state = f"{running} running" if running else trial.state
+        what = f"{trial.reason} · {trial.what}" if trial.state == FAILED else trial.what
+        objective, highest = trial.results.get("objective"), trial.results.get("best_return")
+        table.add_row(trial.name, state, number(objective), number(highest), count(frames), what)
+    _console().print(table)
+    return 0
+
+
+def graph(argument: str, data: Path) -> int:
+    """Writes all tables, graphs and the page anew."""
+    experiment = chosen(argument, data)
+    writing.write_all(experiment)
+    print(f"Written: {experiment.folder}/index.html and the tables and graphs beside it.")
+    return 0
+
+
+def enjoy(argument: str, data: Path, flags: Sequence[str]) -> int:
+    """Plays with the best checkpoint of the best trial; ``flags`` go to experiment.py."""
+    experiment = chosen(argument, data)
+    trials = experiment.trials()
+    ranked = [plan.winner(experiment, trials), *best(trials)]
+    for trial in [one for one in ranked if one is not None]:
+        sessions = experiment.sessions(trial)
+        returns = [one.get("best_return") or float("-inf") for one in trial.results["sessions"]]
+        for place in sorted(range(len(sessions)), key=lambda place: -returns[place]):
+            folder = sessions[place].folder
+            if not list(folder.glob("checkpoints/*.npz")):
+                continue
+            checkpoint = "best" if (folder / "checkpoints" / "best.npz").exists() else "newest"
+            print(f"{trial.name} s{place}, seed {sessions[place].seed}: {folder}")
+            command = [sys.executable, str(PROJECT / "experiment.py"), "--mode=test"]
+            command += [f"--logdir={folder}", f"--checkpoint={checkpoint}", *flags]
+            return subprocess.run(command, check=False).returncode
+    raise UserError(
+        f"{experiment.folder}: found no checkpoint; expected one of a trial that came to its end."
+    )
+
+
+def _console() -> Console:
+    return scoreboard.console()
+
+
+__all__ = ["NONE", "chosen", "enjoy", "graph", "status"]

@@ -1,0 +1,238 @@
+"""Starts experiments, or goes on with them: check, dev, train, search, benchmark, run."""
+
+import fcntl
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.results.standards import SETS
+from lab.running import slots
+from lab.running.progress import Progress
+from lab.running.runner import Runner
+from lab.specs import frozen
+from lab.specs import spec as specs
+from lab.specs.errors import refuse
+from lab.specs.spec import Spec
+from lab.trials import plan
+from lab.trials.folder import Experiment, unfinished
+from trainer.settings import files
+from trainer.storage.folder import FolderLock, make_writable
+from user_error import UserError, closest
+
+MODES = ("dev", "train", "search", "benchmark")
+# What a development run shortens.
+DEV_FRAMES, DEV_TRIALS = 5_000, 2
+LOG = "lab.log"
+
+
+def check(argument: str) -> int:
+    """Reads a spec, or all specs of a file, and prints what they would run."""
+    path, name = specs.split(argument)
+    for spec in specs.read_all(path, name):
+        for note in spec.notes:
+            print(note)
+        levels = ", ".join(spec.levels)
+        searched = ", ".join(one.key for one in spec.searched) or "nothing"
+        print(f"{spec.name}: {levels}, {spec.settings.get('algorithm', 'impala')}; "
+              f"{spec.meta.sessions} session(s) a trial; searched: {searched}.")  # fmt: skip
+    return 0
+
+
+def start(mode: str, argument: str, options: Any) -> int:
+    """Runs a spec in a mode, in a new folder or in that of an earlier start that has not ended."""
+    if Path(argument).is_dir():
+        experiment = _of_folder(mode, Path(argument))
+        if experiment.result():
+            print(f"{experiment.folder} is finished; with {argument}/spec.json it runs again.")
+            return 0
+    else:
+        experiment = _of_spec(mode, argument, options)
+    places = slots.slots(experiment.spec.meta.resources, options.cores)
+    return detach(mode, experiment, options) if options.detach else run(experiment, places)
+
+
+def _of_folder(mode: str, folder: Path) -> Experiment:
+    """The experiment of a folder, to go on with."""
+    experiment = Experiment(folder)
+    if experiment.mode != mode:
+        raise UserError(
+            f"{folder}: found an experiment of bin/lab {experiment.mode}; expected {mode}."
+        )
+    return experiment
+
+
+def _of_spec(mode: str, argument: str, options: Any) -> Experiment:
+    """The newest unfinished experiment of a spec, or a new one."""
+    spec, extra = prepare(mode, argument, getattr(options, "levels", ""))
+    slots.slots(spec.meta.resources, options.cores)  # refuses before a folder is made
+    experiment = None if options.new else unfinished(options.data, spec, mode, extra)
+    if experiment is not None:
+        print(f"Going on with {experiment.folder}; --new would start afresh.")
+        return experiment
+    for note in spec.notes:
+        print(note)
+    changed = frozen.changes(spec)
+    if changed:
+        print(f"This spec was frozen with other versions; figures may differ: {changed}.")
+    make_writable(options.data)
+    return Experiment.create(spec, mode, options.data, extra)
+
+
+def prepare(mode: str, argument: str, levels: str) -> tuple[Spec, dict[str, Any]]:
+    """The spec that a mode runs, and what else belongs to the experiment."""
+    path, name = specs.split(argument)
+    if mode == "benchmark":
+        return _benchmark(path, name, levels)
+    spec = specs.read(path, name)
+    where = f"{path}: {spec.name}"
+    if mode == "search" and not spec.searched:
+        refuse(f"{where}.search", None, "keys to search, such as learning_rate__loguniform")
+    if mode == "dev":
+        spec = _short(spec)
+    return spec, {}
+
+
+def _short(spec: Spec) -> Spec:
+    """The same spec, so short that it only shows whether everything works."""
+    content = spec.content()
+    frames = min(spec.total_frames or DEV_FRAMES, DEV_FRAMES)
+    content["settings"] |= {"total_environment_frames": frames, "report_every_s": 0.2}
+    content["meta"] |= {"sessions": min(spec.meta.sessions, 2)}
+    return specs.parse(f"{spec.name}_dev", content, "dev")
+
+
+def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]:
+    if Path(path).is_dir() or Path(path).name == "spec.json":
+        spec = specs.read(path, name)
+        extra = frozen.extra_of(spec)
+        if extra:
+            return spec, extra
+    every = specs.read_all(path, name)
+    chosen = SETS.get(levels) or [part.strip() for part in levels.split(",") if part.strip()]
+    if not chosen:
+        raise UserError(
+            f"--levels={levels}: expected {', '.join(SETS)}, or levels with commas between."
+        )
+    known = {one.name: one.content() for one in every}
+    for one in every:
+        for level in chosen:
+            if "-" not in level and ":" not in level and level not in SETS:
+                near = closest(level, SETS)
+                raise UserError(
+                    f"--levels={levels}: found {level}; expected a set or levels. {near}"
+                )
+            specs.parse(one.name, {**one.content(), "level": level, "search": {}}, path)
+    title = name or re.sub(r"\W+", "_", Path(path).stem)
+    base = specs.parse(f"{title}_benchmark", {**every[0].content(), "search": {}}, path)
+    return base, {"specs": known, "levels": list(chosen)}
+
+
+def run(experiment: Experiment, places: Sequence[Sequence[int]]) -> int:
+    """Runs an experiment to its end, or until a signal comes."""
+    lock = FolderLock(experiment.folder)
+    show = Progress(f"{experiment.spec.name} · {experiment.mode}")
+    count = f"{plan.expected(experiment)} trial(s), {len(places)} session(s) side by side"
+    show.say(f"{experiment.folder}: {count}.")
+    runner = Runner(experiment, [list(one) for one in places], show)
+    reason: list[int] = []
+
+    def stop(number: int, _: Any) -> None:
+        if reason and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        reason.append(number)
+        runner.stop(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        finished = runner.run()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        show.close()
+        lock.release()
+    if finished:
+        show.say(closing(experiment))
+        return 1 if experiment.result()["failed"] else 0
+    show.say(f"Stopped. The same command goes on with {experiment.folder}.")
+    return 130 if signal.SIGINT in reason else 0
+
+
+def closing(experiment: Experiment) -> str:
+    """The last lines of an experiment: what came out, and where to look."""
+    result, folder = experiment.result(), experiment.folder
+    lines = []
+    if result["winner"] is not None:
+        what = "Winner, with new seeds" if result["confirmed"] else "Best trial"
+        objective = f"{result['winner_objective']:.4g}"
+        own = result["default_objective"]
+        beside = "" if own is None else f" (the spec's own settings: {own:.4g})"
+        lines.append(f"{what}: t{result['winner']}, {objective}{beside}.")
+    if result["failed"]:
+        names = ", ".join(f"t{number}" for number in result["failed"])
+        lines.append(f"Failed: {names}. bin/lab retry {folder} runs them again.")
+    lines.append(f"Look at {folder}/index.html, play with: bin/lab enjoy {folder}")
+    return "\n".join(lines)
+
+
+def detach(mode: str, experiment: Experiment, options: Any) -> int:
+    """Runs an experiment in a process of its own that outlives this terminal."""
+    log = experiment.folder / LOG
+    arguments = [mode, str(experiment.folder), f"--data={options.data}", f"--cores={options.cores}"]
+    with open(log, "ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lab", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    time.sleep(0.5)
+    if process.poll() not in (None, 0):
+        raise UserError(f"{experiment.folder}: it ended at once; see {log}.")
+    print(f"{experiment.folder} runs in process {process.pid}; its output is in {log}.")
+    print(f"bin/lab status {experiment.folder} · bin/lab stop {experiment.folder}")
+    return 0
+
+
+def run_many(path: str, options: Any) -> int:
+    """Runs the experiments of a file ``{spec file: {spec name: mode}}``, one after another."""
+    listed = files.load(Path(path), path)
+    wanted: list[tuple[str, str, str]] = []
+    for file, names in listed.items():
+        if not isinstance(names, dict):
+            refuse(f"{path}: {file}", names, '{"name of a spec": "mode"}')
+        for name, mode in names.items():
+            if mode not in MODES[:3]:
+                refuse(f"{path}: {file}.{name}", mode, f"a mode. {closest(str(mode), MODES[:3])}")
+            prepare(mode, f"{_beside(path, file)}:{name}", "")
+            wanted.append((mode, str(_beside(path, file)), name))
+    codes = []
+    for mode, file, name in wanted:
+        codes.append(start(mode, f"{file}:{name}", options))
+        if codes[-1] == 130:
+            return 130
+    return max(codes, default=0)
+
+
+def _beside(path: str, file: str) -> Path:
+    """A spec's file, as it stands or beside the list that names it."""
+    return Path(file) if Path(file).exists() else Path(path).parent / file
+
+
+def is_running(folder: Path) -> int:
+    """The process that runs an experiment; 0 if none does."""
+    try:
+        with open(folder / ".lock", "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return 0
+            except BlockingIOError:
+                found = re.match(rb"process (\d+) ", file.read(200))
+                return int(found[1]) if found else 0
+    except OSError:
+        return 0

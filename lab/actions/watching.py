@@ -1,0 +1,60 @@
+"""Copies results to a folder as they come: of experiments here, or on another host over SSH."""
+
+import io
+import shlex
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+from trainer.storage.records import write_whole
+from user_error import UserError
+
+# What is looked at; checkpoints and events stay where they are.
+ENDINGS = ("json", "jsonl", "csv", "png", "html", "log", "txt")
+SSH = ("ssh", "-o", "BatchMode=yes")
+
+
+def watch(source: str, target: Path, every_s: float, once: bool) -> int:
+    """Copies what is new every so many seconds, until Ctrl-C or until all of it is finished."""
+    since = 0.0
+    while True:
+        asked = time.time()
+        names = copy(source, target, since)
+        since = asked
+        if names:
+            print(f"{target}: {len(names)} file(s), such as {names[-1]}", flush=True)
+        finished = [path.parent for path in target.rglob("experiment_data.json")]
+        every = [path.parent for path in target.rglob("spec.json")]
+        if once or (every and len(finished) == len(every)):
+            return 0
+        time.sleep(every_s)
+
+
+def copy(source: str, target: Path, since: float) -> list[str]:
+    """Copies files that have changed since then; returns their names."""
+    host, colon, folder = source.partition(":")
+    if not colon or Path(source).exists():
+        host, folder = "", source
+    named = " -o ".join(f"-name '*.{ending}'" for ending in ENDINGS)
+    # A file is named before it is read: it may be gone by then, which is no error here.
+    command = (
+        f"cd {shlex.quote(folder)} && find . -type f ! -name '.*' \\( {named} \\) "
+        f"-newermt @{since - 1 if since else 0:.0f} -print0 | "
+        "tar -c --null -T - --ignore-failed-read 2>/dev/null"
+    )
+    words = [*SSH, host, command] if host else ["sh", "-c", command]
+    found = subprocess.run(words, capture_output=True, check=False)
+    if not found.stdout:
+        last = found.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing came"]
+        raise UserError(f"{source}: {last[0]}; expected a folder of experiments.")
+    names = []
+    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
+        for member in archive.getmembers():
+            file, name = archive.extractfile(member), Path(member.name)
+            if file is None or name.is_absolute() or ".." in name.parts:
+                continue  # no plain file, or one that would land elsewhere
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(target / name, file.read())
+            names.append(str(name))
+    return names

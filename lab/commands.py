@@ -1,0 +1,183 @@
+"""The command line of the lab."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from trainer.machine.launching import import_from_here
+from user_error import UserError
+
+DESCRIPTION = """\
+Runs experiments that are written down in a file: trains with several seeds, searches settings,
+compares algorithms. Stop it at any time; the same command goes on."""
+
+EXAMPLES = """\
+A spec, in cartpole.yaml:
+
+  cartpole:
+    level: CartPole-v1
+    algorithm: ppo
+    settings: {total_environment_frames: 60_000, learning_rate: 0.001}
+    meta: {sessions: 2, trials: 16}
+    search:
+      settings: {learning_rate__loguniform: [0.0001, 0.01], epochs__choice: [2, 4, 8]}
+
+  bin/lab check cartpole.yaml      is it right?
+  bin/lab dev cartpole.yaml        does it work? some seconds
+  bin/lab train cartpole.yaml      one trial: a training for each seed
+  bin/lab search cartpole.yaml     16 trials, then the best again with new seeds
+  bin/lab status                   how far is it?
+  bin/lab enjoy cartpole.yaml      play with the best
+
+Results are in data/NAME_DATE/; open its index.html. bin/lab COMMAND --help says more.
+"""
+SPEC = "SPEC[:NAME]: a file of specs and the name of one; or the folder of an experiment"
+FOLDER = "folder of an experiment, or SPEC[:NAME] for its newest; default: the newest of all"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    import_from_here()
+    try:
+        return _run(parse(arguments))
+    except UserError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:  # such as a full disk
+        print(f"lab: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The command and its options; a ``UserError`` says what is wrong."""
+    own, flags = arguments, []
+    if "--" in arguments:
+        at = arguments.index("--")
+        own, flags = arguments[:at], arguments[at + 1 :]
+    parsed = _parser().parse_args(own)
+    if flags and parsed.command != "enjoy":
+        raise UserError(
+            f"-- {' '.join(flags)}: only enjoy passes flags on; write settings into a spec."
+        )
+    parsed.flags = flags
+    return parsed
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise UserError(f"{message}. {self.prog} --help shows how it is used.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog="bin/lab", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=raw)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, text: str, more: str = "") -> argparse.ArgumentParser:
+        about = f"{text[0].upper()}{text[1:]}."
+        return commands.add_parser(
+            name, help=text, description=about, epilog=more, formatter_class=raw, allow_abbrev=False
+        )
+
+    command("check", "read a spec and report the first mistake", _meta()).add_argument(
+        "spec", help=SPEC
+    )
+    _starts(command("dev", "run a spec for some seconds, to see whether it works"))
+    _starts(command("train", "one trial: a training for each seed; a frozen spec.json repeats it"))
+    _starts(
+        command("search", "trials with settings that Optuna proposes, then the best again", _meta())
+    )
+    benchmark = command("benchmark", "run all specs of a file, or one, over a set of levels")
+    benchmark.add_argument(
+        "--levels",
+        default="",
+        help="classic, atari8, atari26, mujoco5, or levels with commas between",
+    )
+    _starts(benchmark)
+    many = command("run", 'run many: a file {"specs.yaml": {"name": "train"}}')
+    _starts(many, "file that names spec files, specs and modes")
+    for name, text in (
+        ("status", "show each trial: its state, its figures"),
+        ("graph", "write tables, graphs and the page anew"),
+        ("stop", "stop an experiment and its sessions; it can go on later"),
+    ):
+        _looks(command(name, text))
+    again = command("retry", "let failed trials run again, with the next start")
+    _looks(again, optional=False)
+    again.add_argument("trials", nargs="*", help="such as t3 t7; default: all that failed")
+    _looks(command("enjoy", "play with the best checkpoint of the best trial",
+                   "After -- come flags of bin/train, such as: -- --video=best.gif"))  # fmt: skip
+    compare = command("compare", "one table and graph of several experiments")
+    compare.add_argument("folders", nargs="+", help="folders of experiments")
+    compare.add_argument("--out", type=Path, default=Path("data/compared"), help="OUT.csv, OUT.png")
+    watch = command("watch", "copy results to a folder as they come, from other hosts, too")
+    watch.add_argument("source", help="folder, or HOST:FOLDER over SSH")
+    watch.add_argument("target", type=Path, help="folder to copy to")
+    watch.add_argument("--every_s", type=float, default=10.0, help="seconds between looks")
+    watch.add_argument("--once", action="store_true", help="copy what is there and end")
+    clear = command("clear", "remove the folder of an experiment, after asking")
+    clear.add_argument("folder", help="folder of an experiment")
+    clear.add_argument("--yes", action="store_true", help="do not ask")
+    return parser
+
+
+def _starts(parser: argparse.ArgumentParser, text: str = SPEC) -> None:
+    parser.add_argument("spec", help=text)
+    parser.add_argument("--data", type=Path, default=Path("data"), help="where folders are made")
+    parser.add_argument("--cores", type=int, default=0, help="use only so many cores; default: all")
+    parser.add_argument("--new", action="store_true", help="do not go on with an earlier start")
+    parser.add_argument("--detach", action="store_true", help="run in the background")
+
+
+def _looks(parser: argparse.ArgumentParser, optional: bool = True) -> None:
+    parser.add_argument("folder", nargs="?" if optional else None, default="", help=FOLDER)
+    parser.add_argument("--data", type=Path, default=Path("data"), help="where folders are")
+
+
+def _meta() -> str:
+    from lab.specs.spec import describe_meta
+
+    return f"Keys of meta:\n{describe_meta()}"
+
+
+def _run(given: argparse.Namespace) -> int:
+    """Imports what a command needs, and does it."""
+    if given.command in ("dev", "train", "search", "benchmark", "check", "run"):
+        from lab.actions import starting
+
+        if given.command == "check":
+            return starting.check(given.spec)
+        if given.command == "run":
+            return starting.run_many(given.spec, given)
+        return starting.start(given.command, given.spec, given)
+    if given.command in ("status", "graph", "enjoy"):
+        from lab.actions import looking
+
+        if given.command == "enjoy":
+            return looking.enjoy(given.folder, given.data, given.flags)
+        return {"status": looking.status, "graph": looking.graph}[given.command](
+            given.folder, given.data
+        )
+    if given.command == "compare":
+        from lab.results import compare
+
+        return compare.compare(given.folders, given.out)
+    if given.command == "watch":
+        from lab.actions import watching
+
+        return watching.watch(given.source, given.target, given.every_s, given.once)
+    from lab.actions import ending
+
+    if given.command == "stop":
+        return ending.stop(given.folder, given.data)
+    if given.command == "retry":
+        return ending.retry(given.folder, given.trials, given.data)
+    return ending.clear(given.folder, given.yes)

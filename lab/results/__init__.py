@@ -1,0 +1,1 @@
+"""What comes out of an experiment: curves, fitness, tables, graphs, the page."""

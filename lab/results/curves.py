@@ -1,0 +1,59 @@
+"""Curves of sessions: what they have reported, as arrays."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+WINDOW = 100  # episodes in a mean return
+POINTS = 200  # of a curve on a common grid
+
+
+class Curve(NamedTuple):
+    """The reports of one session that have a mean return, in the order of training."""
+
+    frames: np.ndarray
+    seconds: np.ndarray
+    returns: np.ndarray  # mean raw return of the last 100 episodes
+    updates: np.ndarray
+    episodes: np.ndarray  # that have ended so far
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no episode has ended."""
+        return not len(self.frames)
+
+
+def curve_of(rows: Sequence[Mapping[str, Any]]) -> Curve:
+    """The curve of a session's reports; means over fewer than 100 episodes only if all are."""
+    rows = [row for row in rows if row.get("mean_episode_return") is not None]
+    full = [row for row in rows if (row.get("recent_episodes") or 0) >= WINDOW]
+    names = ("environment_frames", "wall_time", "mean_episode_return", "updates", "episodes")
+    return Curve(*(np.array([row.get(name) or 0 for row in full or rows], float) for name in names))
+
+
+def window_starts(curve: Curve) -> np.ndarray:
+    """The frames at which the oldest episode of each mean return ended, between the reports."""
+    first = np.maximum(curve.episodes - WINDOW, 0)
+    places = np.concatenate([[0.0], curve.episodes])
+    return np.interp(first, places, np.concatenate([[0.0], curve.frames]))
+
+
+def on_grid(curve: Curve, grid: np.ndarray) -> np.ndarray:
+    """The returns at these frames, straight lines between the reports."""
+    return np.interp(grid, curve.frames, curve.returns)
+
+
+def common_grid(curves: Sequence[Curve], over: str = "frames") -> np.ndarray:
+    """Evenly spaced frames or seconds at which all curves have a return."""
+    axes = [getattr(one, over) for one in curves]
+    return np.linspace(max(one[0] for one in axes), min(one[-1] for one in axes), POINTS)
+
+
+def spread(
+    curves: Sequence[Curve], over: str = "frames"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A common grid, and there the least, the mean and the most of all curves."""
+    grid = common_grid(curves, over)
+    returns = np.array([np.interp(grid, getattr(one, over), one.returns) for one in curves])
+    return grid, returns.min(0), returns.mean(0), returns.max(0)

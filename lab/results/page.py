@@ -1,0 +1,67 @@
+"""The page of an experiment: one file with table, curves and parallel coordinates, no network."""
+
+import json
+import time
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from lab.results import tables
+from lab.results.curves import Curve, curve_of
+from lab.trials.folder import Experiment, Trial
+from trainer.storage.records import write_whole
+
+NAME = "index.html"
+POINTS = 60  # of a session's curve
+PLACE = "/*DATA*/"
+
+
+def write(experiment: Experiment, trials: Sequence[Trial]) -> None:
+    """Writes the page."""
+    template = (resources.files("lab.results") / "page.html").read_text("utf-8")
+    # Inside a script, "</" would end it.
+    data = json.dumps(content(experiment, trials), allow_nan=False).replace("</", "<\\/")
+    title = experiment.spec.name.replace("<", "&lt;")
+    page = template.replace("TITLE", title, 1).replace(PLACE, data, 1)
+    write_whole(experiment.folder / NAME, page.encode())
+
+
+def content(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
+    """What the page shows, as JSON."""
+    rows = {row["trial"]: row for row in tables.experiment_rows(trials)}
+    searched = list(dict.fromkeys(name for one in trials for name in one.values))
+    objective = next((one.results["objective_name"] for one in trials if one.results), "objective")
+    spec = experiment.spec
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "level": ", ".join(spec.frozen.get("levels") or spec.levels),
+        "written": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "frozen": {name: one for name, one in spec.frozen.items() if name != "specs"},
+        "spec": spec.frozen.get("specs") or {spec.name: spec.content()},
+        "result": experiment.result(),
+        "objective": objective,
+        "searched": searched,
+        "trials": [
+            {
+                **rows[one.number],
+                "what": one.what,
+                "values": one.values,
+                "curves": [_points(curve_of(s.rows())) for s in experiment.sessions(one)],
+            }
+            for one in trials
+        ],
+    }
+
+
+def _points(curve: Curve) -> list[list[float]]:
+    """Frames, seconds and returns of some of the reports, the last among them."""
+    step = max(1, -(-len(curve.frames) // POINTS))
+    return [
+        [_short(one) for one in array[::-1][::step][::-1]]
+        for array in (curve.frames, curve.seconds, curve.returns)
+    ]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")

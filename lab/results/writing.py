@@ -1,0 +1,82 @@
+"""Writes what comes out of an experiment: tables, graphs, TensorBoard's HParams, the page."""
+
+import dataclasses
+import json
+import time
+
+from lab.results import benchmark, graphs, hparams, page, tables
+from lab.results.curves import curve_of
+from lab.trials.folder import OPEN, Experiment, Trial
+from trainer.storage.records import write_whole
+
+# The graph of all trials takes a second; while trials come, it is drawn this often.
+DRAWN_EVERY_S = 30.0
+GRAPH = "experiment_graph.png"
+LAST = "trial_fitness_df.csv"  # is written last of a trial
+
+
+def is_written(experiment: Experiment, trial: Trial) -> bool:
+    """Whether a trial's tables and graphs are there."""
+    return experiment.trial_file(trial, LAST).exists()
+
+
+def forget(experiment: Experiment, trial: Trial) -> None:
+    """Lets a trial that runs again have its results written anew."""
+    experiment.trial_file(trial, LAST).unlink(missing_ok=True)
+
+
+def write(experiment: Experiment, trial: Trial) -> None:
+    """Writes all of a trial that has ended, and all of the experiment that it changes."""
+    write_trial(experiment, trial)
+    graph = experiment.file(GRAPH)
+    drawn = graph.stat().st_mtime if graph.exists() else 0.0
+    write_experiment(experiment, draw=time.time() - drawn > DRAWN_EVERY_S)
+
+
+def write_all(experiment: Experiment) -> None:
+    """Writes everything anew."""
+    for trial in experiment.trials():
+        if trial.state != OPEN:
+            write_trial(experiment, trial)
+    write_experiment(experiment)
+
+
+def write_trial(experiment: Experiment, trial: Trial) -> None:
+    """The tables and graphs of a trial and its sessions."""
+    title = " · ".join(part for part in (experiment.spec.name, trial.name, trial.what) if part)
+    sessions = experiment.sessions(trial)
+    for place, session in enumerate(sessions):
+        rows = session.rows()
+        if not rows:
+            continue
+        tables.write_session(experiment.trial_file(trial, "session_df.csv", place), rows)
+        picture = experiment.trial_file(trial, "session_graph.png", place)
+        graphs.write_session(picture, rows, f"{title} · seed {session.seed}")
+        hparams.write(experiment, trial, session)
+    _write_spec(experiment, trial)
+    curves = [curve_of(session.rows()) for session in sessions]
+    graphs.write_trial(experiment.trial_file(trial, "trial_graph.png"), curves, title)
+    tables.write_fitness(experiment.trial_file(trial, LAST), trial.results, trial.seeds)
+
+
+def _write_spec(experiment: Experiment, trial: Trial) -> None:
+    """A spec of this trial alone, with its seeds, for ``bin/lab train``."""
+    spec = experiment.spec
+    meta = dataclasses.replace(spec.meta, sessions=len(trial.seeds), seed=trial.seeds[0])
+    name = f"{spec.name}_{trial.name}"
+    alone = dataclasses.replace(
+        spec, name=name, settings=trial.settings, meta=meta, searched=(), description=trial.what
+    )
+    content = json.dumps({name: {**alone.content(), "frozen": spec.frozen}}, indent=1)
+    write_whole(experiment.trial_file(trial, "spec.json"), content.encode())
+
+
+def write_experiment(experiment: Experiment, draw: bool = True) -> None:
+    """The table, the graph and the page of all trials so far; the graph only if asked."""
+    trials = experiment.trials()
+    tables.write_experiment(experiment, trials)
+    if draw:
+        graphs.write_experiment(experiment.file(GRAPH), trials, experiment.spec.name)
+    page.write(experiment, trials)
+    if experiment.mode == "benchmark" and trials:
+        benchmark.write(experiment, trials)

@@ -1,0 +1,1 @@
+"""The runner of an experiment: places for sessions, what is shown meanwhile."""

@@ -1,0 +1,266 @@
+"""Runs an experiment: starts sessions where there is room, and closes trials as they end.
+
+All state is in files that are written before the next step depends on them. So a runner that was
+killed does the same as one that has just looked elsewhere for a while: sessions that still run are
+taken over, those that were killed resume from their checkpoints.
+"""
+
+import dataclasses
+import errno
+import os
+import shutil
+import time
+from typing import Any
+
+import numpy as np
+import sqlalchemy.exc
+from optuna.exceptions import StorageInternalError
+
+from lab.results import scoring, writing
+from lab.results.curves import curve_of
+from lab.running.progress import Progress, Snapshot, running_of
+from lab.trials import plan, proposing
+from lab.trials.folder import (
+    DONE,
+    ENDED_EARLY,
+    FAILED,
+    OPEN,
+    STUDY,
+    Experiment,
+    Trial,
+    best,
+)
+from lab.trials.sessions import ENDED, RUNNING, WAITING, Session
+from user_error import UserError
+
+LOOK_EVERY_S = 0.25
+# A disk that is full may get room; meanwhile sessions run on and their ends wait in their files.
+PAUSE_S, GIVE_UP_S = 2.0, 1800.0
+LEAST_FREE = 2**20
+STOP_WITHIN_S = 45.0
+WRITE_ERRORS = (OSError, StorageInternalError, sqlalchemy.exc.SQLAlchemyError)
+
+
+class Runner:
+    """One experiment, from wherever it stands to its end."""
+
+    def __init__(self, experiment: Experiment, slots: list[list[int]], show: Progress):
+        self._experiment, self._show = experiment, show
+        self._slots = slots
+        self._taken: dict[tuple[int, int], int] = {}  # the slot of each running session
+        self._stop = ""
+        self._random: dict[str, float] = {}
+        self._trials = experiment.trials()
+        self._told: set[int] = set()  # trials that the study knows
+        self._fixed = plan.fixed(experiment)
+        self._expected = plan.expected(experiment)
+        self._compared: set[tuple[int, int]] = set()  # trials, at percentages of their frames
+        self._proposals: proposing.Proposals | None = None
+        self._paused_since = 0.0
+
+    def stop(self, reason: str) -> None:
+        """Asks it to end; sessions write checkpoints, and the same command goes on."""
+        self._stop = self._stop or reason
+
+    def run(self) -> bool:
+        """Runs until all is done; returns whether it came to the end."""
+        experiment = self._experiment
+        self._random = scoring.random_returns(experiment)
+        scoring.check_objective(experiment, self._random)
+        if experiment.mode == "search":
+            path = experiment.folder / STUDY
+            self._proposals = proposing.Proposals(
+                path, experiment.spec.meta, experiment.spec.searched
+            )
+        done = False
+        while not (done or self._stop):
+            try:
+                done = self._step()
+                self._paused_since = 0.0
+            except WRITE_ERRORS as error:
+                self._pause(error)
+            if not done:
+                time.sleep(LOOK_EVERY_S)
+        if not done:
+            self._stop_sessions()
+            return False
+        experiment.finish(plan.result(experiment, self._trials))
+        writing.write_experiment(experiment)
+        return True
+
+    def _step(self) -> bool:
+        """Looks at all sessions once; returns whether there is nothing left to do."""
+        if shutil.disk_usage(self._experiment.folder).free < LEAST_FREE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        for number, place in list(self._taken):  # also those of trials that have been closed
+            trial = self._trials[number]
+            if self._experiment.sessions(trial)[place].state() != RUNNING:
+                del self._taken[number, place]
+        for trial in self._trials:
+            if trial.state == OPEN:
+                self._look_at(trial)
+            elif trial.number not in self._told:
+                self._tell(trial)
+        idle = self._start_more()
+        if self._show.is_due():
+            self._show.update(self._snapshot())
+        return not self._write_results() and idle
+
+    def _write_results(self) -> bool:
+        """Writes the results of a closed trial that has none yet; returns whether there was one.
+
+        Only now, because drawing takes a second, in which the next session is under way.
+        """
+        for trial in self._trials:
+            if trial.state != OPEN and not writing.is_written(self._experiment, trial):
+                writing.write(self._experiment, trial)
+                return True
+        return False
+
+    def _look_at(self, trial: Trial) -> None:
+        """Closes a trial whose sessions have ended, or which is to end early."""
+        sessions = self._experiment.sessions(trial)
+        states = [session.state() for session in sessions]
+        for place, (session, state) in enumerate(zip(sessions, states, strict=True)):
+            if state == RUNNING and (trial.number, place) not in self._taken:
+                # It outlived an earlier runner.
+                self._taken[trial.number, place] = self._free_slot()
+            if state != ENDED:
+                continue
+            end = session.end()
+            if end.good:
+                continue
+            failed = trial.attempts.get(str(place), 0)
+            if failed < self._experiment.spec.meta.retries:
+                trial.attempts[str(place)] = failed + 1
+                self._experiment.save(trial)
+                session.forget()
+                self._show.say(f"{trial.name} s{place} failed ({end.reason}); it runs again.")
+                return
+            self._close(trial, FAILED, f"s{place}: {end.reason}")
+            return
+        if all(state == ENDED for state in states):
+            self._close(trial, DONE, "")
+        elif self._proposals and self._experiment.spec.meta.early_stopping == "halving":
+            self._halve(trial, sessions)
+
+    def _halve(self, trial: Trial, sessions: list[Session]) -> None:
+        total = self._experiment.spec.total_frames
+        for percent in proposing.RUNGS if total else ():
+            at = total * percent / 100
+            if (trial.number, percent) in self._compared:
+                continue
+            curves = [curve_of(session.rows()) for session in sessions]
+            if any(one.is_empty or one.frames[-1] < at for one in curves):
+                return
+            self._compared.add((trial.number, percent))
+            value = float(np.mean([np.interp(at, one.frames, one.returns) for one in curves]))
+            if self._proposals and self._proposals.should_end(trial, percent, value):
+                self._close(
+                    trial, ENDED_EARLY, f"a mean return of {value:.4g} at {percent}% of its frames"
+                )
+                return
+
+    def _close(self, trial: Trial, state: str, reason: str) -> None:
+        sessions = self._experiment.sessions(trial)
+        if state != DONE:
+            for session in sessions:
+                session.stop()
+        results = self._results(trial)
+        # Written first: if that fails, the trial is still open, and is closed again.
+        self._experiment.save(
+            dataclasses.replace(trial, state=state, reason=reason, results=results)
+        )
+        trial.state, trial.reason, trial.results = state, reason, results
+        self._tell(trial)
+        self._show.closed(trial)
+        self._drop_checkpoints()
+
+    def _tell(self, trial: Trial) -> None:
+        """Brings the study up to date with a closed trial."""
+        if self._proposals and self._proposals.sync(trial):
+            self._experiment.save(trial)
+        self._told.add(trial.number)
+
+    def _results(self, trial: Trial) -> dict[str, Any]:
+        """The figures of a trial, as far as it got."""
+        curves = [curve_of(session.rows()) for session in self._experiment.sessions(trial)]
+        return scoring.score(self._experiment, trial, curves, self._random)
+
+    def _drop_checkpoints(self) -> None:
+        """Keeps the checkpoints of the best trials only."""
+        kept = {one.number for one in best(self._trials)[: self._experiment.spec.meta.keep]}
+        for trial in self._trials:
+            if trial.state != OPEN and trial.number not in kept:
+                for session in self._experiment.sessions(trial):
+                    if session.state() != RUNNING:
+                        session.drop_checkpoints()
+
+    def _start_more(self) -> bool:
+        """Starts sessions while there is room; returns whether nothing is left or running."""
+        while len(self._taken) < len(self._slots):
+            waiting = self._next()
+            if waiting is None:
+                return not self._taken and not any(one.state == OPEN for one in self._trials)
+            trial, place, session = waiting
+            slot = self._free_slot()
+            meta = self._experiment.spec.meta
+            session.start(self._slots[slot], meta.session_timeout_s, meta.silent_timeout_s)
+            self._taken[trial.number, place] = slot
+            self._show.started(trial, place)
+        return False
+
+    def _next(self) -> tuple[Trial, int, Session] | None:
+        """A session that waits for its start; if there is none, one of a new trial."""
+        for trial in [one for one in self._trials if one.state == OPEN]:
+            for place, session in enumerate(self._experiment.sessions(trial)):
+                if (trial.number, place) not in self._taken and session.state() == WAITING:
+                    return trial, place, session
+        for trial in self._new_trials():
+            self._experiment.save(trial)
+            self._trials.append(trial)
+            return trial, 0, self._experiment.sessions(trial)[0]
+        return None
+
+    def _new_trials(self) -> list[Trial]:
+        if self._proposals is None:
+            return self._fixed[len(self._trials) :]
+        proposed = plan.propose(self._experiment, self._trials, self._proposals)
+        return [proposed] if proposed else plan.finals(self._experiment, self._trials)
+
+    def _free_slot(self) -> int:
+        free = [place for place in range(len(self._slots)) if place not in self._taken.values()]
+        return free[0] if free else len(self._taken) % len(self._slots)
+
+    def _stop_sessions(self) -> None:
+        self._show.say(f"Stopping ({self._stop}): sessions write their checkpoints.")
+        sessions = [
+            s for one in self._trials if one.state == OPEN for s in self._experiment.sessions(one)
+        ]
+        running = [session for session in sessions if session.state() == RUNNING]
+        until = time.monotonic() + STOP_WITHIN_S
+        while running and time.monotonic() < until:
+            for session in running:
+                session.stop()
+            time.sleep(LOOK_EVERY_S)
+            running = [session for session in running if session.state() == RUNNING]
+
+    def _pause(self, error: Exception) -> None:
+        """Waits for room on the disk; gives up after half an hour."""
+        if not self._paused_since:
+            self._paused_since = time.monotonic()
+            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            self._show.say(
+                f"{self._experiment.folder} cannot be written ({reason}). Sessions run on; the "
+                "experiment goes on once there is room."
+            )
+        if time.monotonic() - self._paused_since > GIVE_UP_S:
+            raise UserError(f"{self._experiment.folder} could not be written for too long: {error}")
+        time.sleep(PAUSE_S)
+
+    def _snapshot(self) -> Snapshot:
+        running = []
+        for (number, place), _ in sorted(self._taken.items()):
+            trial = self._trials[number]
+            running.append(running_of(trial, place, self._experiment.sessions(trial)[place]))
+        return Snapshot(self._trials, running, self._expected, len(self._slots))

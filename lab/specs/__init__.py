@@ -1,0 +1,1 @@
+"""What an experiment is: specs in files, read, checked, translated and frozen."""

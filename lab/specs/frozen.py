@@ -1,0 +1,106 @@
+"""Freezes a spec: the mode, seeds, versions and commit with which its figures come about."""
+
+import importlib.metadata
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lab.specs.spec import Spec
+from trainer.machine.launching import PROJECT
+from trainer.machine.quota import usable_cores
+
+PACKAGES = (
+    *("tensorflow-cpu", "tensorflow", "dm-sonnet", "numpy", "gymnasium", "ale-py", "optuna"),
+)
+# New seeds of finalists start this far from the others.
+FINALS_FROM = 1000
+
+
+def freeze(spec: Spec, mode: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of ``spec.json``: the whole spec, and what else decides its figures.
+
+    ``extra`` are further parts of an experiment, such as the levels of a benchmark.
+    """
+    return {
+        spec.name: {
+            **spec.content(),
+            "frozen": {
+                "mode": mode,
+                **extra,
+                "seeds": seeds(spec),
+                "final_seeds": final_seeds(spec),
+                "commit": commit(),
+                "versions": versions(),
+                "machine": machine(),
+                "command": shlex.join(["bin/lab", *sys.argv[1:]]),
+                "created": time.strftime("%Y-%m-%d %H:%M:%S"),
+            },
+        }
+    }
+
+
+def extra_of(spec: Spec) -> dict[str, Any]:
+    """The further parts of a frozen experiment."""
+    return {name: spec.frozen[name] for name in ("specs", "levels") if name in spec.frozen}
+
+
+def seeds(spec: Spec) -> list[int]:
+    """The seeds of a trial's sessions, the same for all trials: they differ in settings only."""
+    return [spec.meta.seed + place for place in range(spec.meta.sessions)]
+
+
+def final_seeds(spec: Spec) -> list[int]:
+    """Seeds that no trial of the search has seen."""
+    return [spec.meta.seed + FINALS_FROM + place for place in range(spec.meta.final_sessions)]
+
+
+def changes(spec: Spec) -> str:
+    """How this checkout differs from the one that a frozen spec ran with; "" if it does not."""
+    if not spec.frozen:
+        return ""
+    now: dict[str, Any] = {"commit": commit(), **versions()}
+    before = {"commit": spec.frozen.get("commit"), **spec.frozen.get("versions", {})}
+    differ = [
+        f"{name} {before.get(name)} → {now[name]}" for name in now if now[name] != before.get(name)
+    ]
+    return ", ".join(differ)
+
+
+def commit() -> str:
+    """The checkout's commit, with a + if files differ from it; "" where it is none."""
+    try:
+        git = ["git", "-C", str(PROJECT)]
+        found = subprocess.run(
+            [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        )
+        status = [*git, "status", "--porcelain", "--untracked-files=no"]
+        changed = subprocess.run(status, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return found.stdout.strip() + ("+" if changed.stdout.strip() else "")
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that decide what is learned."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> str:
+    """The processor, and how many of its cores there are to use."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else 'unknown processor'}, {usable_cores()} cores"

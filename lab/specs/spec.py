@@ -1,0 +1,282 @@
+"""Reads specs: named experiments in YAML or JSON, each checked before anything is started."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import flags
+from algorithms import registry
+from environments import names
+from lab.specs import meta, search_space, slm
+from lab.specs.errors import refuse, refuse_key
+from lab.specs.meta import Meta, check_value, mapping
+from lab.specs.search_space import Searched
+from trainer.settings import checks, config, files, presets
+from trainer.settings.config import Settings
+from user_error import UserError, closest
+
+KEYS = (
+    *("description", "preset", "level", "levels", "algorithm", "agent", "settings"),
+    *("meta", "search", "frozen"),
+)
+# Short keys beside ``settings``, and the flags that they stand for.
+SHORT = {"level": "level_name", "algorithm": "algorithm", "agent": "agent_name"}
+SEARCHABLE = ("algorithm", "agent", "settings")
+# The lab gives these to each session itself, and why.
+OWN = {
+    "logdir": "each session has a folder of its own",
+    "seed": "seeds count up from meta.seed",
+    "mode": "sessions train",
+    "job_name": "a session is one process",
+    "task": "a session is one process",
+}
+# Small networks report once a second, so that short sessions have curves, too.
+USUAL = {"report_every_s": 1.0, "keep_checkpoints": 1}
+MOST_CHECKED = 200  # combinations of a grid
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One experiment as somebody wrote it down."""
+
+    name: str
+    settings: dict[str, Any]  # by the names of their flags
+    meta: Meta
+    searched: tuple[Searched, ...] = ()
+    description: str = ""
+    frozen: dict[str, Any] = dataclasses.field(default_factory=dict)  # of an earlier run
+    notes: tuple[str, ...] = ()  # what a translation left out
+
+    @property
+    def levels(self) -> list[str]:
+        """The levels that are played, in order."""
+        return Settings(**self.settings).level.levels
+
+    @property
+    def total_frames(self) -> int:
+        """The frames of a session; 0 where the trainer chooses them by the level."""
+        return int(self.settings.get("total_environment_frames", 0))
+
+    def content(self) -> dict[str, Any]:
+        """The spec as a file has it; reading that gives the same spec."""
+        own = {flag: key for key, flag in SHORT.items()}
+        short = {own[name]: value for name, value in self.settings.items() if name in own}
+        rest = {name: value for name, value in self.settings.items() if name not in own}
+        search: dict[str, Any] = {}
+        for one in self.searched:
+            # A range of whole numbers without its end, as in the file.
+            ends = one.kind == "randint"
+            values = [one.values[0], one.values[1] + 1] if ends else list(one.values)
+            if one.name in own:
+                search[f"{own[one.name]}__{one.kind}"] = values
+            else:
+                search.setdefault("settings", {})[one.key] = values
+        return {
+            "description": self.description,
+            **short,
+            "settings": rest,
+            "meta": dataclasses.asdict(self.meta),
+            "search": search,
+        }
+
+
+def read(path: str | Path, name: str = "") -> Spec:
+    """One spec of a file: the named one, or the only one."""
+    found = _content(path)
+    if not name and len(found) > 1:
+        raise UserError(
+            f"{path}: has {len(found)} specs; name one of them, such as {path}:{next(iter(found))} "
+            f"({', '.join(found)})."
+        )
+    name = name or next(iter(found))
+    if name not in found:
+        raise UserError(f"{path}: there is no spec {name!r}. {closest(name, found)}")
+    return parse(name, found[name], str(path))
+
+
+def read_all(path: str | Path, name: str = "") -> list[Spec]:
+    """All specs of a file, or the named one."""
+    wanted = [name] if name else list(_content(path))
+    return [read(path, one) for one in wanted]
+
+
+def split(argument: str) -> tuple[str, str]:
+    """The file and the name in ``SPEC[:NAME]``."""
+    path, colon, name = argument.rpartition(":")
+    return (path, name) if colon and not Path(argument).exists() else (argument, "")
+
+
+def _content(path: str | Path) -> dict[str, Any]:
+    if Path(path).is_dir():
+        path = Path(path) / "spec.json"
+    found = files.load(Path(path), str(path))
+    if not found:
+        raise UserError(f"{path}: found nothing; expected named specs, such as 'cartpole: …'.")
+    if set(found) & {"level", "settings", "algorithm"}:
+        raise UserError(
+            f"{path}: found {', '.join(found)} at the top; expected the spec's name there, and "
+            "these below it."
+        )
+    return found
+
+
+def parse(name: str, given: Any, source: str) -> Spec:
+    """A spec with everything in it checked; ``source`` is what errors call its file."""
+    where = f"{source}: {name}"
+    content = mapping(given, where)
+    notes: list[str] = []
+    if slm.is_one(content):
+        content, notes = slm.translate(content, where)
+    for key in content:
+        if key not in KEYS:
+            refuse_key(f"{where}.{key}", KEYS)
+    settings = _settings(content, where)
+    found = Spec(
+        name=name,
+        settings=settings,
+        meta=meta.read(content.get("meta"), f"{where}.meta"),
+        searched=tuple(_searched(content, settings, where)),
+        description=str(content.get("description", "")),
+        frozen=mapping(content.get("frozen"), f"{where}.frozen"),
+        notes=tuple(notes),
+    )
+    _check(found, where)
+    return found
+
+
+def _settings(content: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The settings that a spec gives: of its preset, its short keys, and its own."""
+    if "level" in content and "levels" in content:
+        refuse(f"{where}.levels", content["levels"], "either level or levels")
+    own = mapping(content.get("settings"), f"{where}.settings")
+    for name in own:
+        if name in OWN:
+            refuse(f"{where}.settings.{name}", own[name], f"nothing here: {OWN[name]}")
+        short = {flag: key for key, flag in SHORT.items()}.get(name)
+        if short in content:
+            refuse(f"{where}.settings.{name}", own[name], f"it once; {where}.{short} says it, too")
+    base = _preset(content, where)
+    named = {flag: content[key] for key, flag in SHORT.items() if key in content}
+    if "levels" in content:
+        listed = content["levels"]
+        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            refuse(f"{where}.levels", listed, "a list of levels")
+        named["level_name"] = ",".join(listed)
+    given = USUAL | base | named | own
+    known = _known(str(given.get("algorithm", registry.DEFAULT)), f"{where}.algorithm")
+    checked = {}
+    for name, value in given.items():
+        key = next((key for key, flag in SHORT.items() if flag == name and key in content), None)
+        place = f"{where}.{key or f'settings.{name}'}"
+        if name not in known:
+            refuse(place, value, f"the name of a setting. {closest(name, known)}")
+        checked[name] = check_value(known[name], value, place)
+    if "level_name" not in checked:
+        raise UserError(f"{where}.level: found nothing; expected the level to play.")
+    return checked
+
+
+def _preset(content: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if "preset" not in content:
+        return {}
+    name = str(content["preset"])
+    if name not in presets.names():
+        refuse(f"{where}.preset", name, f"a preset. {closest(name, presets.names())}")
+    found = files.load(presets.path_of(name), f"--preset={name}")
+    return {key: value for key, value in found.items() if key != files.DESCRIPTION}
+
+
+def _known(algorithm: str, where: str) -> dict[str, dataclasses.Field]:
+    try:
+        return {field.name: field for field in config.fields(algorithm)}
+    except UserError:
+        refuse(where, algorithm, f"an algorithm. {closest(algorithm, registry.KNOWN)}")
+
+
+def _searched(content: Mapping[str, Any], settings: dict[str, Any], where: str) -> list[Searched]:
+    where = f"{where}.search"
+    given = mapping(content.get("search"), where)
+    flat: list[tuple[str, str, Any]] = []  # path of keys, KEY__KIND, values
+    for key, value in given.items():
+        if key == "settings":
+            flat += [
+                (f"{where}.settings.{name}", name, one)
+                for name, one in mapping(value, f"{where}.settings").items()
+            ]
+        elif key.partition("__")[0] in SEARCHABLE:
+            flat.append((f"{where}.{key}", key, value))
+        else:
+            refuse_key(f"{where}.{key}", SEARCHABLE)
+    algorithms = {settings.get("algorithm", registry.DEFAULT)}
+    algorithms |= {
+        str(one)
+        for _, key, values in flat
+        if key.startswith("algorithm") and isinstance(values, list)
+        for one in values
+    }
+    known: dict[str, dataclasses.Field] = {}
+    for algorithm in algorithms:
+        known |= _known(str(algorithm), f"{where}.algorithm")
+    found = [_one(path, key, value, known) for path, key, value in flat]
+    for one in found:
+        if [other.name for other in found].count(one.name) > 1:
+            refuse(f"{where}.settings.{one.key}", list(one.values), f"{one.name} once")
+    return found
+
+
+def _one(path: str, key: str, value: Any, known: Mapping[str, dataclasses.Field]) -> Searched:
+    name, _, kind = key.partition("__")
+    name = SHORT.get(name, name)
+    if name in OWN:
+        refuse(path, value, f"nothing here: {OWN[name]}")
+    if name not in known:
+        refuse(path, value, f"the name of a setting before __. {closest(name, known)}")
+    return search_space.read(name, kind or search_space.GRID, value, known[name], path)
+
+
+def _check(spec: Spec, where: str) -> None:
+    """Refuses what single values cannot show: unknown levels, settings that do not fit together."""
+    for level in str(spec.settings["level_name"]).split(","):
+        try:
+            names.find(level.strip())
+        except UserError as error:
+            raise UserError(f"{where}.level: {error}".replace("--level_name: ", "")) from None
+    for name, kinds in (("grid", search_space.LISTS), ("cma", search_space.RANGES)):
+        wrong = [one for one in spec.searched if one.kind not in kinds]
+        if (
+            spec.meta.search == name
+            and wrong
+            and (name == "grid" or len(wrong) == len(spec.searched))
+        ):
+            refuse(
+                f"{where}.meta.search", name, f"another search: {wrong[0].key} cannot be its part"
+            )
+    lists = search_space.grid(spec.searched, all_lists=True)
+    for point in lists[:MOST_CHECKED]:
+        settings_of(spec.settings | point, where)
+
+
+def settings_of(values: Mapping[str, Any], where: str) -> Settings:
+    """All settings of a session; refused where they do not fit together."""
+    algorithm = str(values.get("algorithm", registry.DEFAULT))
+    known = {field.name for field in config.fields(algorithm)}
+    try:
+        settings = Settings(**{name: one for name, one in values.items() if name in known})
+        checks.check(settings)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+    return settings
+
+
+def describe_meta() -> str:
+    """Every key of ``meta`` with its default and its meaning, a line each, for ``--help``."""
+    lines = []
+    for kind, prefix in ((Meta, ""), (meta.Resources, "resources."), (meta.Standard, "standard.")):
+        for field in dataclasses.fields(kind):
+            if field.metadata:
+                default = (
+                    "" if field.default is None else f" (default: {flags.text_of(field.default)})"
+                )
+                lines.append(f"  {prefix + field.name:<24} {field.metadata['help']}{default}")
+    return "\n".join(lines)

@@ -1,0 +1,108 @@
+"""Which trials an experiment has: those of its mode, of its search, and its finals."""
+
+from typing import Any
+
+from lab.specs import frozen
+from lab.specs import spec as specs
+from lab.trials.folder import FAILED, OPEN, Experiment, Trial, best
+from lab.trials.proposing import Proposals, total
+from trainer.settings import config
+from trainer.settings.config import Settings
+
+PROPOSED, FINAL, DEFAULT, SINGLE, BENCHMARK = "proposed", "final", "default", "single", "benchmark"
+
+
+def fixed(experiment: Experiment) -> list[Trial]:
+    """The trials of an experiment that does not search, as they are before they run."""
+    spec = experiment.spec
+    if experiment.mode == "search":
+        return []
+    if experiment.mode != "benchmark":
+        return [Trial(0, SINGLE, dict(spec.settings), frozen.seeds(spec), label=spec.name)]
+    found: list[Trial] = []
+    for name, content in spec.frozen["specs"].items():
+        one = specs.parse(name, content, str(experiment.folder))
+        for level in spec.frozen["levels"]:
+            settings = {**one.settings, "level_name": level}
+            seeds = frozen.seeds(one)
+            found.append(
+                Trial(len(found), BENCHMARK, settings, seeds, {"spec": name, "level": level},
+                      label=f"{name} on {level}")
+            )  # fmt: skip
+    return found
+
+
+def expected(experiment: Experiment) -> int:
+    """How many trials there will be in all."""
+    if experiment.mode != "search":
+        return len(fixed(experiment))
+    meta, searched = experiment.spec.meta, experiment.spec.searched
+
+    count = total(meta, searched)
+    return count + (min(meta.finalists, count) + 1 if meta.finalists else 0)
+
+
+def propose(experiment: Experiment, trials: list[Trial], proposals: Proposals) -> Trial | None:
+    """The next trial of a search; None once there are all."""
+    count = sum(one.kind == PROPOSED for one in trials)
+    if count >= proposals.total:
+        return None
+    spec = experiment.spec
+    proposal, drawn, values = proposals.propose(count)
+    return Trial(
+        len(trials), PROPOSED, {**spec.settings, **_fitting(spec.settings, values)},
+        frozen.seeds(spec), values, proposal=proposal, drawn=drawn,
+    )  # fmt: skip
+
+
+def _fitting(settings: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """What was drawn, without settings that the drawn algorithm does not have."""
+    algorithm = str(values.get("algorithm", settings.get("algorithm", "impala")))
+    known = {field.name for field in config.fields(algorithm)}
+    return {name: value for name, value in values.items() if name in known}
+
+
+def finals(experiment: Experiment, trials: list[Trial]) -> list[Trial]:
+    """The best trials again with new seeds, beside the spec's own settings."""
+    spec = experiment.spec
+    proposed = [one for one in trials if one.kind == PROPOSED]
+    chosen = best(proposed)[: spec.meta.finalists]
+    if not chosen or any(one.state == OPEN for one in proposed):
+        return []
+    seeds, number = frozen.final_seeds(spec), len(trials)
+    found = [
+        Trial(number + place, FINAL, dict(one.settings), seeds, dict(one.values), of=one.number)
+        for place, one in enumerate(chosen)
+    ]
+    usual = Settings(**spec.settings).flat()
+    own = {one.name: usual.get(one.name) for one in spec.searched}
+    default = Trial(
+        number + len(found), DEFAULT, dict(spec.settings), seeds, own, label="the spec's own"
+    )
+    known = {(one.kind, one.of) for one in trials if one.kind in (FINAL, DEFAULT)}
+    fresh = [one for one in (*found, default) if (one.kind, one.of) not in known]
+    for place, one in enumerate(fresh):  # after a kill between two of them
+        one.number = number + place
+    return fresh
+
+
+def winner(experiment: Experiment, trials: list[Trial]) -> Trial | None:
+    """The best trial: among those with new seeds, if there are any."""
+    seeds_are_new = [one for one in trials if one.kind in (FINAL, DEFAULT)]
+    ranked = best(seeds_are_new or trials)
+    return ranked[0] if ranked else None
+
+
+def result(experiment: Experiment, trials: list[Trial]) -> dict[str, Any]:
+    """What came out of a finished experiment."""
+    found = winner(experiment, trials)
+    own = next((one for one in trials if one.kind == DEFAULT), None)
+    return {
+        "state": "finished",
+        "trials": len(trials),
+        "failed": [one.number for one in trials if one.state == FAILED],
+        "winner": found.number if found else None,
+        "confirmed": bool(found and found.kind in (FINAL, DEFAULT)),
+        "winner_objective": found.results["objective"] if found else None,
+        "default_objective": own.results.get("objective") if own else None,
+    }

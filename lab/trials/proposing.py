@@ -1,0 +1,137 @@
+"""Proposes trials with Optuna; its study is a SQLite file, so a killed search can go on."""
+
+import logging
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import TrialState
+
+from lab.specs import search_space
+from lab.specs.meta import Meta
+from lab.specs.search_space import GRID, LEAST_CHANCE, Searched
+from lab.trials.folder import DONE, ENDED_EARLY, FAILED, OPEN, Trial
+
+# A trial's returns are compared at these percentages of its frames.
+RUNGS = (25, 50)
+MOST_SEEDS = 2**31
+
+
+class Proposals:
+    """The study of one search."""
+
+    def __init__(self, path: Path, meta: Meta, searched: Sequence[Searched]):
+        optuna.logging.set_verbosity(logging.ERROR)
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        self._meta, self._searched = meta, tuple(searched)
+        self._grid = search_space.grid(self._searched, meta.search == "grid")
+        self._study = optuna.create_study(
+            storage=f"sqlite:///{path}",
+            study_name="search",
+            direction="maximize",
+            load_if_exists=True,
+            pruner=optuna.pruners.SuccessiveHalvingPruner(
+                min_resource=RUNGS[0], reduction_factor=2
+            ),
+        )
+        self._distributions = {one.name: distribution(one) for one in self._searched}
+
+    @property
+    def total(self) -> int:
+        """How many trials the search has."""
+        return total(self._meta, self._searched)
+
+    def propose(self, place: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
+        """The trial at this place: its number in the study, what it drew, and its settings.
+
+        Each place has a seed of its own: a search that goes on draws nothing twice.
+        """
+        grid_values = self._grid[place % len(self._grid)]
+        # Each draw is made for every point of the grid.
+        seed = (self._meta.seed * 1_000_003 + place // len(self._grid)) % MOST_SEEDS
+        sampler = _sampler(self._meta, seed)
+        if grid_values:
+            sampler = optuna.samplers.PartialFixedSampler(grid_values, sampler)
+        self._study.sampler = sampler
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trial = self._study.ask(fixed_distributions=self._distributions)
+        return trial.number, dict(trial.params), self.values(trial.params)
+
+    def values(self, drawn: dict[str, Any]) -> dict[str, Any]:
+        """The settings for what was drawn."""
+        return {one.name: one.value(drawn[one.name]) for one in self._searched}
+
+    def sync(self, trial: Trial) -> bool:
+        """Brings the study up to date with a trial; returns whether its record has changed.
+
+        A trial that was retried after a failure is added as another one, as Optuna keeps ends.
+        """
+        if trial.proposal is None or trial.state == OPEN:
+            return False
+        value = trial.results.get("objective")
+        known = self._study.get_trials(deepcopy=False)[trial.proposal]
+        if known.state == TrialState.RUNNING:
+            if trial.state == FAILED or value is None:
+                self._study.tell(trial.proposal, state=TrialState.FAIL)
+            elif trial.state == ENDED_EARLY:
+                self._study.tell(trial.proposal, state=TrialState.PRUNED)
+            else:
+                self._study.tell(trial.proposal, value)
+            return False
+        if known.state == TrialState.FAIL and trial.state == DONE and value is not None:
+            created = optuna.trial.create_trial(
+                params=trial.drawn, distributions=self._distributions, value=value
+            )
+            self._study.add_trial(created)
+            trial.proposal = len(self._study.get_trials(deepcopy=False)) - 1
+            return True
+        return False
+
+    def should_end(self, trial: Trial, percent: int, value: float) -> bool:
+        """Whether a trial is not among the better half that has come so far."""
+        if trial.proposal is None or percent not in RUNGS:
+            return False
+        known = self._study.get_trials(deepcopy=False)[trial.proposal]
+        running = optuna.trial.Trial(self._study, known._trial_id)
+        if percent not in known.intermediate_values:
+            running.report(value, percent)
+        return running.should_prune()
+
+
+def total(meta: Meta, searched: Sequence[Searched]) -> int:
+    """How many trials a search has: its draws, each with every point of its grid."""
+    points = len(search_space.grid(tuple(searched), meta.search == "grid"))
+    drawn = [one for one in searched if one.kind != GRID and meta.search != "grid"]
+    return points * (meta.trials if drawn else 1)
+
+
+def distribution(searched: Searched) -> BaseDistribution:
+    """What Optuna draws from; a normal value as its chance, which all samplers can draw."""
+    if searched.kind in search_space.LISTS:
+        return CategoricalDistribution(searched.values)
+    if searched.kind == "normal":
+        return FloatDistribution(LEAST_CHANCE, 1 - LEAST_CHANCE)
+    low, high = searched.values
+    log = searched.kind == "loguniform"
+    if searched.kind == "randint" or searched.whole:
+        return IntDistribution(int(low), int(high), log=log)
+    return FloatDistribution(low, high, log=log)
+
+
+def _sampler(meta: Meta, seed: int) -> optuna.samplers.BaseSampler:
+    if meta.search == "tpe":
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(4, meta.trials // 4))
+    if meta.search == "evolutionary":
+        return optuna.samplers.NSGAIISampler(seed=seed, population_size=meta.population)
+    if meta.search == "cma":
+        return optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=max(1, meta.trials // 4))
+    return optuna.samplers.RandomSampler(seed=seed)

@@ -1,0 +1,153 @@
+"""One session: a training with its seed, as a process of ``experiment.py`` in a folder."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lab.trials import keeper
+from trainer.machine.launching import PROJECT
+from trainer.settings import config
+from trainer.settings.config import Settings
+from trainer.storage.records import read_metrics
+from user_error import UserError
+
+RUNNING, ENDED, WAITING = "running", "ended", "waiting"
+LONGEST_REASON = 300
+
+
+class End(NamedTuple):
+    """How a session ended."""
+
+    good: bool
+    reason: str  # why it did not end well
+
+
+class Session:
+    """A session's folder, and what is known of its process from the files there."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], seed: int):
+        self.folder, self.seed = folder, seed
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """All settings of the training."""
+        return Settings(**{**self._settings, "seed": self.seed, "logdir": str(self.folder)})
+
+    def state(self) -> str:
+        """Whether it waits for its start, is running or has ended.
+
+        A session whose keeper was killed waits again: it resumes from its last checkpoint.
+        """
+        if self._process is not None and self._process.poll() is None:
+            return RUNNING
+        written = self.written()
+        if not written:
+            return WAITING
+        if written["state"] == ENDED:
+            return WAITING if written["ended_by"] == keeper.STOPPED else ENDED
+        if keeper.is_alive(written["keeper"]):
+            return RUNNING
+        if keeper.is_alive(written["child"]):  # without its keeper nobody limits its time
+            keeper.kill_group(int(written["child"]["pid"]), signal.SIGKILL)
+        return WAITING
+
+    def written(self) -> dict[str, Any]:
+        """What the keeper has written last."""
+        try:
+            return json.loads((self.folder / keeper.STATE).read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def start(self, cores: Sequence[int], timeout_s: float, silent_s: float) -> None:
+        """Starts it, or lets it go on from its last checkpoint."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        experiment = [
+            sys.executable,
+            str(PROJECT / "experiment.py"),
+            *config.to_flags(self.settings),
+        ]
+        limits = [str(timeout_s), str(silent_s), ",".join(map(str, cores))]
+        self._process = subprocess.Popen(
+            [sys.executable, keeper.__file__, str(self.folder), *limits, *experiment],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # The lab's Ctrl-C does not reach it, and its end does not end it.
+            start_new_session=True,
+            env=os.environ | {"OMP_NUM_THREADS": str(len(cores))},
+        )
+
+    def stop(self) -> None:
+        """Asks it to end with a checkpoint; it can go on later."""
+        process = self.written().get("keeper")
+        if process and keeper.is_alive(process):
+            with contextlib.suppress(OSError):
+                os.kill(int(process["pid"]), signal.SIGTERM)
+        elif self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def end(self) -> End:
+        """How it ended."""
+        written, rows = self.written(), self.rows()
+        if written.get("ended_by"):
+            return End(False, f"{written['ended_by']} {self._after(written)}")
+        if written.get("code"):
+            return End(False, self._last_words() or f"ended with {written['code']}")
+        if not rows:
+            return End(False, "it left no report")
+        settings = self.settings.learning
+        wanted = settings.total_environment_frames or self.chosen_frames()
+        early = settings.stop_at_return is not None or settings.stop_after_s
+        if rows[-1]["environment_frames"] < wanted and not early:
+            return End(
+                False, f"ended after {rows[-1]['environment_frames']:,} of {wanted:,} frames"
+            )
+        return End(True, "")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Its reports so far."""
+        try:
+            return read_metrics(self.folder)
+        except OSError:
+            return []
+
+    def forget(self) -> None:
+        """Removes all that it has left, so that it can run afresh."""
+        if self.state() == RUNNING:
+            raise UserError(f"{self.folder} is running; stop it first.")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._process = None
+
+    def drop_checkpoints(self) -> None:
+        """Removes its checkpoints; reports and settings stay."""
+        shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
+
+    def _after(self, written: Mapping[str, Any]) -> str:
+        return f"after {written['ended'] - written['started']:.0f} s"
+
+    def chosen_frames(self) -> int:
+        """The frames that the trainer has chosen for the level; 0 before it has."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            chosen = json.loads((self.folder / "settings.json").read_text())
+            return int(chosen["total_environment_frames"])
+        return 0
+
+    def _last_words(self) -> str:
+        """The last line that it printed."""
+        try:
+            with open(self.folder / keeper.OUTPUT, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
+                lines = file.read().decode(errors="replace").split("\n")
+        except OSError:
+            return ""
+        printed = [line.strip() for line in lines if line.strip()]
+        return printed[-1][:LONGEST_REASON] if printed else ""

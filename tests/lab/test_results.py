@@ -1,0 +1,148 @@
+"""What comes out: benchmark figures with known answers, the page in a browser, HParams."""
+
+import csv
+import json
+import urllib.request
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lab.results import benchmark, standards, tables
+from lab.specs.meta import Standard
+from tests.browser import Browser
+from tests.lab.conftest import Lab
+
+
+def test_the_interquartile_mean_is_that_of_the_middle_half():
+    assert benchmark.interquartile_mean(np.array([0, 1, 2, 100])) == 1.5
+    # Of five, the third counts whole and those beside it by three quarters.
+    five = benchmark.interquartile_mean(np.array([0.0, 1.0, 2.0, 5.0, 9.0]))
+    assert five == pytest.approx((0.75 * 1 + 2 + 0.75 * 5) / 2.5)
+    assert benchmark.interquartile_mean(np.array([7.0])) == 7.0
+    assert benchmark.interquartile_mean(np.array([3.0, 5.0])) == 4.0
+
+
+def test_an_interval_is_as_wide_as_the_seeds_differ():
+    same = [np.array([1.0, 1.0, 1.0])]
+    assert benchmark.interval(same, lambda drawn: float(drawn[0].mean())) == (1.0, 1.0)
+    low, high = benchmark.interval(
+        [np.array([0.0, 1.0])], lambda drawn: float(np.concatenate(drawn).mean())
+    )
+    assert (low, high) == (0.0, 1.0)
+
+
+def test_scores_are_0_for_random_play_and_1_for_a_solved_level():
+    assert benchmark.score({"final_return": -20.0}, -20.0, 20.0) == 0.0
+    assert benchmark.score({"final_return": 20.0}, -20.0, 20.0) == 1.0
+    assert benchmark.score({"final_return": 40.0}, -20.0, 20.0) == 1.5
+
+
+def test_the_standards_of_levels():
+    level = standards.level_of(["CartPole-v1"], 20.0, Standard())
+    assert level.solved_return == 475.0 and level.has_standard
+    assert standards.level_of(["PongNoFrameskip-v4"], -20.0, Standard()).solved_return == 14.6
+    assert not standards.level_of(["Pendulum-v1"], -1200.0, Standard()).has_standard
+    own = Standard(solved_return=-200.0, solved_frames=1e5)
+    assert standards.level_of(["Pendulum-v1"], -1200.0, own).has_standard
+    both = standards.level_of(["CartPole-v1", "Catch-v0"], 10.0, Standard())
+    assert both.solved_return == pytest.approx((475 + 0.9) / 2)
+
+
+@pytest.mark.parametrize("name", standards.SETS)
+def test_every_level_of_a_set_exists(name):
+    from environments.names import find
+
+    assert all(find(level) for level in standards.SETS[name])
+    assert len(standards.SETS[name]) == int("".join(filter(str.isdecimal, name)) or 4)
+
+
+def test_a_table_in_markdown_has_a_dash_for_what_is_not_known():
+    text = tables.markdown(["a", "b"], [{"a": 1.23456, "b": None}])
+    assert text.splitlines()[-1] == "| 1.235 | – |"
+
+
+SMALL = {"resources": {"memory_gb": 0.1}}
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory) -> Lab:
+    """A finished search with two sessions a trial, one of whose trials has failed."""
+    lab = Lab(tmp_path_factory.mktemp("searched"))
+    spec = lab.write(
+        {
+            "level": "CartPole-v1",
+            "description": "</script><b>bold</b>",
+            "settings": {"total_environment_frames": 1000},
+            "meta": {"search": "grid", "finalists": 1, "sessions": 2} | SMALL,
+            "search": {"settings": {"learning_rate": [0.0005, 0.003], "reporters": ["", "raises"]}},
+        }
+    )  # fmt: skip
+    lab.run("search", spec, "--data=data", code=1)
+    return lab
+
+
+def test_the_page_works_in_a_browser_and_asks_for_nothing(searched):
+    with Browser() as browser:
+        browser.open(f"file://{searched.only}/index.html")
+        assert browser.evaluate("document.getElementById('winner').textContent").startswith(
+            "Winner"
+        )
+        rows = "[...document.querySelectorAll('tbody tr')]"
+        assert browser.evaluate(f"{rows}.length") == 6
+        assert browser.evaluate("document.querySelectorAll('#curves path.trial').length") == 4
+        assert browser.evaluate("document.querySelectorAll('#parallel path.trial').length") == 4
+        first = f"{rows}[0].cells[0].textContent"
+        heading = "[...document.querySelectorAll('th')].find(one => one.textContent === 'trial')"
+        browser.evaluate(f"{heading}.click()")
+        assert browser.evaluate(first) == "t0"
+        browser.evaluate(f"{heading}.click()")
+        assert browser.evaluate(first) == "t5"
+        browser.evaluate(f"{rows}[0].click()")
+        assert browser.evaluate("document.querySelectorAll('path.trial.on').length") == 2
+        # What people write is text, never part of the page.
+        assert browser.evaluate("document.querySelectorAll('b').length") == 0
+        assert "<b>bold</b>" in browser.evaluate("document.getElementById('about').textContent")
+        assert [url for url in browser.requests if not url.startswith("file://")] == []
+
+
+def test_tables_and_graphs_of_all_kinds_are_there(searched):
+    folder, trials = searched.only, searched.only / "trials"
+    for picture in (folder / "mine_experiment_graph.png", trials / "mine_t0_trial_graph.png",
+                    trials / "mine_t0_s1_session_graph.png"):  # fmt: skip
+        with Image.open(picture) as image:
+            assert image.width > 300
+    with open(folder / "mine_experiment_df.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["state"] for row in rows} == {"done", "failed"}
+    assert rows[-1]["reason"].endswith("the level has raised something")
+    with open(trials / "mine_t0_trial_fitness_df.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["session"] for row in rows] == ["0", "1", "trial"]
+    assert [row["seed"] for row in rows] == ["1", "2", ""]
+    frozen = json.loads((folder / "spec.json").read_text())["mine"]["frozen"]
+    assert frozen["seeds"] == [1, 2] and frozen["commit"] and frozen["versions"]["tensorflow-cpu"]
+
+
+def test_the_graph_command_writes_everything_anew(searched):
+    (searched.only / "index.html").unlink()
+    searched.run("graph", str(searched.only))
+    assert (searched.only / "index.html").stat().st_size > 10_000
+
+
+def test_tensorboard_finds_every_session_in_hparams(searched):
+    from tensorboard import program
+
+    board = program.TensorBoard()
+    board.configure(argv=[None, f"--logdir={searched.only / 'sessions'}", "--port=0"])
+    url = board.launch()
+    body = {"experimentName": "", "allowedStatuses": ["STATUS_SUCCESS"], "sliceSize": 100}
+    request = urllib.request.Request(
+        f"{url}data/plugin/hparams/session_groups",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        groups = json.load(answer)["sessionGroups"]
+    rates = {group["hparams"]["learning_rate"] for group in groups}
+    assert rates == {0.0005, 0.003, 0.0006} and len(groups) == 4

@@ -1,0 +1,231 @@
+"""Searches from start to end: killed, stopped, failing, hanging, on a full disk."""
+
+import contextlib
+import csv
+import json
+import random
+import subprocess
+import time
+
+import psutil
+import pytest
+
+from trainer.storage.records import read_metrics
+
+
+def wait_for(condition, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "never happened"
+        time.sleep(0.02)
+
+
+def test_a_search_proposes_confirms_and_names_a_winner(lab):
+    said = lab.run("search", lab.spec(), "--data=data")
+    trials = lab.trials()
+    assert [one["kind"] for one in trials] == ["proposed"] * 6 + ["final"] * 2 + ["default"]
+    assert all(one["state"] == "done" for one in trials)
+    assert all(one["seeds"] == [1] for one in trials[:6])
+    assert all(one["seeds"] == [1001, 1002, 1003] for one in trials[6:])
+    rates = {one["values"]["learning_rate"] for one in trials[:6]}
+    assert len(rates) == 6
+    ranked = sorted(trials[:6], key=lambda one: -one["results"]["objective"])
+    assert [one["of"] for one in trials[6:8]] == [one["number"] for one in ranked[:2]]
+    result = json.loads((lab.only / "experiment_data.json").read_text())
+    assert result["confirmed"] and result["winner"] in (6, 7, 8)
+    assert f"Winner, with new seeds: t{result['winner']}" in said
+    assert result["default_objective"] == trials[8]["results"]["objective"]
+    kept = {path.parents[1].name for path in lab.only.glob("sessions/*/checkpoints/*")}
+    assert len({name.partition("_")[0] for name in kept}) == 3  # meta.keep
+    with open(lab.only / "mine_experiment_df.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    objectives = [float(row["objective"]) for row in rows]
+    assert objectives == sorted(objectives, reverse=True) and len(rows) == 9
+    for ending in ("t0_s0_session_df.csv", "t0_s0_session_graph.png", "t8_trial_fitness_df.csv"):
+        assert (lab.only / "trials" / f"mine_{ending}").stat().st_size > 100
+    assert (lab.only / "mine_experiment_graph.png").stat().st_size > 1000
+    assert "t0" in lab.run("status", "--data=data")
+
+
+def test_killed_at_any_moment_it_goes_on_and_runs_nothing_twice(lab):
+    spec, chance = lab.spec(trials=10, finalists=0), random.Random(0)
+    for _ in range(6):
+        process = lab.start("search", spec, "--data=data")
+        assert process.stdout and process.stdout.readline()  # it is about to start
+        time.sleep(1.5 * chance.random())
+        process.kill()
+        process.communicate()
+    lab.run("search", spec, "--data=data")
+    trials = lab.trials()
+    assert [one["number"] for one in trials] == list(range(10))
+    assert all(one["state"] == "done" for one in trials)
+    assert len({one["values"]["learning_rate"] for one in trials}) == 10
+    # Sessions outlive the lab: none is started a second time.
+    assert set(map(len, lab.starts().values())) == {1}
+
+
+def test_a_session_that_was_killed_with_the_lab_resumes(lab):
+    spec = lab.write(
+        {"level": "CartPole-v1", "settings": {"total_environment_frames": 1000},
+         "meta": {"resources": {"memory_gb": 0.1}}}
+    )  # fmt: skip
+    process = lab.start("train", spec, "--data=data")
+    wait_for(lambda: list(lab.data.glob("*/sessions/t0_s0/metrics.jsonl")))
+    state = json.loads((lab.only / "sessions/t0_s0/session.json").read_text())
+    process.kill()
+    process.communicate()
+    for which in ("keeper", "child"):
+        psutil.Process(state[which]["pid"]).kill()
+    said = lab.run("train", spec, "--data=data")
+    assert "Going on with data/" in said
+    assert lab.starts()["t0_s0"] == ["1", "1"]
+    rows = read_metrics(lab.only / "sessions/t0_s0")
+    assert [row["environment_frames"] for row in rows] == list(range(100, 1001, 100))
+
+
+def test_stop_ends_its_own_sessions_only_and_the_same_command_goes_on(lab):
+    bystander = subprocess.Popen(["sleep", "60"])
+    spec = lab.write(
+        {"level": "CartPole-v1", "settings": {"reporters": "hangs"},
+         "meta": {"resources": {"memory_gb": 0.1}}}
+    )  # fmt: skip
+    process = lab.start("train", spec, "--data=data")
+    wait_for(lambda: list(lab.data.glob("*/sessions/t0_s0/starts.txt")))
+    state = json.loads((lab.only / "sessions/t0_s0/session.json").read_text())
+    assert "running" in lab.run("status", "--data=data")
+    refused = lab.run("clear", str(lab.only), "--yes", code=2)
+    assert "is running; stop it first" in refused
+    assert "is stopped" in lab.run("stop", "--data=data")
+    assert not psutil.pid_exists(state["child"]["pid"]) and bystander.poll() is None
+    assert process.wait() == 0
+    bystander.kill()
+    bystander.wait()
+    assert lab.trials()[0]["state"] == "open"
+    lab.run("clear", str(lab.only), "--yes")
+    assert not list(lab.data.iterdir())
+
+
+def test_failing_and_hanging_trials_are_reported_and_the_rest_goes_on(lab):
+    spec = lab.write(
+        {
+            "level": "CartPole-v1",
+            "settings": {"total_environment_frames": 1000},
+            "meta": {"search": "grid", "finalists": 0, "silent_timeout_s": 2, "retries": 1,
+                     "resources": {"memory_gb": 0.1}},
+            "search": {"settings": {"reporters": ["hangs", "raises", "none", "other"]}},
+        }
+    )  # fmt: skip
+    said = lab.run("search", spec, "--data=data", code=1)
+    states = {one["values"]["reporters"]: one for one in lab.trials()}
+    assert states["none"]["state"] == states["other"]["state"] == "done"
+    assert "hanging after 2 s" in states["hangs"]["reason"]
+    assert states["raises"]["reason"] == "s0: the level has raised something"
+    assert len(lab.starts()["t1_s0"]) == 1  # its second attempt began afresh
+    assert "t1 s0 failed (the level has raised something); it runs again." in said
+    assert "Failed: t0, t1. bin/lab retry" in said
+    assert "t3 is done; expected a failed one" in lab.run("retry", str(lab.only), "t3", code=2)
+    (lab.only / "mended").touch()
+    assert "t1 will run again" in lab.run("retry", str(lab.only), "t1")
+    lab.run("search", str(lab.only), "--data=data", code=1)
+    assert [one["state"] for one in lab.trials()] == ["failed", "done", "done", "done"]
+    assert "is finished" in lab.run("search", str(lab.only), "--data=data")
+
+
+def test_a_session_ends_when_its_time_is_over(lab):
+    spec = lab.write(
+        {"level": "CartPole-v1", "settings": {"reporters": "hangs"},
+         "meta": {"session_timeout_s": 1, "resources": {"memory_gb": 0.1}}}
+    )  # fmt: skip
+    said = lab.run("train", spec, "--data=data", code=1)
+    assert "t0 failed: s0: timed out after 1 s" in said
+
+
+def test_a_full_disk_is_reported_and_it_goes_on_when_there_is_room(lab):
+    disk = lab.folder / "data"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount")
+    try:
+        process = lab.start("search", lab.spec(finalists=0), "--data=data")
+        wait_for(lambda: list(disk.glob("*/sessions/*/metrics.jsonl")))
+        ballast = disk / "ballast"
+        with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 512)
+        assert process.stdout
+        assert any("goes on once there is room" in line for line in process.stdout)
+        ballast.unlink()
+        process.communicate(timeout=60)
+        states = {one["state"] for one in lab.trials()}
+        assert states <= {"done", "failed"} and "done" in states
+    finally:
+        subprocess.run(["umount", "-l", disk], check=False)
+
+
+def test_trials_that_lag_behind_end_early(lab):
+    content = {
+        "level": "CartPole-v1",
+        "settings": {"total_environment_frames": 100_000},
+        "meta": {"trials": 8, "search": "random", "finalists": 0, "early_stopping": "halving",
+                 "resources": {"memory_gb": 0.1}},
+        "search": {"settings": {"learning_rate__loguniform": [0.0001, 0.005]}},
+    }  # fmt: skip
+    said = lab.run("search", lab.write(content), "--data=data")
+    trials = lab.trials()
+    early = [one for one in trials if one["state"] == "stopped early"]
+    assert early and len(early) < 8 and "% of its frames" in said
+    best = max(trials, key=lambda one: one["results"]["objective"])
+    assert best["state"] == "done"
+
+
+def test_many_experiments_run_from_one_file(lab):
+    (lab.folder / "specs.json").write_text(
+        json.dumps({name: {"level": "CartPole-v1", "settings": {"total_environment_frames": 500},
+                           "meta": {"resources": {"memory_gb": 0.1}}} for name in ("one", "two")})
+    )  # fmt: skip
+    many = lab.folder / "experiments.json"
+    many.write_text(json.dumps({"specs.json": {"one": "train", "two": "trian"}}))
+    refused = lab.run("run", str(many), "--data=data", code=2)
+    assert 'specs.json.two: found "trian"; expected a mode. Did you mean train?' in refused
+    assert not lab.data.exists()
+    many.write_text(json.dumps({"specs.json": {"one": "train", "two": "dev"}}))
+    lab.run("run", str(many), "--data=data")
+    names = sorted(path.name.partition("_20")[0] for path in lab.data.iterdir())
+    assert names == ["one", "two_dev"]
+    data = str(lab.data)
+    first, second = map(str, sorted(lab.data.iterdir()))
+    said = lab.run("compare", first, second, f"--out={lab.folder}/both")
+    assert "| one | t0 | 1 | CartPole-v1 |" in said and (lab.folder / "both.png").exists()
+    lab.run("watch", data, str(lab.folder / "copied"), "--once")
+    copied = {path.name for path in (lab.folder / "copied").rglob("*") if path.is_file()}
+    assert {"index.html", "metrics.jsonl", "spec.json"} <= copied and "best.npz" not in copied
+
+
+def test_a_frozen_spec_repeats_an_experiment(lab):
+    lab.run("search", lab.spec(trials=3, finalists=0), "--data=data")
+    first = lab.trials()
+    lab.run("search", str(lab.only / "spec.json"), "--data=again")
+    alone = str(lab.only / "trials" / "mine_t1_spec.json")
+    lab.run("train", alone, "--data=alone")
+    lab.data = lab.folder / "again"
+    assert [one["values"] for one in lab.trials()] == [one["values"] for one in first]
+    lab.data = lab.folder / "alone"
+    assert lab.trials()[0]["results"]["final_return"] == first[1]["results"]["final_return"]
+
+
+def test_a_benchmark_is_a_table_of_specs_and_levels(lab):
+    meta = {"sessions": 2, "resources": {"memory_gb": 0.1}}
+    content = {
+        name: {"level": "CartPole-v1", "settings": settings | {"total_environment_frames": 500},
+               "meta": meta}
+        for name, settings in (("slow", {"learning_rate": 0.004}), ("fast", {}))
+    }  # fmt: skip
+    (lab.folder / "peers.json").write_text(json.dumps(content))
+    refused = lab.run("benchmark", "peers.json", "--levels=clasic", "--data=data", code=2)
+    assert "found clasic; expected a set or levels. Did you mean classic?" in refused
+    lab.run("benchmark", "peers.json", "--levels=CartPole-v1,Catch-v0", "--data=data")
+    text = next(lab.only.glob("*_benchmark.md")).read_text().splitlines()
+    assert text[0] == "| spec | CartPole-v1 | Catch-v0 | median | interquartile mean |"
+    assert text[2].startswith("| slow | ") and text[3].startswith("| fast | 1.0")
+    assert len(lab.trials()) == 4

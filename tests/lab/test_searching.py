@@ -1,0 +1,94 @@
+"""Proposals of each kind of search, and the seeds that make them repeatable."""
+
+import pytest
+
+from lab.specs import search_space
+from lab.specs import spec as specs
+from lab.trials.folder import Trial
+from lab.trials.proposing import Proposals, total
+
+NUMBERS = {"learning_rate__loguniform": [1e-4, 1e-2], "batch_size__randint": [2, 5]}
+
+
+def spec_of(search: str, settings: dict, trials: int = 4) -> specs.Spec:
+    return specs.parse(
+        "mine",
+        {"level": "CartPole-v1", "meta": {"search": search, "trials": trials},
+         "search": {"settings": settings}},
+        "f",
+    )  # fmt: skip
+
+
+def proposed(spec: specs.Spec, folder, objective=lambda values: 1.0, again: bool = False) -> list:
+    """All proposals; with ``again`` the study is opened anew for each, as after a kill."""
+    found, path = [], folder / "study.sqlite3"
+    proposals = Proposals(path, spec.meta, spec.searched)
+    for place in range(proposals.total):
+        number, drawn, values = proposals.propose(place)
+        found.append(values)
+        trial = Trial(place, "proposed", {}, [1], values, proposal=number, drawn=drawn)
+        trial.state, trial.results = "done", {"objective": objective(values)}
+        proposals.sync(trial)
+        if again:
+            proposals = Proposals(path, spec.meta, spec.searched)
+    return found
+
+
+@pytest.mark.parametrize("search", ["random", "tpe", "evolutionary", "cma"])
+def test_values_are_drawn_within_their_ranges_and_never_twice(search, tmp_path):
+    found = proposed(spec_of(search, NUMBERS, trials=8), tmp_path)
+    assert len({one["learning_rate"] for one in found}) == 8
+    assert all(1e-4 <= one["learning_rate"] <= 1e-2 for one in found)
+    assert all(one["batch_size"] in (2, 3, 4) for one in found)
+
+
+@pytest.mark.parametrize("search", ["random", "tpe"])
+def test_a_search_that_is_opened_anew_proposes_the_same(search, tmp_path):
+    spec = spec_of(search, NUMBERS, trials=6)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+
+    def objective(values):
+        return values["learning_rate"]
+
+    straight = proposed(spec, tmp_path / "one", objective)
+    assert proposed(spec, tmp_path / "two", objective, again=True) == straight
+
+
+def test_a_grid_is_every_combination(tmp_path):
+    lists = {"unroll_length": [5, 10], "optimizer__choice": ["adam", "rmsprop"]}
+    found = proposed(spec_of("grid", lists), tmp_path)
+    assert len({tuple(one.items()) for one in found}) == 4
+
+
+def test_each_draw_is_made_with_every_point_of_a_grid(tmp_path):
+    spec = spec_of("random", NUMBERS | {"unroll_length__grid_search": [5, 10]}, trials=3)
+    assert total(spec.meta, spec.searched) == 6
+    found = proposed(spec, tmp_path)
+    assert [one["unroll_length"] for one in found] == [5, 10] * 3
+    rates = [one["learning_rate"] for one in found]
+    assert rates[0::2] == rates[1::2] and len(set(rates)) == 3
+
+
+def test_a_normal_value_stays_within_three_deviations():
+    spec = spec_of("random", {"discounting__normal": [0.9, 0.02]})
+    [one] = spec.searched
+    low, high = one.value(search_space.LEAST_CHANCE), one.value(1 - search_space.LEAST_CHANCE)
+    assert (low, high) == (pytest.approx(0.84), pytest.approx(0.96))
+    assert one.value(0.5) == pytest.approx(0.9)
+
+
+def test_a_whole_setting_gets_whole_numbers(tmp_path):
+    found = proposed(spec_of("random", {"batch_size__uniform": [2, 9]}), tmp_path)
+    assert all(isinstance(one["batch_size"], int) for one in found)
+
+
+def test_a_failed_trial_that_is_retried_counts_in_the_study(tmp_path):
+    spec = spec_of("random", NUMBERS)
+    proposals = Proposals(tmp_path / "study.sqlite3", spec.meta, spec.searched)
+    number, drawn, values = proposals.propose(0)
+    trial = Trial(0, "proposed", {}, [1], values, proposal=number, drawn=drawn, state="failed")
+    assert not proposals.sync(trial)
+    trial.state, trial.results = "done", {"objective": 2.0}
+    assert proposals.sync(trial) and trial.proposal == 1
+    assert not proposals.sync(trial)

@@ -1,0 +1,192 @@
+"""Specs: what is read, and what is refused in one line that says where and what to do."""
+
+import json
+
+import pytest
+
+from lab.commands import main
+from lab.specs import frozen
+from lab.specs import spec as specs
+from user_error import UserError
+
+GOOD = {
+    "level": "CartPole-v1",
+    "algorithm": "ppo",
+    "agent": "VectorAgent",
+    "settings": {"total_environment_frames": "20_000", "learning_rate": 0.001},
+    "meta": {"sessions": 2, "trials": 4, "search": "random", "resources": {"cores": 1}},
+    "search": {
+        "algorithm__choice": ["ppo", "a2c"],
+        "settings": {
+            "learning_rate__loguniform": [1e-4, 1e-2],
+            "unroll_length": [32, 64],
+            "epochs__randint": [1, 9],
+            "discounting__normal": [0.95, 0.01],
+        },
+    },
+}
+
+
+def changed(path: str, value, base=GOOD):
+    """The good spec with one thing changed; None removes it."""
+    found = json.loads(json.dumps(base))
+    *keys, last = path.split(".")
+    part = found
+    for key in keys:
+        part = part.setdefault(key, {})
+    if value is None:
+        del part[last]
+    else:
+        part[last] = value
+    return found
+
+
+def test_a_spec_is_read():
+    spec = specs.parse("mine", GOOD, "f.yaml")
+    assert spec.settings["total_environment_frames"] == 20000
+    assert spec.settings["agent_name"] == "VectorAgent"
+    assert spec.meta.sessions == 2 and spec.meta.keep == 3
+    kinds = {one.name: one.kind for one in spec.searched}
+    assert kinds["unroll_length"] == "grid_search"
+    assert kinds["algorithm"] == "choice"
+
+
+def test_its_content_reads_as_the_same_spec():
+    spec = specs.parse("mine", GOOD, "f")
+    assert specs.parse("mine", json.loads(json.dumps(spec.content())), "f") == spec
+
+
+def test_a_preset_is_a_base():
+    spec = specs.parse("mine", {"preset": "cartpole", "settings": {"batch_size": 16}}, "f")
+    assert spec.levels == ["CartPole-v1"]
+    assert spec.settings["batch_size"] == 16 and spec.settings["envs_per_actor"] == 10
+
+
+def test_levels_are_trained_together():
+    spec = specs.parse("mine", {"levels": ["CartPole-v1", "Acrobot-v1"]}, "f")
+    assert spec.levels == ["CartPole-v1", "Acrobot-v1"]
+
+
+def test_a_frozen_spec_repeats_itself():
+    spec = specs.parse("mine", GOOD, "f")
+    written = frozen.freeze(spec, "search", {})
+    again = specs.parse("mine", json.loads(json.dumps(written))["mine"], "spec.json")
+    assert again.content() == spec.content()
+    assert again.frozen["seeds"] == [1, 2] and again.frozen["final_seeds"] == [1001, 1002, 1003]
+    assert again.frozen["mode"] == "search" and again.frozen["versions"]["optuna"]
+    assert frozen.changes(again) == "" and frozen.changes(spec) == ""
+    again.frozen["versions"]["optuna"] = "1"
+    assert "optuna 1 → " in frozen.changes(again)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("lvl", "x", "f.yaml: mine.lvl: found the key lvl; expected a known key. Did you mean le"),
+        ("level", None, "mine.level: found nothing; expected the level"),
+        ("level", "CartPole-v7", "mine.level: there is no level 'CartPole-v7': its newest version"),
+        ("levels", ["Catch-v0"], "expected either level or levels"),
+        ("algorithm", "pppo", 'mine.algorithm: found "pppo"; expected an algorithm. Did you mean'),
+        ("preset", "cartpol", 'mine.preset: found "cartpol"; expected a preset. Did you mean cart'),
+        ("settings", [1], "mine.settings: found [1]; expected keys with values"),
+        ("settings.lerning_rate", 1, "settings.lerning_rate: found 1; expected the name of a sett"),
+        ("settings.learning_rate", "fast", 'settings.learning_rate: found "fast"; expected a numb'),
+        ("settings.learning_rate", -1, "settings.learning_rate: found -1; expected more than 0"),
+        ("settings.seed", 3, "settings.seed: found 3; expected nothing here: seeds count up from"),
+        ("settings.logdir", "x", "each session has a folder of its own"),
+        ("settings.agent_name", "x", "it once; f.yaml: mine.agent says it, too"),
+        ("settings.minibatches", 9999, "--minibatches=9999: a rollout has"),
+        ("meta.sesions", 2, "meta.sesions: found the key sesions; expected a known key. Did you"),
+        ("meta.sessions", 0, "meta.sessions: found 0; expected 1 or more"),
+        ("meta.final_sessions", 1, "meta.final_sessions: found 1; expected 3 or more"),
+        ("meta.search", "bayes", 'meta.search: found "bayes"; expected random or tpe'),
+        ("meta.search", "grid", "expected another search: learning_rate__loguniform cannot be"),
+        ("meta.resources.cpus", 2, "meta.resources.cpus: found the key cpus"),
+        ("meta.resources", 4, "meta.resources: found 4; expected keys with values"),
+        ("search.settings.learning_rate__unform", [1, 2], "a kind of search after __. Did you mea"),
+        ("search.settings.lerning_rate__uniform", [1, 2], "a setting before __. Did you mean lear"),
+        ("search.settings.gamma", 3, "search.settings.gamma: found 3; expected the name of a"),
+        ("search.settings.batch_size", 8, 'batch_size: found 8; expected a list such as ["a", "b"'),
+        ("search.settings.batch_size__choice", [8, "x"], 'batch_size__choice[1]: found "x"; expec'),
+        ("search.settings.batch_size__choice", [8, 8], "expected each value once"),
+        ("search.settings.entropy_cost__uniform", [2, 1], "the lower end first"),
+        ("search.settings.entropy_cost__uniform", [1], "two numbers: [low, high]"),
+        ("search.settings.entropy_cost__loguniform", [0, 1], "a number above 0"),
+        ("search.settings.batch_size__randint", [1.5, 4], "expected whole numbers"),
+        ("search.settings.gae_lambda__uniform", [0.5, 2], "gae_lambda__uniform[1]: found 2; expec"),
+        ("search.settings.gae_lambda__normal", [0.99, 0.1], "(3 deviations from its mean): found"),
+        ("search.settings.optimizer__uniform", [1, 2], "expected choice or grid_search: optimizer"),
+        ("search.settings.learning_rate__choice", [0.1], "expected learning_rate once"),
+        ("search.settings.seed", [1, 2], "nothing here: seeds count up"),
+        ("search.lvl__choice", ["x"], "search.lvl__choice: found the key lvl__choice"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_and_nothing_is_started(path, value, words, tmp_path, capsys):
+    file = tmp_path / "f.yaml"
+    file.write_text(json.dumps({"mine": changed(path, value)}))
+    data = tmp_path / "data"
+    for command in ("check", "train", "search"):
+        more = [] if command == "check" else [f"--data={data}"]
+        assert main([command, str(file), *more]) == 2
+        said = capsys.readouterr()
+        assert said.err.count("\n") == 1 and said.err.startswith("lab: ")
+        assert words in said.err.replace(str(tmp_path) + "/", "")
+    assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "found nothing; expected named specs"),
+        ("[1, 2]", "expected settings"),
+        ("level: CartPole-v1", "found level at the top; expected the spec's name there"),
+        ("a: {level: CartPole-v1, level: Catch-v0}", "level is given twice"),
+        ("a: {level: [", "f.yaml: line 1"),
+        ("a: 3", "f.yaml: a: found 3; expected keys with values"),
+    ],
+)
+def test_a_file_that_holds_no_spec_is_refused(text, words, tmp_path, capsys):
+    (tmp_path / "f.yaml").write_text(text)
+    assert main(["check", str(tmp_path / "f.yaml")]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+
+
+def test_one_of_several_specs_is_named(tmp_path):
+    file = tmp_path / "two.json"
+    file.write_text(json.dumps({"one": {"level": "Catch-v0"}, "two": {"level": "CartPole-v1"}}))
+    assert specs.read(file, "two").levels == ["CartPole-v1"]
+    with pytest.raises(UserError, match=r"has 2 specs; name one of them, such as .*two.json:one"):
+        specs.read(file)
+    with pytest.raises(UserError, match="there is no spec 'tow'. Did you mean two"):
+        specs.read(file, "tow")
+    with pytest.raises(UserError, match="cannot be read"):
+        specs.read(tmp_path / "none.yaml")
+    assert specs.split(f"{file}:two") == (str(file), "two")
+    assert specs.split(str(file)) == (str(file), "")
+
+
+def test_a_search_needs_something_to_search(tmp_path, capsys):
+    file = tmp_path / "f.yaml"
+    file.write_text("mine: {level: CartPole-v1}")
+    assert main(["search", str(file), f"--data={tmp_path}"]) == 2
+    assert "mine.search: found null; expected keys to search" in capsys.readouterr().err
+
+
+def test_more_than_the_machine_has_is_refused(tmp_path, capsys):
+    for part, words in (("cores: 1000", "meta.resources.cores: found 1000; expected at most"),
+                        ("memory_gb: 1e6", "meta.resources.memory_gb")):  # fmt: skip
+        file = tmp_path / "f.yaml"
+        file.write_text(f"mine: {{level: CartPole-v1, meta: {{resources: {{{part}}}}}}}")
+        assert main(["train", str(file), f"--data={tmp_path / 'data'}"]) == 2
+        assert words in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_every_example_is_right(capsys):
+    from trainer.machine.launching import PROJECT
+
+    files = [*PROJECT.glob("lab/examples/*.*"), *PROJECT.glob("sandbox/*.yaml")]
+    assert files
+    for file in files:
+        assert main(["check", str(file)]) == 0, capsys.readouterr().err
