@@ -21,6 +21,7 @@ from user_error import UserError
 
 if TYPE_CHECKING:
     from cluster.hosts import Hosts
+    from cluster.record import Record
     from cluster.ssh.passwords import Passwords
     from cluster.ssh.ssh import Connections
 
@@ -88,15 +89,17 @@ def _start(
     from cluster import entrusting, record
     from cluster.actions import starting, stopping
 
+    before = None
     if chosen.action == "start":
         starting.refuse_second_run(plan, hosts)
     else:
-        left = stopping.stop(record.must_read(settings.run_folder), chosen, hosts)
-        if left and not chosen.allow_partial:
-            return 1
-    wrong, silent = _check_hosts(plan, chosen, hosts)
+        before = record.must_read(settings.run_folder)
+    wrong, silent = _check_hosts(plan, chosen, hosts, before)
     if wrong and not chosen.allow_partial:
-        print("Nothing was started. Fix this, or give --allow_partial.")
+        nothing = "Nothing was stopped or started." if before else "Nothing was started."
+        print(f"{nothing} Fix this, or give --allow_partial.")
+        return 1
+    if before and stopping.stop(before, chosen, hosts) and not chosen.allow_partial:
         return 1
     usable = without_learners_on(silent, rows, here())
     if len(usable) < len(rows):
@@ -109,12 +112,14 @@ def _start(
     return starting.start(plan, chosen, hosts, passwords, PROJECT)
 
 
-def _check_hosts(plan: Plan, chosen: Options, hosts: "Hosts") -> tuple[bool, set[Host]]:
+def _check_hosts(
+    plan: Plan, chosen: Options, hosts: "Hosts", before: "Record | None" = None
+) -> tuple[bool, set[Host]]:
     """Checks all hosts and shows the problems; returns whether any, and the silent hosts."""
     from cluster import show
     from cluster.actions import checking
 
-    wrong, silent = checking.check(plan, hosts, PROJECT, chosen.tmux_sess)
+    wrong, silent = checking.check(plan, hosts, PROJECT, chosen.tmux_sess, before)
     if wrong:
         show.console().print(checking.table(wrong))
     return bool(wrong), silent
@@ -171,15 +176,18 @@ def _own_name() -> str:
 
 
 def _is_own_address(ip: str) -> bool:
-    """Whether an address is one of this machine's: only then can a socket be bound to it."""
+    """Whether an address is one of this machine's: only then is it the source on the way there.
+
+    Nothing is sent. Binding to it says less: with ip_nonlocal_bind=1 that works with any address.
+    """
     if host_of(ip) in ("localhost", socket.gethostname().lower()):
         return True
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            # inet_pton refuses names, which bind would look up.
+            # inet_pton refuses names, which connect would look up.
             socket.inet_pton(family, ip)
-            probe.bind((ip, 0))
+            probe.connect((ip, 9))
         except OSError:
             return False
-    return True
+        return probe.getsockname()[0].partition("%")[0] == ip.partition("%")[0]

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from cluster.model import Place
 from cluster.on_host.answers import STARTS_WITHIN_S, answer
 from cluster.record import Part, Record
-from cluster.ssh.ssh import Connections, HostFailed
+from cluster.ssh.failures import HostFailed
+from cluster.ssh.ssh import Connections
 
 AT_ONCE = 64
 ANSWERS_WITHIN_S = 30.0

@@ -84,7 +84,7 @@ def write(record: Record, files: Mapping[str, str]) -> None:
     try:
         record.path.parent.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
-            Path(path).write_text(content)
+            write_whole(Path(path), content)
         write_whole(record.path, json.dumps(dataclasses.asdict(record), indent=1))
     except OSError as error:
         raise _unwritable(record.logdir, error) from None

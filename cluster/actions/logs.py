@@ -8,7 +8,7 @@ from cluster.hosts import Hosts, places, request
 from cluster.model import Place
 from cluster.on_host.keeper import TAG
 from cluster.record import Part, Record
-from cluster.ssh.ssh import HostFailed
+from cluster.ssh.failures import HostFailed
 from user_error import UserError
 
 LOOK_EVERY_S = 1.0

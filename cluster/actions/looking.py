@@ -8,7 +8,7 @@ from typing import Any
 from cluster.hosts import Hosts, places, request
 from cluster.on_host.states import SILENT, is_living
 from cluster.record import Listener, Part, Record
-from cluster.ssh.ssh import HostFailed
+from cluster.ssh.failures import HostFailed
 
 # Starts the state of a process whose host does not answer.
 UNSEEN = "unknown: "

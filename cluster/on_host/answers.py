@@ -34,6 +34,8 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": in_the_way}
     home = os.path.join(request["folder"], request["project"])
     for process in request["processes"]:
+        if states.read(records, process["name"], request["run_id"]):
+            continue  # started by a request whose reply was lost
         spec_path = records / f"{process['name']}.spec.json"
         state_path = records / f"{process['name']}.json"
         state_path.unlink(missing_ok=True)

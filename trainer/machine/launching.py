@@ -15,7 +15,10 @@ SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
 
 def launched_together() -> bool:
     """Whether this process was started as one of several."""
-    return any(int(os.environ.get(name) or 1) > 1 for name in SIZES)
+    # Under srun --mpi=pmix, only Slurm says how many there are. It says so of every step, also of
+    # one that several actors share, so PMIx must be there as well.
+    sizes = (*SIZES, "SLURM_STEP_NUM_TASKS") if "PMIX_RANK" in os.environ else SIZES
+    return any(int(os.environ.get(name) or 1) > 1 for name in sizes)
 
 
 def is_checkout() -> bool:

@@ -13,6 +13,7 @@ from cluster import frontend, record
 from cluster.actions import starting, stopping, watching
 from cluster.hosts import Hosts
 from cluster.inventory.hosts_csv import Row
+from cluster.model import Plan
 from cluster.plan import make_plan
 from cluster.record import Record
 from trainer.machine.launching import PROJECT
@@ -42,20 +43,21 @@ class OnHosts:
         self._reports: list[Reports] = [[] for _ in self._plans]
 
     def __enter__(self) -> "OnHosts":
-        for plan in self._plans:
-            with contextlib.redirect_stdout(io.StringIO()) as output:
-                failed = starting.start(
-                    plan,
-                    self._options,
-                    self._hosts,
-                    self._connections.passwords,
-                    PROJECT,
-                )
-            if failed:
-                self.__exit__()
-                raise Failed(output.getvalue())
-            self._records.append(record.must_read(plan.logdir))
+        with contextlib.ExitStack() as undone:
+            undone.callback(self.__exit__)
+            for plan in self._plans:
+                self._start(plan)
+            undone.pop_all()
         return self
+
+    def _start(self, plan: Plan) -> None:
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            failed = starting.start(
+                plan, self._options, self._hosts, self._connections.passwords, PROJECT
+            )
+        if failed:
+            raise Failed(output.getvalue())
+        self._records.append(record.must_read(plan.logdir))
 
     def __exit__(self, *_: object) -> None:
         for one in self._records:
