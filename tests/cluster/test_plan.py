@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster import options, show
+from cluster import mpi, options, show
 from cluster.inventory import hosts_csv
 from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
@@ -362,3 +362,10 @@ def test_flags_reach_every_process_as_they_were_given():
         kept = [flag for flag in process.argv[2:] if flag.partition("=")[0] in
                 {f"--{field.name}" for field in config.fields()} - {"--job_name"}]  # fmt: skip
         assert config.parse(kept).learning.learning_rate == 0.001
+
+
+@pytest.mark.parametrize("logdir", ["logs/a b", "logs/a:b"])
+def test_a_folder_that_mpiruns_ssh_cannot_take_is_refused(logdir: str):
+    rows = [row("learner", name, 8001, ssh_username="ann") for name in ("h", "h2")]
+    with pytest.raises(UserError, match="has a space or a colon in it"):
+        plan(rows, f"--logdir={logdir}")
