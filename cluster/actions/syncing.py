@@ -33,7 +33,8 @@ if [ "$(stat -c '%i %Z' experiment.py 2>/dev/null)" = "$1" ]; then
   echo "it is the folder that it is copied from" >&2
   exit 1
 fi
-if [ ! -e {IN_USE} ] && [ -n "$(ls -A | grep -v '^[.]sync')" ]; then
+# Looked at in this order: another sync of this folder makes the mark before anything else.
+if [ -n "$(ls -A | grep -v '^[.]sync')" ] && [ ! -e {IN_USE} ]; then
   echo "it has files that --action=sync did not put there: name another column remote_dir, or, if" \
     "it is a copy of the project made by an earlier version, run: touch $PWD/{IN_USE}" >&2
   exit 1
