@@ -12,6 +12,7 @@ from trainer.settings import checks, config, sources
 from trainer.settings.config import Settings
 from user_error import UserError
 
+BACKENDS = ("ssh", "slurm")
 ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")
 
 # Flags for some actions only. Others would ignore them: an --action=stop that was meant as a
@@ -40,6 +41,12 @@ class Options:
     """The flags of the frontend itself; it passes on the others."""
 
     workers_csv_path: str = setting("", "Cluster", "CSV of the hosts: one learner or actor a row")
+    backend: str = setting(
+        "ssh",
+        "Cluster",
+        "what starts the processes. ssh: hosts of your own; slurm: nodes that Slurm lends",
+        choices=BACKENDS,
+    )
     action: str = setting("start", "Cluster", "what to do with the run", choices=ACTIONS)
     dry_run: bool = setting(
         False, "Cluster", "only show what would be started, as a table and as commands"
@@ -133,7 +140,8 @@ EXAMPLES = """examples:
 
 
 def _check(options: Options) -> None:
-    if options.action in ("start", "check", "sync", "restart") and not options.workers_csv_path:
+    starts = options.action in ("start", "check", "sync", "restart")
+    if starts and options.backend == "ssh" and not options.workers_csv_path:
         raise UserError(
             "--workers_csv_path is not given: name the CSV of hosts, for example "
             "sandbox/local_workers_example.csv."

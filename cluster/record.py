@@ -59,6 +59,9 @@ class Record:
     tmux: str
     parts: tuple[Part, ...]
     listeners: tuple[Listener, ...]
+    backend: str = "ssh"
+    # Of Slurm: each job's id, and the processes in it; one for each task of an array.
+    jobs: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def path(self) -> Path:
@@ -133,6 +136,9 @@ def read(logdir: str) -> Record | None:
             tuple(
                 Listener(**{**one, "place": _place(one["place"])}) for one in written["listeners"]
             ),
+            # Earlier versions wrote neither.
+            written.get("backend", "ssh"),
+            tuple((job, tuple(names)) for job, names in written.get("jobs", ())),
         )
     except FileNotFoundError:
         return None

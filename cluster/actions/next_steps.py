@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 
 from cluster import record as records
-from cluster.actions.looking import Seen
+from cluster.actions.seen import Seen
 from cluster.model import Plan
 from cluster.options import Options
 from trainer.machine.launching import typed

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from cluster import show
 from cluster.actions.logs import written
-from cluster.actions.looking import Seen, SeenPart, advice, look
-from cluster.hosts import Hosts
+from cluster.actions.seen import Seen, SeenPart, advice
+from cluster.backends.backend import Backend
 from cluster.on_host.keeper import SAYS as KEEPER
 from cluster.record import Record
 
@@ -25,22 +25,22 @@ RATE = re.compile(r": ([\d,]+) frames/s$")
 SILENT_S = 90.0
 
 
-def status(record: Record, hosts: Hosts, follow: bool) -> int:
+def status(record: Record, backend: Backend, follow: bool) -> int:
     """Shows the run; returns 1 if a process has failed, cannot be seen or shows no sign of life."""
     shown = show.console()
-    seen = look(record, hosts)
+    seen = backend.look(record)
     if follow and shown.is_terminal:
         with Live(console=shown, auto_refresh=False) as live:
             live.update(_picture(seen, record, on_top=True), refresh=True)
             while seen.may_be_alive:
                 time.sleep(LOOK_EVERY_S)
-                seen = look(record, hosts)
+                seen = backend.look(record)
                 live.update(_picture(seen, record, on_top=True), refresh=True)
         return int(seen.has_failed)
     shown.print(_picture(seen, record))
     while follow and seen.may_be_alive:
         time.sleep(LOOK_EVERY_S)
-        seen = look(record, hosts)
+        seen = backend.look(record)
         shown.print(_picture(seen, record))
     return int(seen.has_failed)
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster import hosts, record
-from cluster.actions import checking
-from cluster.actions.syncing import pack
-from cluster.frontend import here
+from cluster import record
+from cluster.backends.ssh import checking, hosts
+from cluster.backends.ssh.syncing import pack
 from cluster.model import Mpirun, Plan
 from cluster.on_host import reaching
+from cluster.this_machine import here
 from tests import namespaces
 from tests.cluster.conftest import ROOT, Frontend
 from tests.cluster.test_local_runs import HEADER, ONE_EACH
@@ -148,7 +148,7 @@ def test_this_machine_goes_by_its_name_too():
 def test_another_address_is_not_this_machines_even_where_it_may_be_bound_to():
     # As a machine that balances load is set up, so that it can take over addresses.
     bind = "sysctl -q -w net.ipv4.ip_nonlocal_bind=1 && ip link set lo up"
-    asks = "from cluster.frontend import here as h; m = h().is_own_address; "
+    asks = "from cluster.this_machine import here as h; m = h().is_own_address; "
     asks += "print([m(ip) for ip in ('127.0.0.1', '127.0.0.2', '10.1.2.3', '10.1.2.4', '::1')])"
     inside = f'{bind} && ip addr add 10.1.2.3/24 dev lo && exec {sys.executable} -c "{asks}"'
     done = subprocess.run(

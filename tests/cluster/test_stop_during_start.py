@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cluster import record as records
-from cluster.actions import starting
-from cluster.actions.looking import UNSEEN, Seen, SeenPart
-from cluster.hosts import Hosts
+from cluster.actions.seen import UNSEEN, Seen, SeenPart
+from cluster.backends.ssh import starting
+from cluster.backends.ssh.hosts import Hosts
 from cluster.model import Host, Mpirun, Place, Plan, Process
 from cluster.on_host import keeper
 from cluster.options import Options
@@ -134,8 +134,13 @@ def test_only_hosts_that_are_silent_for_long_take_a_start_down(monkeypatch: pyte
 
 def test_a_keeper_looks_through_all_processes_once_to_end_its_own(monkeypatch: pytest.MonkeyPatch):
     looked: list[int] = []
+
+    def descendants(pid: int) -> set[int]:
+        looked.append(pid)
+        return set()
+
     monkeypatch.setattr(keeper, "marked", lambda run_id: [(pid, 1) for pid in range(2, 66)])
-    monkeypatch.setattr(keeper, "descendants", lambda pid: looked.append(pid) or set())
+    monkeypatch.setattr(keeper, "descendants", descendants)
     child = subprocess.Popen(["sleep", "100"])
     for under_mpirun in (False, True):
         one = keeper.Keeper.__new__(keeper.Keeper)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.actions.syncing import UNPACK, pack
+from cluster.backends.ssh.syncing import UNPACK, pack
 from cluster.on_host.states import IN_USE, hold
 from tests.cluster.conftest import copy_project
 

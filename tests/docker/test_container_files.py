@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.actions.syncing import WHAT
+from cluster.backends.ssh.syncing import WHAT
 from trainer.settings import addresses, config
 
 PROJECT = Path(__file__).parents[2]

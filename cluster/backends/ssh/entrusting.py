@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import credentials
-from cluster.hosts import Hosts
+from cluster.backends.ssh.hosts import Hosts
 from cluster.model import Place, Plan
 from cluster.ssh.failures import HostFailed
 

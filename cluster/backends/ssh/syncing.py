@@ -10,7 +10,7 @@ from typing import Any
 from rich.progress import Progress
 
 from cluster import show
-from cluster.hosts import at_once
+from cluster.backends.ssh.hosts import at_once
 from cluster.model import Place, Plan
 from cluster.on_host.checks import CODE
 from cluster.on_host.states import IN_USE

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from cluster import show
-from cluster.hosts import Hosts, at_once
+from cluster.backends.ssh.hosts import Hosts, at_once
 from cluster.model import Host, Member, Place, Plan
 from cluster.on_host.checks import CODE, version
 from cluster.record import Record

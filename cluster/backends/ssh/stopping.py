@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from cluster.hosts import Hosts, places, request
+from cluster.backends.ssh.hosts import Hosts, places, request
 from cluster.model import Host, Place
 from cluster.on_host.states import is_living
 from cluster.options import Options

@@ -1,23 +1,23 @@
 """Starts a plan: writes the record, starts on all hosts at once, waits until it is running."""
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from cluster import mpi, show
 from cluster import record as records
-from cluster.actions import looking, stopping, watching
-from cluster.actions.looking import Seen, SeenPart
+from cluster.actions import seen as seeing
+from cluster.actions import watching
 from cluster.actions.next_steps import print_next_steps
-from cluster.hosts import Hosts, places, request
+from cluster.actions.seen import Seen, SeenPart
+from cluster.backends.ssh import looking, stopping
+from cluster.backends.ssh.hosts import Hosts, places, request
 from cluster.model import Place, Plan, Process
 from cluster.options import Options
 from cluster.record import Record
 from cluster.ssh import logins
 from cluster.ssh.failures import HostFailed
 from cluster.ssh.passwords import Passwords
-from user_error import UserError
 
 LOOK_EVERY_S = 0.5
 # A wrong command fails soon after its start, but perhaps after the learners listen.
@@ -59,27 +59,6 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
         print("\n".join(problems))
     print_next_steps(plan, seen, options)
     return 0
-
-
-def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
-    """A ``UserError`` if a run in the logdir is still running."""
-    before = records.read(plan.logdir)
-    if before is None:
-        return
-    parts = looking.look(before, hosts).parts
-    alive = [one.name for one in parts if one.is_alive]
-    if alive:
-        raise UserError(
-            f"{plan.logdir}: a run is already running there: {', '.join(alive[:4])}"
-            f"{' …' if len(alive) > 4 else ''}. See it with --action=status, or end it with "
-            "--action=stop."
-        )
-    for host in dict.fromkeys(str(one.part.host) for one in parts if one.is_unseen):
-        print(
-            f"warning: {host} does not answer. If processes of the previous run are still running "
-            "there, no --action=stop will end them once this run has started.",
-            file=sys.stderr,
-        )
 
 
 def _start_processes(
@@ -131,7 +110,7 @@ def _wait(
     silence = Silence()
     while True:
         seen = looking.look(record, hosts)
-        if not advice and (advice := looking.advice(seen, record)):
+        if not advice and (advice := seeing.advice(seen, record)):
             print(advice, flush=True)
         passing = silence.passing(seen)
         problems = [
