@@ -23,6 +23,8 @@ FOR = {
     "name": ("logs",),
 }
 
+OF_SLURM = ("learners", "actors", "learner_resources", "actor_resources", "one_job")
+
 # Decided by the plan for each process, so not flags of the whole cluster.
 DECIDED = (
     "mode",
@@ -48,6 +50,23 @@ class Options:
         choices=BACKENDS,
     )
     action: str = setting("start", "Cluster", "what to do with the run", choices=ACTIONS)
+    learners: int = setting(
+        0, "Cluster", "slurm: number of learners, where no CSV lists them", least=0, most=1024
+    )
+    actors: int = setting(
+        0, "Cluster", "slurm: number of actors, where no CSV lists them", least=0, most=10**5
+    )
+    learner_resources: str = setting(
+        "",
+        "Cluster",
+        "slurm: options of sbatch for the learners' job, such as --partition=gpu --gpus-per-task=1",
+    )
+    actor_resources: str = setting(
+        "", "Cluster", "slurm: options of sbatch for each actor, such as --cpus-per-task=4"
+    )
+    one_job: bool = setting(
+        False, "Cluster", "slurm: all in one heterogeneous job, which starts and ends as a whole"
+    )
     dry_run: bool = setting(
         False, "Cluster", "only show what would be started, as a table and as commands"
     )
@@ -108,6 +127,9 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     own = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
+    given = {word.partition("=")[0].removeprefix("--") for word in arguments}
+    if options.backend == "slurm" and "transport" not in given | set(defaults):
+        settings = settings.replace(transport="secure")  # nodes are shared with other people
     flags.check_ranges(options)
     checks.check_ranges(settings)
     _check(options)
@@ -146,6 +168,9 @@ def _check(options: Options) -> None:
             "--workers_csv_path is not given: name the CSV of hosts, for example "
             "sandbox/local_workers_example.csv."
         )
+    for flag in OF_SLURM:
+        if starts and options.backend != "slurm" and getattr(options, flag):
+            raise UserError(f"--{flag} is for --backend=slurm: give that, too, or leave it out.")
     for flag, actions in FOR.items():
         if getattr(options, flag) and options.action not in actions:
             raise UserError(

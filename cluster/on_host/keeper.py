@@ -61,8 +61,7 @@ class Keeper:
 
     def run(self) -> int:
         """Supervises the process; returns its last exit code."""
-        claimed = claim(self._state_path.with_suffix(".lock"), self._spec["run_id"])
-        if not claimed:
+        if not self._is_mine():
             return 0
         quick_failures = 0
         while True:
@@ -85,6 +84,11 @@ class Keeper:
             if self._stopping:
                 self._write(state="stopped")
                 return code
+
+    def _is_mine(self) -> bool:
+        """Whether no other keeper of the run has this process."""
+        self._claim = claim(self._state_path.with_suffix(".lock"), self._spec["run_id"])
+        return self._claim is not None
 
     def _run_once(self) -> int:
         spec = self._spec

@@ -104,7 +104,8 @@ def judged(state: dict[str, Any], boot: str) -> str:
 
 def is_living(state: str) -> bool:
     """Whether a process in this state is running, or will be again."""
-    return state.split(",")[0] in ("starting", "running", "pausing", "stopping")
+    living = ("waiting", "starting", "running", "suspended", "pausing", "stopping")
+    return state.split(",")[0] in living
 
 
 def _failure(code: int) -> str:

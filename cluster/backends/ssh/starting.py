@@ -8,8 +8,8 @@ from cluster import mpi, show
 from cluster import record as records
 from cluster.actions import seen as seeing
 from cluster.actions import watching
-from cluster.actions.next_steps import print_next_steps
-from cluster.actions.seen import Seen, SeenPart
+from cluster.actions.next_steps import failure, print_next_steps
+from cluster.actions.seen import Seen
 from cluster.backends.ssh import looking, stopping
 from cluster.backends.ssh.hosts import Hosts, places, request
 from cluster.model import Place, Plan, Process
@@ -57,7 +57,7 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
     if problems:
         print("Not everything started; the rest keeps running:")
         print("\n".join(problems))
-    print_next_steps(plan, seen, options)
+    print_next_steps(plan.logdir, seen, _again(plan, options), options.tmux_sess)
     return 0
 
 
@@ -114,7 +114,7 @@ def _wait(
             print(advice, flush=True)
         passing = silence.passing(seen)
         problems = [
-            _failure(one)
+            failure(one)
             for one in seen.parts
             if one.has_failed and one.part.job != "tensorboard" and one.name not in passing
         ]
@@ -153,12 +153,19 @@ def _silent(seen: Seen, options: Options) -> list[str]:
     ]
 
 
-def _failure(one: SeenPart) -> str:
-    last = "".join(f"\n    | {line[:300]}" for line in one.last_lines[-15:])
-    return f"  {one.name} on {one.part.host}: {one.state}{last}"
-
-
 def _last_line(seen: Seen) -> str:
     learners = [one for one in seen.parts if one.part.job == "learner"]
     lines = [line for one in learners for _, line, _ in watching.lines_of(one, {})]
     return next(filter(None, lines), "see --action=logs.")
+
+
+def _again(plan: Plan, options: Options) -> list[str]:
+    """Flags of later commands; they need passwords if this one did."""
+    flags = []
+    if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
+        flags.append(f"--workers_csv_path={options.workers_csv_path}")
+    if options.ssh_password_env:
+        flags.append(f"--ssh_password_env={options.ssh_password_env}")
+    elif options.ask_ssh_password:
+        flags.append("--ask_ssh_password")
+    return flags
