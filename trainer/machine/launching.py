@@ -60,5 +60,8 @@ def keep_to_this_host() -> None:
 
     A choice that the user has made is kept.
     """
-    if os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == os.environ.get("OMPI_COMM_WORLD_SIZE"):
+    here, everywhere = (os.environ.get(f"OMPI_COMM_WORLD_{of}SIZE") for of in ("LOCAL_", ""))
+    # Under srun --mpi=pmix, Open MPI's variables are not there, and Slurm says on how many nodes.
+    one_node = os.environ.get("SLURM_STEP_NUM_NODES") == "1" and "PMIX_RANK" in os.environ
+    if (here and here == everywhere) or (not everywhere and one_node):
         os.environ.setdefault("OMPI_MCA_btl", "self,vader")

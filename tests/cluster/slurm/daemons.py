@@ -26,6 +26,7 @@ SlurmctldPort={port}
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdSpoolDir={folder}/spool-%n
 SlurmdPidFile={folder}/slurmd-%n.pid
+TmpFS={folder}/tmp-%n
 StateSaveLocation={folder}/state
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -127,6 +128,7 @@ class Slurm:
         (self.folder / "state").mkdir()
         for node in self.nodes:
             (self.folder / f"spool-{node}").mkdir()
+            (self.folder / f"tmp-{node}").mkdir()
 
     def _start_munge(self) -> None:
         key = self.folder / "munge.key"
