@@ -2,12 +2,14 @@
 
 import dataclasses
 import os
+import re
 import subprocess
+from collections.abc import Sequence
 
 from cluster.record import Record
 
 # Jobs are found by name: a record written before they are submitted is never wrong.
-FORMAT = "%j|%i|%F|%K|%T|%r|%N"
+FORMAT = "%j|%i|%T|%r|%N"
 ANSWERS_WITHIN_S = 30.0
 # Slurm starts or ends them, or may run them again.
 ACTIVE = (
@@ -25,10 +27,14 @@ class Task:
     """A job, or one task of an array."""
 
     id: str
-    base: str  # what scancel takes for all of an array
     state: str
     reason: str = ""
     node: str = ""
+
+    @property
+    def job(self) -> str:
+        """What scancel takes for all of an array or of a heterogeneous job."""
+        return re.split("[_+]", self.id)[0]
 
     @property
     def is_active(self) -> bool:
@@ -52,8 +58,10 @@ def run(*command: str, text: str | None = None) -> str:
     except (OSError, subprocess.TimeoutExpired):
         raise SlurmFailed(f"{command[0]} does not answer within {ANSWERS_WITHIN_S:g} s") from None
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no output"]
-        raise SlurmFailed(lines[-1].strip())
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
+        own = f"{command[0]}: "
+        said = [line.removeprefix(own) for line in lines if line.startswith(own)] or lines[-1:]
+        raise SlurmFailed(said[0].removeprefix("error: "))
     return done.stdout
 
 
@@ -68,16 +76,21 @@ def tasks(record: Record) -> dict[str, Task]:
     )
     found: dict[str, Task] = {}
     for line in printed.splitlines():
-        name, one, base, index, state, reason, node = line.split("|")
-        task = Task(one, base, state, "" if reason == "None" else reason, node)
-        processes = names.get(name, ())
-        if index.isdigit() and int(index) < len(processes):
-            processes = processes[int(index) : int(index) + 1]
-        for process in processes:
-            # Of a heterogeneous job, the part that is not well says more.
-            if process not in found or found[process].is_active:
-                found[process] = task
+        name, one, state, reason, node = line.split("|")
+        task = Task(one, state, "" if reason == "None" else reason, node)
+        found.update(dict.fromkeys(_of_task(one, names.get(name, ())), task))
     return found
+
+
+def _of_task(one: str, processes: Sequence[str]) -> Sequence[str]:
+    """The processes of a job by its id: 7, or 7_3 of an array, or 7+1 of a heterogeneous job."""
+    index = one.partition("_")[2]
+    if index.isdigit():
+        return processes[int(index) : int(index) + 1]
+    part = one.partition("+")[2]
+    if part:  # learners come first
+        return processes[:1] if part == "0" else processes[1:]
+    return processes
 
 
 def accounts(record: Record) -> dict[str, str]:
@@ -93,9 +106,6 @@ def accounts(record: Record) -> dict[str, str]:
     found = {}
     for line in printed.splitlines():
         name, one, state = line.split("|")[:3]
-        index = one.partition("_")[2]
-        processes = names.get(name, ())
-        if index.isdigit() and int(index) < len(processes):
-            processes = processes[int(index) : int(index) + 1]
+        processes = _of_task(one, names.get(name, ()))
         found.update(dict.fromkeys(processes, state.split(" ")[0]))
     return found

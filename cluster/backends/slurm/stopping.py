@@ -56,7 +56,7 @@ def _cancel(record: Record, grace_s: float) -> tuple[bool, list[str]]:
 
 
 def _active(record: Record) -> list[str]:
-    return list(dict.fromkeys(t.base for t in queue.tasks(record).values() if t.is_active))
+    return list(dict.fromkeys(t.job for t in queue.tasks(record).values() if t.is_active))
 
 
 def _wait(record: Record, seconds: float) -> list[str]:

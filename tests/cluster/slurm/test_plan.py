@@ -120,15 +120,15 @@ def test_a_wrong_row_is_told(csv: str, told: str):
 @pytest.mark.parametrize(
     ("task", "kept", "told"),
     [
-        (Task("1", "1", "PENDING", "Priority"), {}, "waiting, Priority"),
-        (Task("1", "1", "RUNNING"), {"state": "running"}, "running"),
+        (Task("1", "PENDING", "Priority"), {}, "waiting, Priority"),
+        (Task("1", "RUNNING"), {"state": "running"}, "running"),
         # Written before the job was put back into the queue.
-        (Task("1", "1", "RUNNING"), {"state": "stopped"}, "starting"),
-        (Task("1", "1", "COMPLETING"), {"state": "running"}, "stopping"),
-        (Task("1", "1", "COMPLETED"), {"state": "ended", "exit_code": 0}, "done"),
-        (Task("1", "1", "FAILED"), {"state": "ended", "exit_code": 3}, "failed: 3"),
-        (Task("1", "1", "NODE_FAIL"), {"state": "running"}, "failed: NODE_FAIL"),
-        (Task("1", "1", "CANCELLED"), {"state": "running"}, "stopped"),
+        (Task("1", "RUNNING"), {"state": "stopped"}, "starting"),
+        (Task("1", "COMPLETING"), {"state": "running"}, "stopping"),
+        (Task("1", "COMPLETED"), {"state": "ended", "exit_code": 0}, "done"),
+        (Task("1", "FAILED"), {"state": "ended", "exit_code": 3}, "failed: 3"),
+        (Task("1", "NODE_FAIL"), {"state": "running"}, "failed: NODE_FAIL"),
+        (Task("1", "CANCELLED"), {"state": "running"}, "stopped"),
         (None, {"state": "running"}, "lost: Slurm has no job of it any more"),
         (None, {}, "not started"),
     ],
@@ -152,3 +152,11 @@ def test_an_option_may_be_one_word_or_two():
     assert scripts.resources("--mem=1G --time 10:00 -A lab --exclusive", "x") == [
         "--mem=1G", "--time=10:00", "-A lab", "--exclusive",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "processes", "job"),
+    [("7", "abc", "7"), ("7_1", "b", "7"), ("7+0", "a", "7"), ("7+1", "bc", "7"), ("7_9", "", "7")],
+)
+def test_a_tasks_id_says_which_processes_it_runs(task: str, processes: str, job: str):
+    assert queue._of_task(task, "abc") == processes and Task(task, "RUNNING").job == job
