@@ -62,6 +62,7 @@ class Record:
     backend: str = "ssh"
     # Of Slurm: each job's id, and the processes in it; one for each task of an array.
     jobs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    allocation: str = ""  # the job whose steps they are, where it was there before
 
     @property
     def path(self) -> Path:
@@ -139,6 +140,7 @@ def read(logdir: str) -> Record | None:
             # Earlier versions wrote neither.
             written.get("backend", "ssh"),
             tuple((job, tuple(names)) for job, names in written.get("jobs", ())),
+            written.get("allocation", ""),
         )
     except FileNotFoundError:
         return None

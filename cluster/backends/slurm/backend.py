@@ -9,7 +9,7 @@ from rich.table import Table
 from cluster import show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
-from cluster.backends.slurm import looking, queue, starting, stopping
+from cluster.backends.slurm import allocation, looking, queue, starting, stopping
 from cluster.backends.slurm.model import RUN_ID, SlurmPlan
 from cluster.backends.slurm.plan import make_plan, rows_of
 from cluster.backends.slurm.queue import SlurmFailed
@@ -49,7 +49,9 @@ class SlurmBackend:
                 table.add_row(name, one.node, links.get(name, ""))
         show.console().print(table)
         for job in self._plan.jobs:
-            print(f"# {job.name}\nsbatch <<'END'\n{job.script.replace(RUN_ID, 'by-hand')}END\n")
+            program = "bash" if allocation.own() else "sbatch"
+            script = job.script.replace(RUN_ID, "by-hand")
+            print(f"# {job.name}\n{program} <<'END'\n{script}END\n")
 
     def sync(self) -> int:
         print("The nodes share this folder: there is nothing to copy.")
@@ -57,7 +59,7 @@ class SlurmBackend:
 
     def check(self, before: Record | None = None) -> bool:
         table = Table("job", "problem", "how to fix it", box=box.SIMPLE)
-        for job in self._plan.jobs:
+        for job in self._plan.jobs if not allocation.own() else ():
             try:
                 queue.run("sbatch", "--test-only", text=job.script)
             except SlurmFailed as error:

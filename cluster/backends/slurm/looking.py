@@ -9,7 +9,7 @@ from typing import Any
 
 from cluster.actions.seen import UNSEEN, Seen, SeenPart
 from cluster.backends.backend import Tails
-from cluster.backends.slurm import queue
+from cluster.backends.slurm import allocation, queue
 from cluster.backends.slurm.queue import SlurmFailed, Task
 from cluster.model import Host, Place
 from cluster.on_host import answers, states
@@ -25,12 +25,12 @@ def look(record: Record) -> Seen:
     """Asks Slurm, and reads the files of the run."""
     folder = records_of(record)
     try:
-        tasks = queue.tasks(record)
+        tasks = (allocation if record.allocation else queue).tasks(record)
     except SlurmFailed as error:
         parts = [SeenPart(part, f"{UNSEEN}{error}") for part in record.parts]
         return Seen(parts, {}, _figures(folder), {})
     forgotten = [part.name for part in record.parts if part.name not in tasks]
-    ended = queue.accounts(record) if forgotten else {}
+    ended = queue.accounts(record) if forgotten and not record.allocation else {}
     parts = [_seen(part, tasks.get(part.name), ended, folder, record) for part in record.parts]
     return Seen(parts, {}, _figures(folder), {})
 
@@ -57,6 +57,8 @@ def _seen(
     part: Part, task: Task | None, ended: Mapping[str, str], folder: Path, record: Record
 ) -> SeenPart:
     written = states.read(folder, part.name, record.run_id)
+    if record.allocation and written.get("state") in ("ended", "stopped"):
+        task = None  # a step ends with the last of its processes
     log = folder / f"{part.name}.log"
     node = task.node if task and task.node else part.host.ip
     place = Place(Host(node, 22), part.place.folder, part.place.python)

@@ -37,3 +37,5 @@ class SlurmPlan:
     jobs: tuple[Job, ...]
     logdir: str
     links: tuple[tuple[str, str], ...]  # each actor and its learner
+    # Inside an allocation: each step's name, and its processes.
+    steps: tuple[tuple[str, tuple[str, ...]], ...] = ()

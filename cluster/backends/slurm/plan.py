@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import credentials
-from cluster.backends.slurm import scripts
+from cluster.backends.slurm import allocation, scripts
 from cluster.backends.slurm.model import RUN_ID, Process, SlurmPlan
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Here
@@ -37,7 +37,8 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
     ]
     jobs = scripts.jobs(launched, acting, len(learners), _nodes(learners), folder, options, here)
     links = tuple((one.name, f"learner-{n % len(learners)}") for n, one in enumerate(acting))
-    return SlurmPlan((launched, *acting), tuple(jobs), settings.run_folder, links)
+    steps = allocation.steps(launched, scripts.by_node(acting)) if allocation.own() else ()
+    return SlurmPlan((launched, *acting), tuple(jobs), settings.run_folder, links, tuple(steps))
 
 
 def rows_of(options: Options) -> list[Row]:

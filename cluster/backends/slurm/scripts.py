@@ -2,8 +2,9 @@
 
 import os.path
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from cluster.backends.slurm import allocation
 from cluster.backends.slurm.model import RUN_ID, Job, Process
 from cluster.model import Here
 from cluster.mpi_environment import ENVIRONMENT
@@ -23,7 +24,8 @@ LAUNCHER = """
 if srun --mpi=list 2>&1 | grep -qw pmix; then
   # Since Slurm 22.05, a step does not inherit this from its job.
   cpus=${{SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK}}
-  exec srun --mpi=pmix {group}--overlap $cpus --ntasks={count} --kill-on-bad-exit=1 "$@"
+  exec srun --mpi=pmix {group}--overlap --job-name={name} $cpus --ntasks={count} \\
+    --kill-on-bad-exit=1 "$@"
 fi
 exec mpirun -mca odls_base_sigkill_timeout 5 -np {count} -bind-to none -map-by slot "$@"
 """
@@ -32,7 +34,8 @@ exec mpirun -mca odls_base_sigkill_timeout 5 -np {count} -bind-to none -map-by s
 def launcher(count: int, options: Options) -> str:
     """A shell's command that runs its arguments as so many learners."""
     group = "--het-group=0 " if options.one_job else ""
-    return LAUNCHER.format(count=count, group=group).strip()
+    name = f"impala-learners-{RUN_ID}"
+    return LAUNCHER.format(count=count, group=group, name=name).strip()
 
 
 def jobs(
@@ -53,6 +56,9 @@ def jobs(
     found = shlex.quote(os.path.dirname(here.script))
     enter = f"cd {shlex.quote(here.folder)} && export PYTHONPATH={found}:$PYTHONPATH || exit"
     learning = [*asked, *of_learners]
+    if allocation.own():
+        of_each = {"learner": of_learners, "actor": of_actors}
+        return [allocation.job(learners, by_node(actors), of_each, enter, keeper)]
     if options.one_job and actors:
         names = [one.name for one in actors]
         acting = [f"--ntasks={len(actors)}", *of_actors]
@@ -74,7 +80,7 @@ def jobs(
             (learners.name,),
         )
     ]
-    for number, group in enumerate(_by_node(actors)):
+    for number, group in enumerate(by_node(actors)):
         names = [one.name for one in group]
         where = [f"--nodelist={group[0].node}"] if group[0].node != "any" else []
         asked = ["--ntasks=1", f"--array=0-{len(names) - 1}", *where, *of_actors]
@@ -84,10 +90,10 @@ def jobs(
     return made
 
 
-def _by_node(actors: Sequence[Process]) -> Iterator[list[Process]]:
-    """An array has one list of nodes for all its tasks."""
-    for node in dict.fromkeys(one.node for one in actors):
-        yield [one for one in actors if one.node == node]
+def by_node(actors: Sequence[Process]) -> list[list[Process]]:
+    """Groups of actors: an array has one list of nodes for all its tasks."""
+    nodes = dict.fromkeys(one.node for one in actors)
+    return [[one for one in actors if one.node == node] for node in nodes]
 
 
 def _script(name: str, parts: Sequence[Sequence[str]], folder: str, body: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from cluster import record as records
 from cluster import show
 from cluster.actions.next_steps import failure, print_next_steps
 from cluster.actions.seen import Seen
-from cluster.backends.slurm import looking, queue, stopping
+from cluster.backends.slurm import allocation, looking, queue, stopping
 from cluster.backends.slurm.model import RUN_ID, Process, SlurmPlan
 from cluster.backends.slurm.queue import SlurmFailed
 from cluster.model import Here, Host, Place
@@ -32,7 +32,9 @@ def record_of(plan: SlurmPlan, here: Here) -> Record:
         for one in plan.processes
     ]
     jobs = [(f"impala-{job.name}-{run_id}", job.processes) for job in plan.jobs]
-    return Record(run_id, plan.logdir, "", tuple(parts), (), "slurm", tuple(jobs))
+    jobs += [(name.replace(RUN_ID, run_id), those) for name, those in plan.steps]
+    inside = allocation.own()
+    return Record(run_id, plan.logdir, "", tuple(parts), (), "slurm", tuple(jobs), inside)
 
 
 def start(plan: SlurmPlan, options: Options, settings: Settings, here: Here) -> int:
@@ -100,6 +102,9 @@ def _spec(process: Process, record: Record, folder: Path, options: Options, here
 def _submit(plan: SlurmPlan, record: Record) -> list[str]:
     folder = looking.records_of(record)
     for job in plan.jobs:
+        if record.allocation:
+            allocation.launch(folder / f"{job.name}.sbatch", record)
+            continue
         try:
             queue.run("sbatch", "--parsable", str(folder / f"{job.name}.sbatch"))
         except SlurmFailed as error:

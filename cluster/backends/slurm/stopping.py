@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 
-from cluster.backends.slurm import looking, queue
+from cluster.backends.slurm import allocation, looking, queue
 from cluster.backends.slurm.queue import SlurmFailed
 from cluster.on_host import states
 from cluster.on_host.states import write_whole
@@ -44,19 +44,22 @@ def stop(record: Record, options: Options) -> int:
 def _cancel(record: Record, grace_s: float) -> tuple[bool, list[str]]:
     """Whether some had to be killed, and the jobs that are left."""
     left = _active(record)
-    if not left:
-        return False, []
-    queue.run("scancel", *left)
+    if left:
+        # A step that is cancelled without a signal is killed at once, unlike a job.
+        queue.run("scancel", *(["--signal=TERM"] if record.allocation else []), *left)
     left = _wait(record, grace_s)
     killed = bool(left)
     if killed:
         queue.run("scancel", "--full", "--signal=KILL", *left)
         left = _wait(record, ENDS_WITHIN_S)
+    if record.allocation:
+        allocation.stop_script(record, grace_s)
     return killed, left
 
 
 def _active(record: Record) -> list[str]:
-    return list(dict.fromkeys(t.job for t in queue.tasks(record).values() if t.is_active))
+    tasks = (allocation if record.allocation else queue).tasks(record).values()
+    return list(dict.fromkeys(one.job for one in tasks if one.is_active and one.job))
 
 
 def _wait(record: Record, seconds: float) -> list[str]:

@@ -173,6 +173,30 @@ def test_all_in_one_heterogeneous_job(frontend: Frontend):
     assert frontend.run("stop").stdout == "Stopped 1 learner and 3 actors.\n"
 
 
+def test_inside_an_allocation_the_run_is_its_steps(frontend: Frontend):
+    script = frontend.folder / "inside"
+    words = f"{sys.executable} run_experiment_mm_raw.py --logdir=logs/run --action="
+    script.write_text(
+        f"{words}start --backend=slurm --learners=2 --actors=2 && sleep 2\n"
+        f"{words}status\nsqueue -h --steps -o %j\n{words}stop\n{words}status\n"
+    )
+    done = subprocess.run(
+        ["salloc", "--nodes=2", "--ntasks=4", "bash", str(script)],
+        cwd=frontend.folder,
+        env={**os.environ, **frontend.slurm.env},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    before, stopped, after = done.stdout.partition("Stopped 2 learners and 2 actors.")
+    assert stopped, done.stdout + done.stderr
+    assert before.count(" running ") == 4
+    assert "impala-learners-" in before and "impala-actors-0-" in before
+    assert after.count(" stopped ") == 4
+    assert not [line for _, line in _processes() if f"{frontend.folder}/experiment.py" in line]
+
+
 def test_learners_that_have_finished_end_their_actors_even_those_that_come_later(
     frontend: Frontend,
 ):
