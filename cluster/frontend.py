@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def run(arguments: Sequence[str]) -> int:
     """Does what the flags ask for; returns the exit code."""
     chosen, settings = options.parse(arguments)
-    if chosen.action in ("status", "logs", "stop"):
+    if chosen.action in ("status", "logs", "stop", "fetch"):
         return _with_run(chosen, settings)
     backend = backends.make(chosen.backend, chosen, settings)
     _check_levels(settings)
@@ -78,7 +78,9 @@ def _with_run(chosen: Options, settings: Settings) -> int:
     run = record.must_read(settings.run_folder)
     backend = backends.make(run.backend, chosen, settings)
     if chosen.action == "status":
-        return watching.status(run, backend, chosen.follow)
+        return watching.status(run, backend, chosen.follow, chosen.json)
     if chosen.action == "logs":
         return logs.logs(run, backend, chosen.name, chosen.follow)
+    if chosen.action == "fetch":
+        return backend.fetch(run, settings.run_folder)
     return backend.stop(run)

@@ -13,13 +13,14 @@ from trainer.settings.config import Settings
 from user_error import UserError
 
 BACKENDS = ("ssh", "slurm")
-ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")
+ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop", "fetch")
 
 # Flags for some actions only. Others would ignore them: an --action=stop that was meant as a
 # dry run, or for one process only, would end everything, which cannot be undone.
 FOR = {
     "dry_run": ("start", "check", "sync", "restart"),
     "follow": ("status", "logs"),
+    "json": ("status",),
     "name": ("logs",),
 }
 
@@ -114,6 +115,9 @@ class Options:
         15.0, "Cluster", "seconds from asking a process to end to killing it", least=0, most=3600
     )
     follow: bool = setting(False, "Cluster", "status, logs: keep showing what is new")
+    json: bool = setting(
+        False, "Cluster", "status: as JSON, for programs; with --follow, one line each time"
+    )
     name: str = setting("", "Cluster", "logs: of this process only, such as actor-0")
 
 

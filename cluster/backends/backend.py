@@ -41,5 +41,8 @@ class Backend(Protocol):
     def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
         """What the logs of these processes hold; a negative offset counts from the end."""
 
+    def fetch(self, record: Record, folder: str) -> int:
+        """Copies what the first learner has written into a folder here; returns the exit code."""
+
     def stop(self, record: Record) -> int:
         """Ends every process of a run; returns 1 if some may be left, and names them."""

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 from cluster.backends.slurm import queue
 from cluster.backends.slurm.model import RUN_ID, Job, Process
 from cluster.backends.slurm.queue import Task
-from cluster.on_host import answers
-from cluster.on_host.processes import MARK, marked
+from cluster.on_host import answers, states
+from cluster.on_host.processes import MARK, boot_id, marked, send
 from cluster.record import Record
 
 FORMAT = "%i|%j|%N"
@@ -89,6 +90,15 @@ def tasks(record: Record) -> dict[str, Task]:
         one, name, node = line.split("|")
         found.update(dict.fromkeys(names.get(name, ()), Task(one, "RUNNING", "", node)))
     return found
+
+
+def ask_keepers(record: Record, records: Path) -> None:
+    """Asks the keepers on this machine to end: that of the launcher is in no step."""
+    for part in record.parts:
+        written = states.read(records, part.name, record.run_id)
+        if written.get("boot_id") == boot_id():
+            pid, started = written["keeper"]
+            send(pid, started, signal.SIGTERM)
 
 
 def stop_script(record: Record, grace_s: float) -> None:

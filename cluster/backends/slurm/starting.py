@@ -131,7 +131,8 @@ def _wait(record: Record, options: Options) -> tuple[list[str], Seen]:
             print(f"The learners' job is in Slurm's queue: {first.state}.")
             return problems, seen
         if seconds >= options.start_timeout_s:
-            late = f"--start_timeout_s={options.start_timeout_s:g}"
-            shared = f"Do its nodes share {folder}?" if first.state == "starting" else ""
-            return [*problems, f"  {learner.name}: does not listen within {late}. {shared}"], seen
+            late = f"{options.start_timeout_s:g}"
+            what = f"  {learner.name}: does not listen within --start_timeout_s={late}."
+            shared = f" Do its nodes share {folder}?" if first.state == "starting" else ""
+            return [*problems, what + shared], seen
         time.sleep(LOOK_EVERY_S)

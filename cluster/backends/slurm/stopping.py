@@ -44,6 +44,8 @@ def stop(record: Record, options: Options) -> int:
 def _cancel(record: Record, grace_s: float) -> tuple[bool, list[str]]:
     """Whether some had to be killed, and the jobs that are left."""
     left = _active(record)
+    if record.allocation:
+        allocation.ask_keepers(record, looking.records_of(record))
     if left:
         # A step that is cancelled without a signal is killed at once, unlike a job.
         queue.run("scancel", *(["--signal=TERM"] if record.allocation else []), *left)

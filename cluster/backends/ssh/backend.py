@@ -6,7 +6,16 @@ from pathlib import Path
 from cluster import show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
-from cluster.backends.ssh import checking, entrusting, looking, starting, stopping, syncing, tailing
+from cluster.backends.ssh import (
+    checking,
+    entrusting,
+    fetching,
+    looking,
+    starting,
+    stopping,
+    syncing,
+    tailing,
+)
 from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory import hosts_csv
 from cluster.inventory.hosts_csv import Row
@@ -85,6 +94,9 @@ class SshBackend:
 
     def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
         return tailing.tail(record, self._hosts, offsets)
+
+    def fetch(self, record: Record, folder: str) -> int:
+        return fetching.fetch(record, self._connections, folder)
 
     def stop(self, record: Record) -> int:
         return stopping.stop(record, self._options, self._hosts)
