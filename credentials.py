@@ -93,6 +93,12 @@ def _read_private(path: str) -> str:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise _wrong(path, "it is not a regular file.")
+            if status.st_uid not in (os.geteuid(), 0):
+                raise _wrong(
+                    path,
+                    f"it belongs to another user (id {status.st_uid}), who may change it. Copy the "
+                    "run's own file there as the user who starts this.",
+                )
             if status.st_mode & 0o077:
                 raise _wrong(
                     path,

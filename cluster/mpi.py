@@ -9,6 +9,9 @@ from cluster.on_host.processes import MARK
 from cluster.options import Options
 from user_error import UserError
 
+# Stands for the run's id in files of a plan, which is made before the run has one. OpenSSH expands
+# environment variables there only since 8.4.
+RUN_ID = "{run_id}"
 # A host that is gone is noticed within half a minute; Open MPI itself would take eight.
 KEEPALIVE = {"time": 10, "intvl": 5, "probes": 4}
 
@@ -42,10 +45,11 @@ def spread(
     folder: str, ranks: Sequence[tuple[str, Host]], by_password: set[Host], here: Here
 ) -> Mpirun:
     """The files and logins for learners on several hosts: a host file, an SSH configuration."""
-    if any(letter.isspace() for letter in folder):
+    # mpirun splits its SSH command at spaces, and takes what follows a colon for another command.
+    if any(letter.isspace() or letter == ":" for letter in folder):
         raise UserError(
-            f"--logdir: {folder} has a space in it, which mpirun's SSH command does not support. "
-            "Name another folder."
+            f"--logdir: {folder} has a space or a colon in it, which mpirun's SSH command does "
+            "not support. Name another folder."
         )
     slots = Counter(name for name, _ in ranks)
     hosts = "".join(f"{name} slots={count}\n" for name, count in slots.items())
@@ -53,9 +57,7 @@ def spread(
     logins = [(name, host) for name, host in others.items() if host in by_password]
     # Not in the logdir, whose path may be too long for a socket. These connections have no
     # keepalive: they survive a network outage and work again afterwards.
-    sockets = {
-        name: f"/tmp/impala-ssh-${{{MARK}}}-{index}" for index, (name, _) in enumerate(logins)
-    }
+    sockets = {name: f"/tmp/impala-ssh-{RUN_ID}-{index}" for index, (name, _) in enumerate(logins)}
     entries = [_entry(name, host, sockets.get(name), here) for name, host in others.items()]
     by_agent = [host for host in others.values() if not host.key and host not in by_password]
     return Mpirun(

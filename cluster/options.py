@@ -12,15 +12,19 @@ from trainer.settings import checks, config, sources
 from trainer.settings.config import Settings
 from user_error import UserError
 
-ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop")
+BACKENDS = ("ssh", "slurm")
+ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop", "fetch")
 
 # Flags for some actions only. Others would ignore them: an --action=stop that was meant as a
 # dry run, or for one process only, would end everything, which cannot be undone.
 FOR = {
     "dry_run": ("start", "check", "sync", "restart"),
     "follow": ("status", "logs"),
+    "json": ("status",),
     "name": ("logs",),
 }
+
+OF_SLURM = ("learners", "actors", "learner_resources", "actor_resources", "one_job")
 
 # Decided by the plan for each process, so not flags of the whole cluster.
 DECIDED = (
@@ -41,7 +45,30 @@ class Options:
     """The flags of the frontend itself; it passes on the others."""
 
     workers_csv_path: str = setting("", "Cluster", "CSV of the hosts: one learner or actor a row")
+    backend: str = setting(
+        "ssh",
+        "Cluster",
+        "what starts the processes. ssh: hosts of your own; slurm: nodes that Slurm lends",
+        choices=BACKENDS,
+    )
     action: str = setting("start", "Cluster", "what to do with the run", choices=ACTIONS)
+    learners: int = setting(
+        0, "Cluster", "slurm: number of learners, where no CSV lists them", least=0, most=1024
+    )
+    actors: int = setting(
+        0, "Cluster", "slurm: number of actors, where no CSV lists them", least=0, most=10**5
+    )
+    learner_resources: str = setting(
+        "",
+        "Cluster",
+        "slurm: options of sbatch for the learners' job, such as --partition=gpu --gpus-per-task=1",
+    )
+    actor_resources: str = setting(
+        "", "Cluster", "slurm: options of sbatch for each actor, such as --cpus-per-task=4"
+    )
+    one_job: bool = setting(
+        False, "Cluster", "slurm: all in one heterogeneous job, which starts and ends as a whole"
+    )
     dry_run: bool = setting(
         False, "Cluster", "only show what would be started, as a table and as commands"
     )
@@ -89,6 +116,9 @@ class Options:
         15.0, "Cluster", "seconds from asking a process to end to killing it", least=0, most=3600
     )
     follow: bool = setting(False, "Cluster", "status, logs: keep showing what is new")
+    json: bool = setting(
+        False, "Cluster", "status: as JSON, for programs; with --follow, one line each time"
+    )
     name: str = setting("", "Cluster", "logs: of this process only, such as actor-0")
 
 
@@ -102,6 +132,9 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     own = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
+    given = {word.partition("=")[0].removeprefix("--") for word in arguments}
+    if options.backend == "slurm" and "transport" not in given | set(defaults):
+        settings = settings.replace(transport="secure")  # nodes are shared with other people
     flags.check_ranges(options)
     checks.check_ranges(settings)
     _check(options)
@@ -134,11 +167,15 @@ EXAMPLES = """examples:
 
 
 def _check(options: Options) -> None:
-    if options.action in ("start", "check", "sync", "restart") and not options.workers_csv_path:
+    starts = options.action in ("start", "check", "sync", "restart")
+    if starts and options.backend == "ssh" and not options.workers_csv_path:
         raise UserError(
             "--workers_csv_path is not given: name the CSV of hosts, for example "
             "sandbox/local_workers_example.csv."
         )
+    for flag in OF_SLURM:
+        if starts and options.backend != "slurm" and getattr(options, flag):
+            raise UserError(f"--{flag} is for --backend=slurm: give that, too, or leave it out.")
     for flag, actions in FOR.items():
         if getattr(options, flag) and options.action not in actions:
             raise UserError(

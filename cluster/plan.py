@@ -15,6 +15,7 @@ from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
 from cluster.model import LOCAL, Here, Host, Member, Mpirun, Place, Plan, Process
 from cluster.mpi_environment import ENVIRONMENT
+from cluster.on_host.states import IN_USE
 from cluster.options import Options, passed_on
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -22,6 +23,10 @@ from user_error import UserError
 # Where things are on a remote host unless its row says otherwise, below the user's home.
 REMOTE_DIR = "impala"
 REMOTE_PYTHON = ".venv/bin/python"
+# A learner on another host than its mpirun has no keeper that says that the folder is in use.
+IN_ITS_FOLDER = (
+    f'cd && cd "$0" || exit; [ ! -w {IN_USE} ] || {{ exec 8>>{IN_USE}; flock -s 8; }}; exec "$@"'
+)
 # TensorBoard imports TensorFlow, which fills its window with messages about the processor.
 QUIET = (("TF_CPP_MIN_LOG_LEVEL", "3"),)
 
@@ -186,7 +191,7 @@ def _rank_argv(rank: Process, place: Place) -> tuple[str, ...]:
     argv = ("env", *env, *rank.argv) if env else rank.argv
     if (rank.host, rank.place.folder) == (place.host, place.folder):
         return argv
-    return ("sh", "-c", 'cd && cd "$0" && exec "$@"', rank.place.folder, *argv)
+    return ("sh", "-c", IN_ITS_FOLDER, rank.place.folder, *argv)
 
 
 def _rank(

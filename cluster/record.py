@@ -59,6 +59,10 @@ class Record:
     tmux: str
     parts: tuple[Part, ...]
     listeners: tuple[Listener, ...]
+    backend: str = "ssh"
+    # Of Slurm: each job's id, and the processes in it; one for each task of an array.
+    jobs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    allocation: str = ""  # the job whose steps they are, where it was there before
 
     @property
     def path(self) -> Path:
@@ -84,7 +88,7 @@ def write(record: Record, files: Mapping[str, str]) -> None:
     try:
         record.path.parent.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
-            Path(path).write_text(content)
+            write_whole(Path(path), content)
         write_whole(record.path, json.dumps(dataclasses.asdict(record), indent=1))
     except OSError as error:
         raise _unwritable(record.logdir, error) from None
@@ -133,6 +137,10 @@ def read(logdir: str) -> Record | None:
             tuple(
                 Listener(**{**one, "place": _place(one["place"])}) for one in written["listeners"]
             ),
+            # Earlier versions wrote neither.
+            written.get("backend", "ssh"),
+            tuple((job, tuple(names)) for job, names in written.get("jobs", ())),
+            written.get("allocation", ""),
         )
     except FileNotFoundError:
         return None

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster.model import Plan, Process
+from cluster.mpi import RUN_ID
 from cluster.on_host.processes import MARK
 from cluster.ssh.logins import MASTER
 
-# Replaces the run's id, which names the connections that are opened before mpirun starts.
+# Stands in for the run's id, which names the connections that are opened before mpirun starts.
 BY_HAND = (MARK, "by-hand")
 
 
@@ -45,12 +46,12 @@ def table(plan: Plan) -> Table:
 
 def commands(plan: Plan) -> Iterator[str]:
     """Shell lines that do what a start does, without supervising the processes."""
-    for path, content in plan.spread.files:
-        folder = shlex.quote(path.rpartition("/")[0])
+    for path, text in plan.spread.files:
+        folder, content = shlex.quote(path.rpartition("/")[0]), text.replace(RUN_ID, BY_HAND[1])
         yield f"mkdir -p {folder} && cat > {shlex.quote(path)} <<'END'\n{content}END"
     for name, host in plan.spread.by_password:
         login = shlex.join(["ssh", "-F", plan.spread.files[-1][0], *MASTER, name])
-        yield f"\n# logs in on {host}, for mpirun\n{'='.join(BY_HAND)} {login}"
+        yield f"\n# logs in on {host}, for mpirun\n{login}"
     for process in plan.processes:
         spread = bool(process.parts and plan.spread.files)
         by_hand = dataclasses.replace(process, env=(*process.env, *([BY_HAND] if spread else [])))

@@ -174,3 +174,11 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="credentials cannot be written to .*Choose another"):
         credentials.make(tmp_path / "file" / "credentials")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+def test_a_file_of_another_user_is_refused(tmp_path):
+    credentials.make(tmp_path)
+    os.chown(tmp_path / ACTOR, 12345, 12345)
+    told = refusal(tmp_path / ACTOR, of_learner=False)
+    assert "it belongs to another user (id 12345)" in told

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from trainer.machine import launching
+
 pytestmark = pytest.mark.xdist_group("setup")
 
 PROJECT = Path(__file__).parents[1]
@@ -130,7 +132,7 @@ def bare_path(tmp_path):
 def test_help_names_every_option():
     result = run(PROJECT / "bin/setup", "--help")
     assert result.returncode == 0
-    for option in ("--actor", "--learner", "--test", "--dry_run", "--quiet"):
+    for option in ("--actor", "--learner", "--test", "--no_system", "--dry_run", "--quiet"):
         assert option in result.stdout
 
 
@@ -247,6 +249,32 @@ def test_without_root_and_sudo_the_packages_to_install_are_named(set_up, bare_pa
     assert f"apt-get install {packages}" in failed.stderr
 
 
+def test_where_there_is_no_dpkg_commands_that_are_there_are_enough(set_up, bare_path):
+    for command in ("apt-get", "dpkg", "dpkg-query"):
+        (bare_path / command).unlink()
+    needed = ("mpirun", "ssh", "cmake", "g++", "mpicxx", "make")
+    for command in (*needed, "cp"):
+        (bare_path / command).symlink_to("/bin/true")
+    told = set_up.run("bin/setup", "--learner", "--dry_run", PATH=bare_path).stdout
+    assert "Debian packages: tmux\n" in told
+    failed = set_up.run("bin/setup", "--learner", PATH=bare_path)
+    assert failed.returncode == 1 and "There is no apt-get here." in failed.stderr
+    told = set_up.run("bin/setup", "--learner", "--no_system", "--dry_run", PATH=bare_path).stdout
+    assert "Debian" not in told and "Horovod" in told
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be somebody else")
+def test_sudo_keeps_proxies_without_showing_them(set_up, bare_path, tmp_path):
+    sudo = bare_path / "sudo"
+    sudo.write_text('#!/bin/bash\necho "sudo $*"\nexit 1\n')
+    sudo.chmod(0o755)
+    open_to_everyone(tmp_path)
+    proxies = {"https_proxy": "http://ann:hush@proxy", "no_proxy": "localhost"}
+    failed = set_up.run("bin/setup", "--learner", PATH=bare_path, user=NOBODY, **proxies)
+    assert failed.returncode == 1 and "hush" not in failed.stderr
+    assert re.search("sudo --preserve-env=https?_proxy,.*no_proxy flock ", failed.stderr)
+
+
 @pytest.mark.skipif(
     os.geteuid() != 0
     or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0,
@@ -296,6 +324,17 @@ def test_train_passes_its_flags_on_from_any_folder(set_up, tmp_path):
         "--level_name=x",
         "two words",
     ]
+
+
+@pytest.mark.parametrize("name", [*launching.SIZES, "SLURM_STEP_NUM_TASKS"])
+def test_learners_started_together_get_horovod_whatever_has_started_them(copy, name):
+    (copy.folder / "bin/setup").write_text('#!/bin/bash\necho "setup $*"\nexit 1\n')
+    pmix = {"PMIX_RANK": "0"} if name.startswith("SLURM") else {}
+    for size, kind in ((2, "--learner"), (1, "--actor")):
+        told = copy.run("bin/train", **{name: size}, **pmix).stdout
+        assert told == f"setup {kind} --quiet\n"
+    if pmix:  # actors in one step of Slurm are no team
+        assert copy.run("bin/train", **{name: 2}).stdout == "setup --actor --quiet\n"
 
 
 def pins(lock: Path) -> dict[str, str]:

@@ -1,19 +1,24 @@
 """Shows the state of a run: a row for each process, and the run's figures."""
 
+import dataclasses
 import datetime
+import json
+import math
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from cluster import show
 from cluster.actions.logs import written
-from cluster.actions.looking import Seen, SeenPart, advice, look
-from cluster.hosts import Hosts
+from cluster.actions.seen import Seen, SeenPart, advice
+from cluster.backends.backend import Backend
 from cluster.on_host.keeper import SAYS as KEEPER
 from cluster.record import Record
 
@@ -25,24 +30,71 @@ RATE = re.compile(r": ([\d,]+) frames/s$")
 SILENT_S = 90.0
 
 
-def status(record: Record, hosts: Hosts, follow: bool) -> int:
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A learner, an actor or TensorBoard, as it is shown."""
+
+    process: str
+    host: str
+    state: str
+    since: float | None
+    restarts: int
+    frames_per_second: str
+    last_line: str
+    failed: bool
+    silent: bool = False
+
+
+def status(record: Record, backend: Backend, follow: bool, as_json: bool = False) -> int:
     """Shows the run; returns 1 if a process has failed, cannot be seen or shows no sign of life."""
     shown = show.console()
-    seen = look(record, hosts)
-    if follow and shown.is_terminal:
+    seen = backend.look(record)
+    if follow and shown.is_terminal and not as_json:
         with Live(console=shown, auto_refresh=False) as live:
             live.update(_picture(seen, record, on_top=True), refresh=True)
             while seen.may_be_alive:
                 time.sleep(LOOK_EVERY_S)
-                seen = look(record, hosts)
+                seen = backend.look(record)
                 live.update(_picture(seen, record, on_top=True), refresh=True)
         return int(seen.has_failed)
-    shown.print(_picture(seen, record))
+    _print(seen, record, as_json, shown)
     while follow and seen.may_be_alive:
         time.sleep(LOOK_EVERY_S)
-        seen = look(record, hosts)
-        shown.print(_picture(seen, record))
+        seen = backend.look(record)
+        _print(seen, record, as_json, shown)
     return int(seen.has_failed)
+
+
+def _print(seen: Seen, record: Record, as_json: bool, shown: Console) -> None:
+    if not as_json:
+        shown.print(_picture(seen, record))
+        return
+    rows = [dataclasses.asdict(row) for row in rows_of(seen, record)]
+    for row in rows:
+        row["frames_per_second"] = float(row["frames_per_second"].replace(",", "") or "nan")
+        if math.isnan(row["frames_per_second"]):
+            row["frames_per_second"] = None
+    is_alive = {"alive": seen.is_alive, "failed": seen.has_failed}
+    print(json.dumps({"processes": rows, "figures": seen.figures, **is_alive}), flush=True)
+
+
+def rows_of(seen: Seen, record: Record) -> Iterator[Row]:
+    """A row for each process; for a ``mpirun``, for each of its learners."""
+    where = {one.name: str(one.host) for one in record.listeners}
+    for one in seen.parts:
+        for name, line, rate in lines_of(one, seen.figures):
+            state = seen.unseen.get(name, one.state)
+            yield Row(
+                name,
+                where.get(name, str(one.part.host)),
+                state,
+                one.since,
+                one.restarts,
+                rate if state == "running" else "",
+                line,
+                one.has_failed or name in seen.unseen,
+                one.is_silent,
+            )
 
 
 def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
@@ -51,20 +103,16 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
     for column in ("process", "host", "state", "since", "restarts", "frames/s", "last line"):
         # On a narrow terminal, the other columns shrink.
         table.add_column(column, no_wrap=column in ("process", "since", "restarts", "frames/s"))
-    where = {one.name: str(one.host) for one in record.listeners}
-    for one in seen.parts:
-        for name, line, rate in lines_of(one, seen.figures):
-            state = seen.unseen.get(name, one.state)
-            failed = one.has_failed or name in seen.unseen
-            table.add_row(
-                name,
-                where.get(name, str(one.part.host)),
-                Text(state, "red" if failed or one.is_silent else ""),
-                _clock(one.since),
-                str(one.restarts or ""),
-                rate if state == "running" else "",
-                Text(line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
-            )
+    for row in rows_of(seen, record):
+        table.add_row(
+            row.process,
+            row.host,
+            Text(row.state, "red" if row.failed or row.silent else ""),
+            _clock(row.since),
+            str(row.restarts or ""),
+            row.frames_per_second,
+            Text(row.last_line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
+        )
     text = "\n".join(
         filter(None, [_figures_text(seen.figures, seen.is_alive), advice(seen, record)])
     )

@@ -4,7 +4,7 @@ import codecs
 import csv
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from cluster.inventory.columns import BadValue
 from user_error import UserError, closest
 
 NEEDED = ("job", "ip", "tf_port")
+# Where something else decides on which node a process runs, and how to get there.
+NEEDED_OF_NODES = ("job",)
+NOT_OF_NODES = ("cuda_visible_devices", "remote_dir", "ssh_")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,21 +65,27 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def read(path: Path) -> list[Row]:
-    """The rows of a file; a ``UserError`` with a line for each problem if there is any."""
+def read(path: Path, of_nodes: bool = False) -> list[Row]:
+    """The rows of a file; a ``UserError`` with a line for each problem if there is any.
+
+    ``of_nodes``: column ip names a node, or is empty for any; there are no logins.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"--workers_csv_path={path} cannot be read: {error.strerror}.") from None
-    return parse(content, str(path))
+    return parse(content, str(path), of_nodes)
 
 
-def parse(content: bytes, name: str) -> list[Row]:
+def parse(content: bytes, name: str, of_nodes: bool = False) -> list[Row]:
     """The rows in a file's bytes; ``name`` is the file's name in messages."""
     problems: list[tuple[int, str]] = []
     lines = list(_lines(_decode(content, name)))
-    header = _header(lines[0] if lines else None, problems)
-    rows = _rows(lines[1:], header, problems) if header else []
+    needed = NEEDED_OF_NODES if of_nodes else NEEDED
+    header = _header(lines[0] if lines else None, needed, problems)
+    rows = _rows(lines[1:], header, needed, problems) if header else []
+    if not of_nodes:
+        _check_together(rows, problems)
     if problems:
         texts = [f"{name}{f':{line}' if line else ''}: {what}" for line, what in sorted(problems)]
         raise UserError("\n".join(texts))
@@ -114,7 +123,9 @@ def _split(line: str) -> list[str]:
     return fields
 
 
-def _header(line: tuple[int, str] | None, problems: list[tuple[int, str]]) -> list[str]:
+def _header(
+    line: tuple[int, str] | None, needed: Sequence[str], problems: list[tuple[int, str]]
+) -> list[str]:
     if line is None:
         problems.append((0, f"is empty. The first line must be {','.join(list(PARSERS)[:7])}."))
         return []
@@ -133,25 +144,27 @@ def _header(line: tuple[int, str] | None, problems: list[tuple[int, str]]) -> li
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             problems.append((number, f"column {name!r} appears {names.count(name)} times."))
-    missing = [name for name in NEEDED if name not in names]
+    missing = [name for name in needed if name not in names]
     if missing:
         problems.append((number, f"the header has no column {' and '.join(missing)}."))
     return names
 
 
 def _rows(
-    lines: list[tuple[int, str]], header: list[str], problems: list[tuple[int, str]]
+    lines: list[tuple[int, str]],
+    header: list[str],
+    needed: Sequence[str],
+    problems: list[tuple[int, str]],
 ) -> list[Row]:
     rows: list[Row] = []
     jobs: set[str | None] = set()
     for number, line in lines:
         before = len(problems)
-        values = _values(number, line, header, problems)
+        values = _values(number, line, header, needed, problems)
         jobs.add(values.get("job"))
-        if len(problems) == before and all(name in values for name in NEEDED):
-            rows.append(Row(line=number, **values))
+        if len(problems) == before and all(name in values for name in needed):
+            rows.append(Row(**{"line": number, "ip": "", "tf_port": 0, **values}))
             problems.extend((number, what) for what in _check_row(rows[-1]))
-    _check_together(rows, problems)
     # A row whose job could not be read may have been meant for a learner.
     if not jobs & {"learner", None}:
         problems.append((0, "there is no learner: at least one row must have job 'learner'."))
@@ -159,7 +172,11 @@ def _rows(
 
 
 def _values(
-    number: int, line: str, header: list[str], problems: list[tuple[int, str]]
+    number: int,
+    line: str,
+    header: list[str],
+    needed: Sequence[str],
+    problems: list[tuple[int, str]],
 ) -> dict[str, Any]:
     """The readable values of a row, by column."""
     try:
@@ -177,8 +194,11 @@ def _values(
         given = field.strip()
         if name == "ssh_password" and given:  # spaces may be part of it, but not all of it
             given = field
-        if not given and name in NEEDED:
+        if not given and name in needed:
             problems.append((number, f"column {name}: is empty."))
+        if given and needed == NEEDED_OF_NODES and name.startswith(NOT_OF_NODES):
+            what = "leave it empty: Slurm decides that; see --learner_resources."
+            problems.append((number, f"column {name}: {what}"))
         if not given or name not in PARSERS:
             continue
         try:

@@ -1,6 +1,5 @@
 """A host's answers to the requests of a frontend: start, status, logs, stop and others."""
 
-import contextlib
 import json
 import os
 import time
@@ -11,7 +10,7 @@ from cluster.on_host import states, windows
 from cluster.on_host.checks import check, program
 from cluster.on_host.ending import stop
 from cluster.on_host.processes import boot_id, wait_until
-from cluster.on_host.reaching import listen, reach
+from cluster.on_host.reaching import listen, listens, reach
 from cluster.on_host.states import write_whole
 
 STARTS_WITHIN_S = 60.0
@@ -34,6 +33,8 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": in_the_way}
     home = os.path.join(request["folder"], request["project"])
     for process in request["processes"]:
+        if states.read(records, process["name"], request["run_id"]):
+            continue  # started by a request whose reply was lost
         spec_path = records / f"{process['name']}.spec.json"
         state_path = records / f"{process['name']}.json"
         state_path.unlink(missing_ok=True)
@@ -78,11 +79,11 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
             "state": states.judged(state, boot),
             "since": state.get("since"),
             "restarts": state.get("restarts", 0),
-            "last_lines": _last_lines(log),
+            "last_lines": last_lines(log),
             "silent_s": time.time() - log.stat().st_mtime if log.exists() else 0.0,
         }
-    listening = [_listens(port) for _, port in request.get("addresses", [])]
-    metrics = _last_lines(records.parent / "metrics.jsonl", 1)
+    listening = [listens(port) for _, port in request.get("addresses", [])]
+    metrics = last_lines(records.parent / "metrics.jsonl", 1)
     return {"states": found, "listening": listening, "metrics": metrics}
 
 
@@ -91,9 +92,12 @@ def tail(request: dict[str, Any]) -> dict[str, Any]:
 
     ``alive`` is read before the logs, so processes that are not in it write nothing more.
     """
-    records, boot = Path(request["records"]), boot_id()
-    now = {name: states.read(records, name, request["run_id"]) for name in request["offsets"]}
-    alive = [name for name in now if states.is_living(states.judged(now[name], boot))]
+    records = Path(request["records"])
+    alive = request.get("alive")
+    if alive is None:
+        names, run_id, boot = request["offsets"], request["run_id"], boot_id()
+        now = {name: states.judged(states.read(records, name, run_id), boot) for name in names}
+        alive = [name for name in now if states.is_living(now[name])]
     texts = {}
     for name, offset in request["offsets"].items():
         try:
@@ -115,7 +119,7 @@ def tail(request: dict[str, Any]) -> dict[str, Any]:
     return {"logs": texts, "alive": alive}
 
 
-def _last_lines(path: Path, most: int = 20) -> list[str]:
+def last_lines(path: Path, most: int = 20) -> list[str]:
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -124,16 +128,6 @@ def _last_lines(path: Path, most: int = 20) -> list[str]:
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()][-most:]
-
-
-def _listens(port: int) -> bool:
-    """Whether a process listens on a port here; looked up, since it would have to answer a call."""
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(table) as rows:
-            sockets = [row.split() for row in rows.readlines()[1:]]
-            if any(one[3] == "0A" and int(one[1].split(":")[1], 16) == port for one in sockets):
-                return True
-    return False
 
 
 ANSWERS = {

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -61,7 +62,8 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
             *_gpus(request["gpus"]),
             *_disk(folder, "column remote_dir"),
             *_run_folder(folder, Path(request["records"])),
-            *_session(request["tmux"]),
+            *_session(request["tmux"], request["replaced_run"]),
+            *_logout(),
         ]
     else:
         problems = [(f"the project is not in {folder}", SYNC)]
@@ -165,7 +167,27 @@ def _disk(folder: Path, flag: str) -> Iterator[Problem]:
         yield f"only {free >> 20} MiB are free in {folder}", "make room: 2 GiB are needed"
 
 
-def _session(name: str) -> Iterator[Problem]:
-    in_the_way = windows.in_the_way(name)
+def _session(name: str, replaced: str) -> Iterator[Problem]:
+    in_the_way = windows.in_the_way(name, replaced)
     if in_the_way:
         yield in_the_way, "end that run with --action=stop, or give another --tmux_sess"
+
+
+LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
+
+
+def _logout() -> Iterator[Problem]:
+    """A login manager that ends a user's processes, tmux included, with the last login."""
+    if os.geteuid() == 0 or not shutil.which("busctl"):
+        return
+    user = pwd.getpwuid(os.getuid()).pw_name
+    try:
+        asked = ["busctl", "get-property", *LOGIND, "KillUserProcesses"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    if done.stdout.strip() == "b true" and not Path("/var/lib/systemd/linger", user).exists():
+        yield (
+            "it ends all processes of a user at logout (KillUserProcesses=yes)",
+            f"run there: loginctl enable-linger {user}",
+        )

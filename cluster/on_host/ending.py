@@ -16,9 +16,12 @@ Process = tuple[int, int]  # its id and its start time
 
 def stop(request: dict[str, Any]) -> dict[str, Any]:
     """Sends TERM, then KILL after the grace period, to recorded and to marked processes."""
-    records, run_id = Path(request["records"]), request["run_id"]
-    _forbid_more(records, run_id)
-    recorded = {name: _recorded(states.read(records, name, run_id)) for name in request["names"]}
+    run_id, files = request["run_id"], _state_files(request)
+    for records in {path.parent for path in files.values()} | {Path(request["records"])}:
+        _forbid_more(records, run_id)
+    recorded = {
+        name: _recorded(states.read(path.parent, name, run_id)) for name, path in files.items()
+    }
     known = {one for those in recorded.values() for one in those}
     ours = marked(run_id)
     # Processes without a keeper, such as learners under another host's mpirun. Only the topmost
@@ -39,14 +42,26 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         if wait_until(lambda: not left(), 2.0):
             break
     windows.close(request["tmux"], run_id)
-    for name in request["names"]:
-        _write_stopped(records / f"{name}.json", states.read(records, name, run_id))
+    for name, path in files.items():
+        _write_stopped(path, states.read(path.parent, name, run_id))
     return {
         "stopped": stopped,
         "strays": len(asked.intersection(strays)),
         "killed": killed,
         "left": [pid for pid, _ in left()],
     }
+
+
+def _state_files(request: dict[str, Any]) -> dict[str, Path]:
+    """The file of each process: in the request's own folder, and in others of this host.
+
+    One request for all of them, because each sends TERM to what it finds on the host.
+    """
+    home, logdir = Path.home(), request["logdir"]
+    folders = {Path(request["records"]): request["names"]}
+    for folder, names in request.get("others", ()):
+        folders[home / folder / logdir / "cluster"] = names
+    return {name: path / f"{name}.json" for path, names in folders.items() for name in names}
 
 
 def _forbid_more(records: Path, run_id: str) -> None:

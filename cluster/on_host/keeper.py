@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.on_host.processes import MARK, boot_id, descendants, marked, send, start_time
-from cluster.on_host.states import SILENT, is_stopped, write_whole
+from cluster.on_host.states import SILENT, claim, hold, is_stopped, write_whole
 
 # Starts each line that the keeper writes to its process's log.
 SAYS = "keeper: "
@@ -50,6 +50,7 @@ class Keeper:
         self._restarts = 0
         self._heard = False
         self._state: dict[str, Any] = {}
+        self._in_use = hold(spec["folder"])
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._stop)
         # Ctrl-S in its window would block its next output, and with it the supervision.
@@ -60,6 +61,8 @@ class Keeper:
 
     def run(self) -> int:
         """Supervises the process; returns its last exit code."""
+        if not self._is_mine():
+            return 0
         quick_failures = 0
         while True:
             started = time.monotonic()
@@ -82,6 +85,11 @@ class Keeper:
                 self._write(state="stopped")
                 return code
 
+    def _is_mine(self) -> bool:
+        """Whether no other keeper of the run has this process."""
+        self._claim = claim(self._state_path.with_suffix(".lock"), self._spec["run_id"])
+        return self._claim is not None
+
     def _run_once(self) -> int:
         spec = self._spec
         env = {**os.environ, **dict(spec["env"]), MARK: spec["run_id"]}
@@ -101,6 +109,7 @@ class Keeper:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    pass_fds=() if self._in_use is None else (self._in_use,),
                 )
             except OSError as error:
                 self._log(f"cannot be started: {error}")
@@ -139,12 +148,16 @@ class Keeper:
         mpirun would pass it on, wait for its whole timeout however soon they end, and report a
         failure.
         """
-        ranks = [one for one in marked(self._spec["run_id"]) if one[0] in descendants(child.pid)]
-        if self._spec["under_mpirun"] and ranks:
-            for pid, started in ranks:
-                send(pid, started, signal.SIGTERM)
-        else:
+        ranks = self._ranks(child) if self._spec["under_mpirun"] else []
+        for pid, started in ranks:
+            send(pid, started, signal.SIGTERM)
+        if not ranks:
             child.terminate()
+
+    def _ranks(self, child: subprocess.Popen) -> list[tuple[int, int]]:
+        """The learners that an mpirun has started here."""
+        below = descendants(child.pid)
+        return [one for one in marked(self._spec["run_id"]) if one[0] in below]
 
     def _stop(self, number: int, _: object) -> None:
         self._stopping = True

@@ -1,15 +1,19 @@
 """The state of a process: what its keeper last wrote, and whether that is still true."""
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cluster.on_host.processes import is_alive
 
 # The file in which a stop records the run's id.
 STOPPED = "stopped"
+# In a folder that sync made: processes of runs hold a shared lock on it, sync an exclusive one.
+IN_USE = ".impala-copy"
 # The state of an mpirun none of whose learners has written anything for a while.
 SILENT = "running, no sign of life"
 
@@ -33,6 +37,42 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def claim(path: Path, run_id: str) -> IO[str] | None:
+    """A lock on a process of a run; None if another keeper of the run has it.
+
+    The kernel releases it when the keeper ends, however that happens.
+    """
+    lock = open(path, "a+")  # noqa: SIM115 (the caller holds it)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        if lock.read() == run_id:
+            lock.close()
+            return None
+        return lock  # held by an earlier run, which is none of our business
+    except OSError:
+        return lock  # a file system without locks
+    with contextlib.suppress(OSError):  # a full disk
+        lock.truncate(0)
+        lock.write(run_id)
+        lock.flush()
+    return lock
+
+
+def hold(folder: str) -> int | None:
+    """A lock that says that the project in a folder is in use; None where it cannot be had.
+
+    A process that inherits it holds it as well, so that it outlasts its keeper.
+    """
+    try:
+        lock = os.open(Path(folder) / IN_USE, os.O_WRONLY)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    except OSError:  # a checkout, which sync does not touch, or a file system without locks
+        return None
+    return lock
 
 
 def is_stopped(records: Path, run_id: str) -> bool:
@@ -64,7 +104,8 @@ def judged(state: dict[str, Any], boot: str) -> str:
 
 def is_living(state: str) -> bool:
     """Whether a process in this state is running, or will be again."""
-    return state.split(",")[0] in ("starting", "running", "pausing", "stopping")
+    living = ("waiting", "starting", "running", "suspended", "pausing", "stopping")
+    return state.split(",")[0] in living
 
 
 def _failure(code: int) -> str:

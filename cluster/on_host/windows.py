@@ -60,10 +60,10 @@ def owner(session: str) -> str | None:
     return _tmux("show-options", "-q", "-v", "-t", f"={session}:", OWNER).strip()
 
 
-def in_the_way(session: str) -> str:
-    """Why a run cannot have a session of this name; "" if it can."""
+def in_the_way(session: str, replaced: str = "") -> str:
+    """Why a run cannot have a session of this name; "" if it can, also from the replaced run."""
     whose = owner(session) if session else None
-    if whose is None:
+    if whose is None or (replaced and whose == replaced):
         return ""
     shown = f"#{{{WINDOW}}} #{{pane_dead}}"
     panes = _tmux("list-panes", "-s", "-t", f"={session}:", "-F", shown).splitlines()

@@ -49,5 +49,7 @@ def _talk(channel: paramiko.Channel, command: str, text: str) -> tuple[int, str,
         output += data
     while data := channel.recv_stderr(65536):
         errors += data
+    if not channel.get_transport().is_active():  # its end is not the command's
+        raise EOFError("it was cut off")
     texts = [bytes(one).decode("utf-8", "replace") for one in (output, errors)]
     return channel.recv_exit_status(), texts[0], texts[1]

@@ -1,7 +1,6 @@
 """Connections to hosts: keys are checked, waits are bounded, failures say what to do."""
 
 import logging
-import shlex
 import socket
 import threading
 import time
@@ -11,15 +10,8 @@ import paramiko
 
 from cluster.model import Host
 from cluster.ssh import session
-from cluster.ssh.keys import (
-    ENCRYPTED,
-    AppendNew,
-    BadFile,
-    NewKey,
-    RefuseNew,
-    load_known,
-    private_key,
-)
+from cluster.ssh.failures import HostFailed, failure
+from cluster.ssh.keys import AppendNew, Client, RefuseNew, load_known, private_key
 from cluster.ssh.passwords import Passwords
 
 # Its threads would print tracebacks of failures that are reported here in one line.
@@ -30,18 +22,9 @@ SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 TRIED_AGAIN_AFTER_S = 15.0
 # sshd refuses more than 10 at once on a connection, unless its MaxSessions says otherwise.
 SESSIONS_AT_ONCE = 8
-
-
-class HostFailed(Exception):
-    """A problem with a host, and how to fix it."""
-
-    def __init__(self, problem: str, remedy: str = ""):
-        super().__init__(problem)
-        self.problem = problem
-        self.remedy = remedy
-
-    def __str__(self) -> str:
-        return f"{self.problem}. {self.remedy}".rstrip()
+# A host that dies in a long request, such as a setup, is noticed after the sum of these.
+ASKED_EVERY_S = 15
+GONE_AFTER_S = 45
 
 
 class Connections:
@@ -62,18 +45,22 @@ class Connections:
     def run(self, host: Host, command: str, text: str, seconds: float) -> tuple[int, str, str]:
         """Runs a command with a text as its input; returns exit code, output and errors."""
         with self._locks.setdefault(host, threading.Lock()):
-            client = self._clients.get(host) or self._try(host)
-            self._clients[host] = client
+            if not _is_open(self._clients.get(host)):
+                self._clients[host] = self._try(host)
+            client = self._clients[host]
             sessions = self._sessions.setdefault(host, threading.Semaphore(SESSIONS_AT_ONCE))
         try:
             with sessions:
                 return session.run(client, command, text, seconds)
         except (OSError, EOFError, paramiko.SSHException) as error:
-            self._clients.pop(host, None)
+            with self._locks[host]:
+                if self._clients.get(host) is client:  # not another's fresh connection
+                    del self._clients[host]
             client.close()
             if isinstance(error, TimeoutError):
-                raise HostFailed(f"did not answer within {seconds:g} s") from None
-            raise HostFailed(f"the connection broke: {error or type(error).__name__}") from None
+                raise HostFailed(f"did not answer within {seconds:g} s", passing=True) from None
+            what = f"the connection broke: {error or type(error).__name__}"
+            raise HostFailed(what, passing=True) from None
 
     def close(self) -> None:
         """Closes all connections."""
@@ -92,7 +79,7 @@ class Connections:
             raise
 
     def _connect(self, host: Host) -> paramiko.SSHClient:
-        client = paramiko.SSHClient()
+        client = Client()
         client.set_missing_host_key_policy(self._policy)
         password = None if host.key else self.passwords.of(host)
         own = not host.key and not password
@@ -115,62 +102,19 @@ class Connections:
             )
         except (OSError, EOFError, paramiko.SSHException, ValueError) as error:
             client.close()
-            raise self._failure(host, error, bool(password)) from None
+            raise failure(host, error, bool(password), self._known_hosts, self._timeout_s) from None
+        _keep_alive(client)
         return client
 
-    def _failure(self, host: Host, error: Exception, by_password: bool) -> HostFailed:
-        """The problem and remedy for a failed connection."""
-        where = f"port {host.ssh_port}"
-        if isinstance(error, BadFile):
-            return HostFailed(error.problem, error.remedy)
-        if isinstance(error, NewKey):
-            return HostFailed(
-                f"its host key is not known ({error})",
-                "Compare it with the host's own key, then give --accept_new_host_keys",
-            )
-        if isinstance(error, paramiko.BadHostKeyException):
-            name = _known_name(host)
-            return HostFailed(
-                f"its host key has CHANGED (now {error.key.fingerprint})",
-                "It may be another machine. If the change is yours: "
-                f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(self._known_hosts))}",
-            )
-        if isinstance(error, paramiko.PasswordRequiredException):
-            return HostFailed("this user's key is encrypted", ENCRYPTED)
-        if isinstance(error, paramiko.AuthenticationException):
-            means = "the password" if by_password else f"the key {host.key or 'of this user'}"
-            return HostFailed(
-                f"login as {host.username} refused with {means}",
-                "Fix ssh_username, ssh_password or ssh_key in the CSV, and name it with "
-                "--workers_csv_path",
-            )
-        if "No authentication methods" in str(error):
-            return HostFailed(
-                "there is no key and no password to log in with",
-                "Give ssh_key or ssh_password in the CSV, or --ask_ssh_password",
-            )
-        if isinstance(error, socket.gaierror):
-            return HostFailed("its name cannot be resolved", "Fix column ip in the CSV")
-        # paramiko raises the second for a session that ended because no banner came.
-        if "banner" in str(error) or "No existing session" in str(error):
-            return HostFailed(
-                f"{where} is open, but no SSH server answers within {self._timeout_s:g} s",
-                "Check sshd there, or fix ssh_port",
-            )
-        if isinstance(error, TimeoutError):
-            return HostFailed(
-                f"does not answer at {where} within {self._timeout_s:g} s",
-                "Is it running, and is the network open?",
-            )
-        if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
-            reasons = {one.strerror for one in error.errors.values()}
-            return HostFailed(
-                f"{where}: {' / '.join(sorted(map(str, reasons)))}",
-                "Is sshd running there, and is ssh_port right?",
-            )
-        return HostFailed(f"SSH at {where}: {error or type(error).__name__}")
+
+def _is_open(client: paramiko.SSHClient | None) -> bool:
+    transport = client.get_transport() if client else None
+    return transport is not None and transport.is_active()
 
 
-def _known_name(host: Host) -> str:
-    """The name of a host in known_hosts."""
-    return host.ip if host.ssh_port == 22 else f"[{host.ip}]:{host.ssh_port}"
+def _keep_alive(client: paramiko.SSHClient) -> None:
+    """Sends something now and then, and lets the kernel give up if nothing confirms it."""
+    transport = client.get_transport()
+    if transport is not None:
+        transport.set_keepalive(ASKED_EVERY_S)
+        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, GONE_AFTER_S * 1000)

@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from cluster.on_host.states import IN_USE
 from tests import namespaces
 from tests.cluster.conftest import copy_project
 from tests.namespaces import SSHD, Bridge, Namespace, make_key, sh
@@ -83,6 +84,7 @@ class Network:
         (home / ".ssh").mkdir()
         shutil.copy(f"{self.key}.pub", home / ".ssh" / "authorized_keys")
         copy_project(home / "impala")
+        (home / "impala" / IN_USE).touch()  # as --action=sync marks it
         sh(f"chown -R {host.user} {home} && chmod 755 {home}")
         options = ("MaxStartups 100", "PasswordAuthentication yes")
         self._bridge.start_sshd(namespace, host.port, self.folder, *options)

@@ -1,7 +1,8 @@
 """Stands in for experiment.py: the same flags and ports, and nothing learned, so it is quick.
 
 What it does besides: --level_name=Fails ends an actor at once, --level_name=Trained a learner;
---level_name=Stubborn ignores TERM; --level_name=Slow takes its time to save.
+--level_name=Stubborn ignores TERM; --level_name=Slow takes its time to save, and a second TERM ends
+it before; --level_name=Late takes its time to listen.
 """
 
 import os
@@ -13,6 +14,7 @@ import time
 
 def ends(*_: object) -> None:
     if "--level_name=Slow" in sys.argv:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as a learner: a second one ends it at once
         time.sleep(4)
         print("all is saved", flush=True)
     sys.exit(0)
@@ -28,6 +30,7 @@ def main() -> int:
         print("all frames are played")
         return 0
     if flags["job_name"] == "learner":
+        time.sleep(12 if level == "Late" else 0)
         listener = socket.create_server(("", int(port)))
         rank = os.environ.get("OMPI_COMM_WORLD_RANK", "-")
         size = os.environ.get("OMPI_COMM_WORLD_SIZE", "-")

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from cluster.actions import checking
-from cluster.actions.syncing import pack
-from cluster.frontend import here
+from cluster import record
+from cluster.backends.ssh import checking, hosts
+from cluster.backends.ssh.syncing import pack
+from cluster.model import Mpirun, Plan
 from cluster.on_host import reaching
+from cluster.this_machine import here
+from tests import namespaces
 from tests.cluster.conftest import ROOT, Frontend
 from tests.cluster.test_local_runs import HEADER, ONE_EACH
 
@@ -139,6 +142,60 @@ def test_this_machine_goes_by_its_name_too():
     me = here()
     assert me.is_own_address(socket.gethostname()) and me.is_own_address("127.0.0.2")
     assert not me.is_own_address("192.0.2.99") and not me.is_own_address("elsewhere.example.com")
+
+
+@pytest.mark.skipif(bool(namespaces.missing()), reason=namespaces.missing())
+def test_another_address_is_not_this_machines_even_where_it_may_be_bound_to():
+    # As a machine that balances load is set up, so that it can take over addresses.
+    bind = "sysctl -q -w net.ipv4.ip_nonlocal_bind=1 && ip link set lo up"
+    asks = "from cluster.this_machine import here as h; m = h().is_own_address; "
+    asks += "print([m(ip) for ip in ('127.0.0.1', '127.0.0.2', '10.1.2.3', '10.1.2.4', '::1')])"
+    inside = f'{bind} && ip addr add 10.1.2.3/24 dev lo && exec {sys.executable} -c "{asks}"'
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-c", inside], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[True, True, True, False, True]\n", done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be somebody else")
+def test_a_host_that_ends_processes_at_logout_is_named(tmp_path: Path):
+    (tmp_path / "busctl").write_text("#!/bin/sh\necho b $KILL\n")
+    (tmp_path / "busctl").chmod(0o755)
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.name.startswith(("pytest-", "popen-")):
+            parent.chmod(0o755)
+    asks = "from cluster.on_host.checks import _logout; print(list(_logout()))"
+    for kill, told in (("true", "KillUserProcesses=yes"), ("false", "[]")):
+        done = subprocess.run(
+            ["python3", "-c", asks],
+            cwd=ROOT, env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "KILL": kill},
+            capture_output=True, text=True, user="nobody", check=False,
+        )  # fmt: skip
+        assert told in done.stdout, done.stderr
+
+
+def test_64_hosts_are_asked_at_once_and_256_in_turns():
+    together = threading.Barrier(hosts.AT_ONCE)
+
+    def one(key: int) -> dict:
+        together.wait(20)  # nobody goes on before so many are here
+        return {"key": key}
+
+    found = hosts.at_once(one, range(256))
+    assert found == {key: {"key": key} for key in range(256)}
+
+
+def test_files_of_a_run_are_private_whatever_the_umask(tmp_path: Path):
+    plan = Plan((), (), (), Mpirun(), str(tmp_path))
+    made = record.record_of(plan, "")
+    before = os.umask(0)
+    try:
+        record.write(made, {str(tmp_path / "cluster" / "ssh_config"): "Host a\n"})
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "cluster").iterdir()}
+    assert modes == {"ssh_config": 0o600, "run.json": 0o600}
 
 
 def test_what_is_copied_belongs_to_whoever_unpacks_it(tmp_path: Path):

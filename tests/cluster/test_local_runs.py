@@ -399,3 +399,19 @@ def test_where_no_run_is_recorded_stop_says_so(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     done = frontend.run("stop")
     assert done.returncode == 2 and "no run was started in logs/run" in done.stderr
+
+
+def test_a_restart_that_cannot_succeed_leaves_the_run_alone(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    before = frontend.processes()
+    frontend.csv(f"{HEADER},python", f"{ONE_EACH[1]},", f"{ONE_EACH[2]},nowhere/python")
+    refused = frontend.run("restart")
+    assert refused.returncode == 1
+    assert "Nothing was stopped or started. Fix this" in refused.stdout
+    assert frontend.processes() == before
+    # Its own ports and windows are in nobody's way.
+    frontend.csv(*ONE_EACH)
+    again = frontend.run("restart")
+    assert again.returncode == 0, again.stdout
+    assert again.stdout.startswith("Stopped 1 learner and 1 actor.\n")

@@ -11,8 +11,9 @@ import pytest
 
 from cluster.model import Host
 from cluster.options import Options
+from cluster.ssh.failures import HostFailed
 from cluster.ssh.passwords import Passwords
-from cluster.ssh.ssh import Connections, HostFailed
+from cluster.ssh.ssh import Connections
 
 
 class Server(paramiko.ServerInterface):
@@ -131,3 +132,35 @@ def test_a_known_hosts_that_cannot_be_used_is_told(server: Server, tmp_path: Pat
     nowhere = known / "known_hosts"  # below a file
     told = failure(host, nowhere, accept=True)
     assert told.startswith(f"its host key cannot be added to {nowhere}: ")
+
+
+def test_lines_with_markers_stop_no_host_and_revoked_keys_are_refused(
+    server: Server, tmp_path: Path
+):
+    host = Host("127.0.0.1", server.port, "ann")
+    known = known_hosts(tmp_path, server)
+    line, key = known.read_text(), f"{server.key.get_name()} {server.key.get_base64()}"
+    known.write_text(f"@cert-authority *.example.com {key}\n{line}")
+    assert failure(host, known, password="hush") == "did not answer within 1 s."
+    # For a plain key, a line of an authority says nothing.
+    known.write_text(f"@cert-authority * {key}\n")
+    assert failure(host, known, password="hush").startswith("its host key is not known")
+    for accept in (False, True):
+        known.write_text(f"{line}@revoked * {key}\n")
+        told = failure(host, known, password="hush", accept=accept)
+        assert told.startswith(f"its host key is revoked in {known}.")
+        assert known.read_text().count("\n") == 2
+
+
+def test_a_kept_connection_that_has_closed_is_made_anew(server: Server, tmp_path: Path):
+    host = Host("127.0.0.1", server.port, "ann")
+    known = known_hosts(tmp_path, server)
+    connections = Connections(Passwords({host: "hush"}, Options()), str(known), False, 30)
+    for _ in range(2):
+        with pytest.raises(HostFailed, match="did not answer within 0.5 s") as told:
+            connections.run(host, "true", "", 0.5)
+        assert told.value.passing
+        # As after a host was away: closed, and nobody has noticed.
+        for client in connections._clients.values():
+            client.close()
+    connections.close()

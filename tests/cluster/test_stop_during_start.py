@@ -3,8 +3,20 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from cluster import record as records
+from cluster.actions.seen import UNSEEN, Seen, SeenPart
+from cluster.backends.ssh import starting
+from cluster.backends.ssh.hosts import Hosts
+from cluster.model import Host, Mpirun, Place, Plan, Process
+from cluster.on_host import keeper
+from cluster.options import Options
+from cluster.ssh.failures import HostFailed
 from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.test_local_runs import EXAMPLE, pytestmark  # noqa: F401 (pytest looks for it)
 
@@ -28,9 +40,10 @@ def test_a_stop_while_the_run_is_being_started_leaves_nothing(frontend: Frontend
     assert frontend.run("stop").returncode == 0
 
 
-def test_a_keeper_starts_nothing_once_its_run_was_stopped(tmp_path: Path):
+def make_spec(tmp_path: Path, *argv: str) -> list[str]:
+    """The command of a keeper, whose spec is in that folder."""
     spec = {
-        "argv": ["touch", str(tmp_path / "started")],
+        "argv": argv,
         "env": {},
         "folder": str(tmp_path),
         "grace_s": 1,
@@ -41,7 +54,11 @@ def test_a_keeper_starts_nothing_once_its_run_was_stopped(tmp_path: Path):
         "under_mpirun": False,
     }
     (tmp_path / "actor-0.spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "cluster.on_host.keeper", str(tmp_path / "actor-0.spec.json")]
+    return [sys.executable, "-m", "cluster.on_host.keeper", str(tmp_path / "actor-0.spec.json")]
+
+
+def test_a_keeper_starts_nothing_once_its_run_was_stopped(tmp_path: Path):
+    command = make_spec(tmp_path, "touch", str(tmp_path / "started"))
     (tmp_path / "stopped").write_text("this")
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
     assert json.loads((tmp_path / "actor-0.json").read_text())["state"] == "stopped"
@@ -50,3 +67,84 @@ def test_a_keeper_starts_nothing_once_its_run_was_stopped(tmp_path: Path):
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
     assert json.loads((tmp_path / "actor-0.json").read_text())["state"] == "ended"
     assert (tmp_path / "started").exists()
+
+
+def test_a_second_keeper_of_a_process_leaves_it_to_the_first(tmp_path: Path):
+    # As when a request to start was sent again, because its reply was lost.
+    command = make_spec(tmp_path, "sh", "-c", f"echo started >>{tmp_path}/starts; sleep 100")
+    first = subprocess.Popen(command, cwd=ROOT)
+    try:
+        wait_for((tmp_path / "starts").exists)
+        state = (tmp_path / "actor-0.json").read_text()
+        assert subprocess.run(command, cwd=ROOT, timeout=20, check=False).returncode == 0
+        assert (tmp_path / "starts").read_text() == "started\n"
+        assert (tmp_path / "actor-0.json").read_text() == state
+        # Another run's process of this name is not the same.
+        spec = json.loads((tmp_path / "actor-0.spec.json").read_text())
+        again = {**spec, "run_id": "that", "argv": ["touch", str(tmp_path / "other")]}
+        (tmp_path / "actor-0.spec.json").write_text(json.dumps(again))
+        assert subprocess.run(command, cwd=ROOT, timeout=20, check=False).returncode == 0
+        assert (tmp_path / "other").exists()
+    finally:
+        first.terminate()
+        first.wait()
+
+
+class Passing(Hosts):
+    """Hosts that do not answer a few times, then do."""
+
+    def __init__(self, silent: int):
+        self.silent = silent
+        self.asked = 0
+
+    def ask(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
+        self.asked += 1
+        if self.asked <= self.silent:
+            raise HostFailed("did not answer within 30 s", passing=True)
+        return {}
+
+
+def test_a_request_to_start_is_sent_again_to_a_host_that_stalls(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(starting, "AGAIN_S", 0.01)
+    host = Host("192.0.2.1", 22, "ann")
+    process = Process("actor-0", "actor", Place(host, "impala", "python"), ("true",))
+    plan = Plan((), (), (process,), Mpirun(), "logs/run")
+    record = records.record_of(plan, "")
+    for silent, problems in ((2, []), (10**6, [f"  {host}: did not answer within 30 s."])):
+        hosts = Passing(silent)
+        monkeypatch.setattr(starting, "PATIENCE_S", 0.5)
+        assert starting._start_processes(plan, Options(), record, hosts, ROOT) == problems
+        assert hosts.asked > 2
+
+
+def test_only_hosts_that_are_silent_for_long_take_a_start_down(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(starting, "PATIENCE_S", 0.2)
+    part = records.Part("actor-0", "actor", Place(Host("192.0.2.1", 22), "impala", "python"))
+    silent = Seen([SeenPart(part, f"{UNSEEN}does not answer")], {}, {}, {})
+    well = Seen([SeenPart(part, "running")], {}, {}, {})
+    silence = starting.Silence()
+    assert silence.passing(silent) == {"actor-0"}
+    time.sleep(0.15)
+    assert silence.passing(silent) == {"actor-0"} and silence.passing(well) == set()
+    time.sleep(0.15)
+    assert silence.passing(silent) == {"actor-0"}  # counted from its last answer
+    time.sleep(0.25)
+    assert silence.passing(silent) == set()
+
+
+def test_a_keeper_looks_through_all_processes_once_to_end_its_own(monkeypatch: pytest.MonkeyPatch):
+    looked: list[int] = []
+
+    def descendants(pid: int) -> set[int]:
+        looked.append(pid)
+        return set()
+
+    monkeypatch.setattr(keeper, "marked", lambda run_id: [(pid, 1) for pid in range(2, 66)])
+    monkeypatch.setattr(keeper, "descendants", descendants)
+    child = subprocess.Popen(["sleep", "100"])
+    for under_mpirun in (False, True):
+        one = keeper.Keeper.__new__(keeper.Keeper)
+        one._spec = {"run_id": "this", "under_mpirun": under_mpirun}
+        one._terminate(child)
+        assert len(looked) == int(under_mpirun)
+    child.wait()

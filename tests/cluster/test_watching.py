@@ -53,6 +53,23 @@ def test_status_tells_how_fast_each_process_is_where_it_says_so(frontend: Fronte
     assert rows_of(frontend.run("status").stdout)["actor-0"][4] == ""
 
 
+def test_status_can_be_read_by_programs(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    wait_for(lambda: "frames/s" in frontend.run("logs").stdout)
+    told = json.loads(frontend.run("status", "--json").stdout)
+    assert told["alive"] and not told["failed"]
+    assert told["figures"]["environment_frames"] == 12345
+    learner, actor = told["processes"]
+    assert (learner["process"], learner["host"], learner["state"]) == (
+        "learner-0", "localhost", "running",
+    )  # fmt: skip
+    assert learner["frames_per_second"] == 678.0 and actor["frames_per_second"] > 1000
+    assert frontend.run("stop").returncode == 0
+    told = json.loads(frontend.run("status", "--json").stdout)
+    assert not told["alive"] and told["processes"][1]["frames_per_second"] is None
+
+
 def test_follow_goes_on_until_the_run_has_ended(frontend: Frontend, tmp_path: Path):
     frontend.csv(*ONE_EACH)
     assert frontend.run("start").returncode == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.actions.syncing import WHAT
+from cluster.backends.ssh.syncing import WHAT
 from trainer.settings import addresses, config
 
 PROJECT = Path(__file__).parents[2]
@@ -81,7 +81,7 @@ def enter(*arguments: str, folder: Path, host: str = "box") -> tuple[list[str], 
     for name in ("docker", ".venv/bin"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     script = (DOCKER / "entrypoint").read_text()
-    script = script.replace("/tmp/impala-promise", str(folder / "promise"))
+    script = script.replace("/tmp/impala-", f"{folder}/")
     (folder / "docker" / "entrypoint").write_text(script)
     python = folder / ".venv" / "bin" / "python"
     python.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
@@ -103,16 +103,22 @@ def test_flags_go_to_the_training_and_are_what_the_container_is_held_to(tmp_path
 
 
 def test_actors_with_the_same_flags_get_numbers_of_their_own(tmp_path):
-    flags = ["--job_name=actor", "--seed=3"]
     tasks = set()
-    for host in ("a", "b", "c"):
-        told, promise = enter(*flags, folder=tmp_path / host, host=host)
+    for box, flags in (
+        ("a", ["--job_name=actor", "--seed=3"]),
+        ("b", ["--job_name=actor", "--seed=3"]),  # with --network host, all have one name
+        ("c", ["--job_name", "actor", "--seed=3"]),
+    ):
+        told, promise = enter(*flags, folder=tmp_path / box)
         assert told[:-1] == ["experiment.py", *flags]
         tasks.add(config.parse(told[1:]).program.task)
         assert told[-1] in promise
+        # A container that starts again plays on under its number.
+        assert enter(*flags, folder=tmp_path / box)[0] == told
     assert len(tasks) == 3
-    told, _ = enter(*flags, "--task=5", folder=tmp_path / "given")
-    assert told == ["experiment.py", *flags, "--task=5"]
+    for given in (["--task=5"], ["--task", "5"]):
+        told, _ = enter(*flags, *given, folder=tmp_path / "given")
+        assert told == ["experiment.py", *flags, *given]
 
 
 def test_another_command_is_run_as_it_is(tmp_path):
@@ -149,6 +155,14 @@ def test_who_is_to_listen_is_well_while_it_does(promised, listening, tmp_path):
     listening.close()
     code, told = health(tmp_path, *flags)
     assert code == 1 and f"port {port}" in told
+
+
+def test_a_secure_learner_is_well_while_it_listens_at_its_own_address(tmp_path):
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        host, port = "127.0.0.2", server.getsockname()[1]
+        flags = ["--job_name", "learner", f"--learner_host={host}:{port}"]
+        assert health(tmp_path, *flags, "--transport=secure") == (0, "")
+        assert health(tmp_path, *flags)[0] == 1
 
 
 def test_an_actor_is_well_while_it_is_connected_to_its_learner(listening, tmp_path):

@@ -17,7 +17,7 @@ from trainer.settings import config
 # Programs that are not this project's. What they do is not looked at.
 OTHERS = {
     *("apt-get", "buildah", "cd", "chmod", "cp", "curl", "debootstrap", "docker", "export", "git"),
-    *("ip", "kill", "mkdir", "nvidia-smi", "openssl", "ps", "rsync", "scp", "ss", "ssh"),
+    *("ip", "kill", "mkdir", "nvidia-smi", "openssl", "ps", "rsync", "salloc", "scp", "ss", "ssh"),
     *("ssh-add", "ssh-copy-id", "ssh-keygen", "taskset", "tmux"),
 }
 # Programs whose arguments end in another command, and where that begins.

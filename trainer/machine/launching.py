@@ -15,7 +15,10 @@ SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
 
 def launched_together() -> bool:
     """Whether this process was started as one of several."""
-    return any(int(os.environ.get(name) or 1) > 1 for name in SIZES)
+    # Under srun --mpi=pmix, only Slurm says how many there are. It says so of every step, also of
+    # one that several actors share, so PMIx must be there as well.
+    sizes = (*SIZES, "SLURM_STEP_NUM_TASKS") if "PMIX_RANK" in os.environ else SIZES
+    return any(int(os.environ.get(name) or 1) > 1 for name in sizes)
 
 
 def is_checkout() -> bool:
@@ -57,5 +60,8 @@ def keep_to_this_host() -> None:
 
     A choice that the user has made is kept.
     """
-    if os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == os.environ.get("OMPI_COMM_WORLD_SIZE"):
+    here, everywhere = (os.environ.get(f"OMPI_COMM_WORLD_{of}SIZE") for of in ("LOCAL_", ""))
+    # Under srun --mpi=pmix, Open MPI's variables are not there, and Slurm says on how many nodes.
+    one_node = os.environ.get("SLURM_STEP_NUM_NODES") == "1" and "PMIX_RANK" in os.environ
+    if (here and here == everywhere) or (not everywhere and one_node):
         os.environ.setdefault("OMPI_MCA_btl", "self,vader")

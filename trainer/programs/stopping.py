@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -41,14 +42,22 @@ def _leave(number: int, _: FrameType | None) -> None:
     os._exit(128 + number if launched_together() else 0)
 
 
+# Slurm sends TERM to all processes of a job, and what has started this one passes its own on.
+SAME_TERM_S = 5.0
+
+
 class StopSignal:
-    """Remembers the first signal; a second one ends the process at once, as by default."""
+    """Remembers the first signal; a second one ends the process at once, as by default.
+
+    In a job of Slurm, TERMs that come shortly after the first are the same one.
+    """
 
     def __init__(self, restores: bool = False) -> None:
         """``restores``: a second signal does what it does in the caller's program."""
         self.name = ""
         self._restores = restores
         self._before: dict[int, Any] = {}
+        self._since = 0.0  # of the first TERM
 
     def __enter__(self) -> "StopSignal":
         if threading.current_thread() is threading.main_thread():
@@ -70,7 +79,16 @@ class StopSignal:
         """Whether a stop was requested."""
         return bool(self.name)
 
-    def _note(self, number: int, _: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self.name = signal.Signals(number).name
+        if number == signal.SIGTERM and "SLURM_JOB_ID" in os.environ:
+            self._since = self._since or time.monotonic()
+            if time.monotonic() < self._since + SAME_TERM_S:
+                return
+            self._end_by_next()
+            signal.raise_signal(number)
+        self._end_by_next()
+
+    def _end_by_next(self) -> None:
         for one, before in self._before.items():
             signal.signal(one, before if self._restores else signal.SIG_DFL)

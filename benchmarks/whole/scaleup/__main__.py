@@ -1,6 +1,7 @@
 """``python -m benchmarks scaleup``; see the package."""
 
 import contextlib
+import signal
 import sys
 import tempfile
 import time
@@ -80,6 +81,8 @@ against learners apart: agent steps/s / apart. The difference to 1 is the cost o
 @contextlib.contextmanager
 def started(case: Case, chosen: Chosen, rows: Sequence[Row]) -> Iterator[Running]:
     """The case's processes, where they belong."""
+    # So that the processes are stopped when this one is terminated.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if rows:
         stamp = f"{case.learners}-{case.actors}-{time.time_ns()}"
         with OnHosts(case, chosen, rows, f"logs/scaleup/{stamp}") as on_hosts:

@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from benchmarks.whole.scaleup.cases import Case, Reports, training_flags
 from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.processes import Failed
-from cluster import frontend, record
-from cluster.actions import starting, stopping, watching
-from cluster.hosts import Hosts
+from cluster import record
+from cluster.backends.ssh import looking, starting, stopping
+from cluster.backends.ssh.backend import connections
+from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory.hosts_csv import Row
+from cluster.model import Plan
 from cluster.plan import make_plan
 from cluster.record import Record
+from cluster.this_machine import here
 from trainer.machine.launching import PROJECT
 from user_error import UserError
 
@@ -27,14 +30,14 @@ class OnHosts:
     def __init__(self, case: Case, chosen: Chosen, rows: Sequence[Row], logdir: str):
         settings = chosen.settings.replace(**training_flags(chosen, case.actors))
         self._options = dataclasses.replace(chosen.hosts, tmux_sess="", tensorboard=False)
-        self._connections = frontend.connections(self._options, list(rows))
+        self._connections = connections(self._options, list(rows))
         self._hosts = Hosts(self._connections)
         self._plans = [
             make_plan(
                 picked(case, team, rows),
                 settings.replace(logdir=f"{logdir}-{number}"),
                 self._options,
-                frontend.here(),
+                here(),
             )
             for number, team in enumerate(case.teams)
         ]
@@ -42,20 +45,21 @@ class OnHosts:
         self._reports: list[Reports] = [[] for _ in self._plans]
 
     def __enter__(self) -> "OnHosts":
-        for plan in self._plans:
-            with contextlib.redirect_stdout(io.StringIO()) as output:
-                failed = starting.start(
-                    plan,
-                    self._options,
-                    self._hosts,
-                    self._connections.passwords,
-                    PROJECT,
-                )
-            if failed:
-                self.__exit__()
-                raise Failed(output.getvalue())
-            self._records.append(record.must_read(plan.logdir))
+        with contextlib.ExitStack() as undone:
+            undone.callback(self.__exit__)
+            for plan in self._plans:
+                self._start(plan)
+            undone.pop_all()
         return self
+
+    def _start(self, plan: Plan) -> None:
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            failed = starting.start(
+                plan, self._options, self._hosts, self._connections.passwords, PROJECT
+            )
+        if failed:
+            raise Failed(output.getvalue())
+        self._records.append(record.must_read(plan.logdir))
 
     def __exit__(self, *_: object) -> None:
         for one in self._records:
@@ -73,7 +77,7 @@ class OnHosts:
         end = time.monotonic() + seconds
         while not until():
             for one, reports in zip(self._records, self._reports, strict=True):
-                seen = watching.look(one, self._hosts)
+                seen = looking.look(one, self._hosts)
                 ended = [f"{part.name}: {part.state}" for part in seen.parts if not part.is_alive]
                 if ended or time.monotonic() > end:
                     raise Failed("\n".join(ended) or f"no report within {seconds:g} s")

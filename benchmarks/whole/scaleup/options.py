@@ -2,7 +2,7 @@
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import flags
@@ -52,20 +52,19 @@ def parse(arguments: Sequence[str]) -> Chosen:
     algorithm = config.algorithm_in(arguments)
     values = flags.parse(make_parser(algorithm), arguments)
 
-    def made(kind: Any) -> Any:
-        names = {field.name for field in dataclasses.fields(kind)}
+    def made(kind: Any, names: Collection[str]) -> Any:
         one = kind(**{name: value for name, value in values.items() if name in names})
         flags.check_ranges(one)
         return one
 
-    options = made(Options)
+    options = made(Options, [field.name for field in dataclasses.fields(Options)])
     # A learner alone is a case of its own: the others are measured against it.
     learners = sorted({1, *common.numbers("learners", options.learners)})
     actors = sorted(set(common.numbers("actors", options.actors, least=0)))
     training = [field.name for field in config.fields(algorithm)]
     settings = Settings(**{name: values[name] for name in training if name in values})
     checks.check_ranges(settings)
-    return Chosen(options, made(frontend.Options), settings, learners, actors)
+    return Chosen(options, made(frontend.Options, REACHING), settings, learners, actors)
 
 
 def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:

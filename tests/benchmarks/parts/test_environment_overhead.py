@@ -1,5 +1,8 @@
-"""The benchmark of environments runs and says what it compared."""
+"""The benchmark of environments steps ours and the bare ones, and compares turn by turn."""
 
+import re
+
+import numpy as np
 import pytest
 
 from benchmarks.parts import environment_overhead
@@ -12,6 +15,35 @@ from benchmarks.parts import environment_overhead
 def test_ours_stands_beside_the_bare_environment(level_name, bare, capsys, tmp_path):
     flags = [f"--level_name={level_name}", "--num_envs=1", "--num_steps=2", "--repeats=1"]
     environment_overhead.measure([*flags, f"--results={tmp_path}"])
-    table = capsys.readouterr().out
-    assert bare in table
-    assert "environments.make" in table
+    lines = capsys.readouterr().out.splitlines()
+    [theirs] = [line for line in lines if line.startswith(bare)]
+    [ours] = [line for line in lines if line.startswith("environments.make")]
+    # One turn: the middle, the lowest and the highest are the same, and we are 1.00 of ourselves.
+    rate, ratio = (float(figures(line)[0].replace(",", "")) for line in (theirs, ours))
+    assert figures(ours)[1] == "1.00"
+    assert float(figures(theirs)[1]) == pytest.approx(ratio / rate, abs=0.006)
+
+
+def figures(line: str) -> list[str]:
+    """The middle of the rates, and that of the ratios."""
+    return re.findall(r"([\d.,]+) \([\d.,]+–[\d.,]+\)", line)
+
+
+def test_a_rate_counts_the_steps_of_all_environments_by_the_clock(monkeypatch):
+    now = iter([10.0, 12.0])
+    monkeypatch.setattr(environment_overhead.time, "perf_counter", lambda: next(now))
+    stepped = []
+    actions = np.arange(30).reshape(10, 3)
+    assert environment_overhead.rate(stepped.append, actions) == 30 / 2.0
+    assert np.array_equal(stepped, actions)
+
+
+def test_ours_is_compared_with_each_bare_one_within_a_turn(monkeypatch, capsys, tmp_path):
+    # After a turn to warm up: ours at 90 and 40 agent steps/s, the bare one at 100 and 80.
+    rates = {"bare": iter([1.0, 100.0, 80.0]), environment_overhead.OURS: iter([1.0, 90.0, 40.0])}
+    monkeypatch.setattr(environment_overhead, "contenders", lambda own: {n: n for n in rates})
+    monkeypatch.setattr(environment_overhead, "rate", lambda step, actions: next(rates[step]))
+    flags = ["--level_name=CartPole-v1", "--num_envs=1", "--num_steps=1", "--repeats=2"]
+    environment_overhead.measure([*flags, f"--results={tmp_path}"])
+    [row] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("bare")]
+    assert figures(row) == ["90", "0.70"]

@@ -1,12 +1,23 @@
 """The benchmark of scale-up runs real learners and actors, and shows what it found."""
 
+import contextlib
 import json
+import os
+import signal
 import sys
+import time
 
 import pytest
 
 from benchmarks.tools.ports import free_port
+from benchmarks.whole.scaleup import __main__ as scaleup
+from benchmarks.whole.scaleup import hosts
 from benchmarks.whole.scaleup.__main__ import main
+from benchmarks.whole.scaleup.cases import Case
+from benchmarks.whole.scaleup.options import parse
+from benchmarks.whole.scaleup.processes import Failed
+from cluster.inventory import hosts_csv
+from user_error import UserError
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -48,6 +59,45 @@ def test_hosts_of_a_csv_are_measured(tmp_path, monkeypatch, capsys):
     cases = json.loads((tmp_path / "out" / "scaleup.json").read_text())["cases"]
     assert [case["actors_of_each"] for case in cases] == [0, 1]
     assert all(case["steps_per_second"][0] > 0 for case in cases)
+
+
+@pytest.mark.parametrize("failure", [Failed("no"), UserError("no"), KeyboardInterrupt()])
+def test_a_start_that_fails_half_way_leaves_no_team_running(failure, monkeypatch, tmp_path):
+    rows = [
+        hosts_csv.Row(line, job, "localhost", 18000 + line)
+        for line, job in enumerate(("learner", "learner", "actor", "actor"))
+    ]
+    started, stopped = [], []
+
+    def start(plan, *_):
+        if started:
+            raise failure
+        started.append(plan.logdir)
+        return 0
+
+    monkeypatch.setattr(hosts.starting, "start", start)
+    monkeypatch.setattr(hosts.record, "must_read", lambda logdir: logdir)
+    monkeypatch.setattr(hosts.stopping, "stop", lambda logdir, *_: stopped.append(logdir))
+    chosen = parse([*QUICK, "--learners=2", "--actors=1"])
+    case = Case(2, 1, apart=True)
+    with pytest.raises(type(failure)), hosts.OnHosts(case, chosen, rows, str(tmp_path / "run")):
+        raise AssertionError("nothing to measure")
+    assert len(started) == 1 and stopped == started
+
+
+def test_a_measurement_that_is_terminated_ends_as_one_that_fails(tmp_path, monkeypatch):
+    chosen = parse([*QUICK, "--learners=1", "--actors=0"])
+    before = signal.getsignal(signal.SIGTERM)
+    ended = []
+    monkeypatch.setattr(scaleup, "Here", lambda *_: contextlib.ExitStack())
+    try:
+        with pytest.raises(SystemExit), scaleup.started(Case(1, 0), chosen, []) as running:
+            running.callback(lambda: ended.append(True))
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == [True]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,16 @@
 import json
 import socket
 import subprocess
+import threading
+import time
 
 import pytest
 
+from cluster.model import Host
+from cluster.options import Options
+from cluster.ssh import ssh
+from cluster.ssh.failures import HostFailed
+from cluster.ssh.passwords import Passwords
 from tests.cluster import displays, networks
 from tests.cluster.conftest import Frontend, sockets, wait_for
 from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts
@@ -151,6 +158,58 @@ def test_a_restart_goes_on_without_a_host_that_is_gone_if_that_is_allowed(
     record.write_text(before)
     wait_for(lambda: remote.run("stop").returncode == 0)
     assert third.processes() == []
+
+
+def test_a_network_that_is_away_for_a_while_does_not_take_a_start_down(
+    remote: Frontend, network: Network
+):
+    first, _, third, _ = network.hosts
+    remote.csv(HEADER, network.row("learner", first, 8001), network.row("actor", third, 9001))
+    starting = subprocess.Popen(
+        remote.command("start", "--level_name=Late"),  # it listens after 12 s
+        cwd=remote.folder,
+        env=remote.env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(lambda: any("experiment.py" in line for line in third.processes()))
+        network.cut(third)
+        time.sleep(20)
+        assert starting.poll() is None
+        network.mend(third)
+        said, _ = starting.communicate(timeout=60)
+    finally:
+        starting.kill()
+        starting.wait()
+    assert starting.returncode == 0 and "Started 1 learner and 1 actor." in said, said
+    assert "running" in remote.run("status").stdout
+    assert remote.run("stop").returncode == 0
+
+
+def test_a_host_that_dies_in_a_long_request_is_noticed(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ssh, "ASKED_EVERY_S", 1)
+    monkeypatch.setattr(ssh, "GONE_AFTER_S", 3)
+    fake = network.hosts[0]
+    network.known_hosts.unlink(missing_ok=True)
+    network.remember(fake)
+    host = Host(fake.ip, fake.port, fake.user, str(network.key))
+    connections = ssh.Connections(Passwords({}, Options()), str(network.known_hosts), False, 5)
+    try:
+        assert connections.run(host, "true", "", 10)[0] == 0
+        dies = threading.Timer(1, network.cut, [fake])
+        dies.start()
+        began = time.monotonic()
+        with pytest.raises(HostFailed, match="the connection broke"):
+            connections.run(host, "sleep 15", "", 50)
+        assert time.monotonic() - began < 12
+    finally:
+        dies.join()
+        network.mend(fake)
+        connections.close()
+        wait_for(lambda: fake.processes() == [])
 
 
 def test_a_learners_host_that_dies_is_named_and_its_mpirun_ends(remote: Frontend, network: Network):

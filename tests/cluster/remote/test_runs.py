@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.cluster import networks
-from tests.cluster.conftest import Frontend, sockets, wait_for
+from tests.cluster.conftest import Frontend, copy_project, sockets, wait_for
 from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts
 
 pytestmark = [
@@ -60,11 +60,54 @@ def test_mpirun_finds_learners_by_names_that_only_its_ssh_knows(remote: Frontend
     assert first.processes() == second.processes() == []
 
 
-def test_256_rows_are_checked_in_parallel(remote: Frontend, network: Network):
+def test_256_rows_on_four_hosts_are_one_request_each(remote: Frontend, network: Network):
     lines = [HEADER, network.row("learner", network.hosts[0], 8001)]
     lines += [network.row("actor", network.hosts[n % 4], 9000 + n) for n in range(256)]
     remote.csv(*lines)
+    shared = network.hosts[1].home / "impala" / "user_error.py"
+    before = shared.read_text()
+    shared.write_text("# another version\n")
+    told = remote.run("check")
+    shared.write_text(before)
+    assert told.returncode == 1 and told.stdout.count("differs from the version here") == 1
     assert remote.run("check").returncode == 0
+
+
+def test_two_folders_of_a_host_are_stopped_by_one_signal(remote: Frontend, network: Network):
+    first, second = network.hosts[:2]
+    if not (second.home / "other").exists():
+        copy_project(second.home / "other")
+        networks.sh(f"chown -R {second.user} {second.home}/other")
+    remote.csv(
+        HEADER + ",remote_dir",
+        network.row("learner", first, 8001) + ",",
+        network.row("learner", second, 8002) + ",",  # under the mpirun here
+        network.row("actor", second, 9001) + ",other",
+    )
+    started = remote.run("start", "--level_name=Slow")
+    assert started.returncode == 0, started.stdout
+    stopped = remote.run("stop")
+    assert stopped.stdout == "Stopped 2 learners and 1 actor.\n"
+    logs = remote.run("logs").stdout
+    assert logs.count("all is saved") == 3, logs
+    assert first.processes() == second.processes() == []
+
+
+def test_results_are_fetched_from_the_first_learners_host(remote: Frontend, network: Network):
+    first = network.hosts[0]
+    remote.csv(HEADER, network.row("learner", first, 8001))
+    assert remote.run("start").returncode == 0
+    there = first.home / "impala" / "logs" / "run"
+    (there / "credentials").mkdir(exist_ok=True)
+    (there / "credentials" / "learner.pem").write_text("secret")
+    (there / "checkpoints").mkdir(exist_ok=True)
+    (there / "checkpoints" / "one.npz").write_bytes(bytes(range(256)))
+    fetched = remote.run("fetch")
+    assert fetched.returncode == 0 and "Copied " in fetched.stdout
+    assert (remote.logdir / "checkpoints" / "one.npz").read_bytes() == bytes(range(256))
+    assert "12345" in (remote.logdir / "metrics.jsonl").read_text()
+    assert not (remote.logdir / "credentials").exists()
+    assert remote.run("stop").returncode == 0
 
 
 SETUP = """#!/bin/sh

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster import frontend, options
+from cluster import mpi, options
 from cluster.inventory import hosts_csv
 from cluster.plan import make_plan
 from cluster.ssh import logins
 from cluster.ssh.passwords import Passwords
+from cluster.this_machine import here
 from tests.cluster import networks
 from tests.cluster.conftest import Frontend, sockets
 from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts
@@ -141,13 +142,13 @@ def test_a_password_that_is_refused_ends_the_login_for_mpirun_at_once(
     )
     chosen, settings = options.parse([f"--workers_csv_path={remote.folder}/hosts.csv"])
     rows = hosts_csv.read(Path(chosen.workers_csv_path))
-    here = dataclasses.replace(
-        frontend.here(), folder=str(remote.folder), known_hosts=str(network.known_hosts)
+    me = dataclasses.replace(
+        here(), folder=str(remote.folder), known_hosts=str(network.known_hosts)
     )
-    spread = make_plan(rows, settings, chosen, here).spread
+    spread = make_plan(rows, settings, chosen, me).spread
     config = Path(spread.files[-1][0])
     config.parent.mkdir(parents=True)
-    config.write_text(spread.files[-1][1])
+    config.write_text(spread.files[-1][1].replace(mpi.RUN_ID, "none"))
     wrong = Passwords({spread.by_password[0][1]: "wrong"}, chosen)
     (told,) = logins.open_all(spread, "none", wrong, chosen)
     assert "Permission denied" in told and "wrong" not in told

@@ -1,14 +1,11 @@
-"""The state of a run: of each process, as its host reports it."""
+"""The state of a run: of each process, as its backend sees it."""
 
 import dataclasses
-import json
 import os.path
 from typing import Any
 
-from cluster.hosts import Hosts, places, request
 from cluster.on_host.states import SILENT, is_living
 from cluster.record import Listener, Part, Record
-from cluster.ssh.ssh import HostFailed
 
 # Starts the state of a process whose host does not answer.
 UNSEEN = "unknown: "
@@ -81,40 +78,6 @@ class Seen:
         return bool(self.unseen) or any(one.has_failed or one.is_silent for one in self.parts)
 
 
-def look(record: Record, hosts: Hosts) -> Seen:
-    """Asks every host of the run for the state of its processes."""
-    by_place = places(record)
-    listeners = {
-        where: [one for one in record.listeners if one.place == where] for where in by_place
-    }
-    replies = hosts.ask_all(
-        {
-            where: request(
-                record,
-                "status",
-                where,
-                parts,
-                addresses=[(one.ip, one.port) for one in listeners[where]],
-            )
-            for where, parts in by_place.items()
-        }
-    )
-    seen = Seen([], {}, {}, {})
-    for where, reply in replies.items():
-        if isinstance(reply, HostFailed):
-            state = f"{UNSEEN}{reply.problem}"
-            seen.parts.extend(SeenPart(part, state) for part in by_place[where])
-            seen.listening.update(dict.fromkeys(listeners[where], False))
-            seen.unseen.update((one.name, state) for one in listeners[where])
-            continue
-        seen.parts.extend(_seen(part, reply["states"][part.name]) for part in by_place[where])
-        seen.listening.update(zip(listeners[where], reply["listening"], strict=True))
-        if where == record.listeners[0].place:  # only the first learner writes the run's folder
-            seen.figures.update(_figures(reply["metrics"]))
-    seen.parts.sort(key=lambda one: record.parts.index(one.part))
-    return seen
-
-
 def advice(seen: Seen, record: Record) -> str:
     """What to look at if an ``mpirun`` shows no sign of life; "" if none does."""
     return "\n".join(_advice(one.part, record) for one in seen.parts if one.is_silent)
@@ -132,22 +95,3 @@ def _advice(part: Part, record: Record) -> str:
         "  - programs on ports 6000 to 6009 of a learner's host (ss -ltn), such as TensorBoard on "
         "6006: end them"
     )
-
-
-def _seen(part: Part, state: dict[str, Any]) -> SeenPart:
-    return SeenPart(
-        part,
-        state["state"],
-        state["since"],
-        state["restarts"],
-        tuple(state["last_lines"]),
-        state["silent_s"],
-    )
-
-
-def _figures(lines: list[str]) -> dict[str, Any]:
-    try:
-        figures = json.loads(lines[-1])
-    except (IndexError, ValueError):
-        return {}
-    return figures if isinstance(figures, dict) else {}

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import credentials
-from cluster.hosts import Hosts
+from cluster.backends.ssh.hosts import Hosts
 from cluster.model import Place, Plan
-from cluster.ssh.ssh import HostFailed
+from cluster.ssh.failures import HostFailed
 
 
 def entrust(plan: Plan, hosts: Hosts) -> bool:

@@ -10,21 +10,54 @@ from typing import Any
 from rich.progress import Progress
 
 from cluster import show
-from cluster.hosts import at_once
+from cluster.backends.ssh.hosts import at_once
 from cluster.model import Place, Plan
 from cluster.on_host.checks import CODE
+from cluster.on_host.states import IN_USE
 from cluster.plan import REMOTE_PYTHON
-from cluster.ssh.ssh import Connections, HostFailed
+from cluster.ssh.failures import HostFailed
+from cluster.ssh.ssh import Connections
+from trainer.machine.launching import PROJECT
 
 COPIES_WITHIN_S = 300.0
 SETS_UP_WITHIN_S = 3600.0
 # Only what processes need: the folder may also hold a CSV with passwords, or logs of runs.
 WHAT = (*CODE, "bin", "requirements", "pyproject.toml")
 FOLDERS = " ".join(name for name in CODE if name.isidentifier())
-# Folders of code are replaced, so that files deleted here are deleted there; but only in a folder
-# that holds the project. One at a time, as several hosts may share a home.
-UNPACK = 'cd && mkdir -p "$0" && cd "$0" && { exec 9>.sync.lock; flock 9 2>/dev/null || true; }'
-UNPACK += f" && if [ -e experiment.py ]; then rm -rf {FOLDERS}; fi && base64 -d | tar xzf -"
+# Replaces the code in a folder that is new, empty or marked as made by sync. Unpacked beside and
+# renamed, so that a connection that breaks leaves the old version; what else is in there, such as
+# .venv and logs, stays. One at a time, as several hosts may share a home.
+UNPACK = f"""
+cd && mkdir -p "$0" && cd "$0" || exit
+if [ "$(stat -c '%i %Z' experiment.py 2>/dev/null)" = "$1" ]; then
+  echo "it is the folder that it is copied from" >&2
+  exit 1
+fi
+# Looked at in this order: another sync of this folder makes the mark before anything else.
+if [ -n "$(ls -A | grep -v '^[.]sync')" ] && [ ! -e {IN_USE} ]; then
+  echo "it has files that --action=sync did not put there: name another column remote_dir, or, if" \
+    "it is a copy of the project made by an earlier version, run: touch $PWD/{IN_USE}" >&2
+  exit 1
+fi
+if command -v flock >/dev/null; then
+  exec 8>>{IN_USE} 9>.sync.lock
+  flock 9
+  flock -n -x 8 || {{
+    echo "a run is running in it: end that with --action=stop first" >&2
+    exit 1
+  }}
+fi
+rm -rf .sync-new .sync-old && mkdir .sync-new .sync-old && touch {IN_USE} || exit
+base64 -d | tar xzf - -C .sync-new || exit
+for one in {FOLDERS} *.py; do
+  if [ -e "$one" ]; then mv "$one" .sync-old/ || exit; fi
+done
+for one in .sync-new/*; do
+  if [ -d "${{one#.sync-new/}}" ]; then mv "${{one#.sync-new/}}" .sync-old/ || exit; fi
+  mv "$one" . || exit
+done
+rm -rf .sync-new .sync-old
+"""
 
 
 def sync(plan: Plan, connections: Connections, project: Path) -> int:
@@ -70,7 +103,9 @@ def pack(project: Path) -> bytes:
 
 
 def _put(place: Place, learns: bool, connections: Connections, packed: str) -> dict[str, Any]:
-    command = f"exec sh -c {shlex.join([UNPACK, place.folder])}"
+    own = (PROJECT / "experiment.py").stat()
+    itself = f"{own.st_ino} {int(own.st_ctime)}"
+    command = f"exec sh -c {shlex.join([UNPACK, place.folder, itself])}"
     _must(connections.run(place.host, command, packed, COPIES_WITHIN_S), "copying failed")
     if place.python == REMOTE_PYTHON:  # any other is the user's own setup
         kind = "--learner" if learns else "--actor"

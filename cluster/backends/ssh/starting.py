@@ -1,36 +1,37 @@
 """Starts a plan: writes the record, starts on all hosts at once, waits until it is running."""
 
-import shlex
-import shutil
-import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from cluster import mpi, show
 from cluster import record as records
-from cluster import show
-from cluster.actions import looking, stopping, watching
-from cluster.actions.looking import Seen, SeenPart
-from cluster.hosts import Hosts, places, request
-from cluster.model import Plan, Process
+from cluster.actions import seen as seeing
+from cluster.actions import watching
+from cluster.actions.next_steps import failure, print_next_steps
+from cluster.actions.seen import Seen
+from cluster.backends.ssh import looking, stopping
+from cluster.backends.ssh.hosts import Hosts, places, request
+from cluster.model import Place, Plan, Process
 from cluster.options import Options
 from cluster.record import Record
 from cluster.ssh import logins
+from cluster.ssh.failures import HostFailed
 from cluster.ssh.passwords import Passwords
-from cluster.ssh.ssh import HostFailed
-from trainer.machine.launching import typed
-from user_error import UserError
 
 LOOK_EVERY_S = 0.5
 # A wrong command fails soon after its start, but perhaps after the learners listen.
 SETTLE_S = 2.0
+# A host may stall, or its network be down, for this long without taking the run down.
+PATIENCE_S = 60.0
+AGAIN_S = 2.0
 
 
 def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, project: Path) -> int:
     """Starts the plan; stops all of it again if a part did not start."""
     record = records.record_of(plan, options.tmux_sess)
-    records.write(record, dict(plan.spread.files))
+    files = {path: text.replace(mpi.RUN_ID, record.run_id) for path, text in plan.spread.files}
+    records.write(record, files)
     try:
         with show.console().status("starting, and waiting for the learners to listen"):
             problems = logins.open_all(plan.spread, record.run_id, passwords, options)
@@ -56,29 +57,8 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
     if problems:
         print("Not everything started; the rest keeps running:")
         print("\n".join(problems))
-    _print_next_steps(plan, seen, options)
+    print_next_steps(plan.logdir, seen, _again(plan, options), options.tmux_sess)
     return 0
-
-
-def refuse_second_run(plan: Plan, hosts: Hosts) -> None:
-    """A ``UserError`` if a run in the logdir is still running."""
-    before = records.read(plan.logdir)
-    if before is None:
-        return
-    parts = looking.look(before, hosts).parts
-    alive = [one.name for one in parts if one.is_alive]
-    if alive:
-        raise UserError(
-            f"{plan.logdir}: a run is already running there: {', '.join(alive[:4])}"
-            f"{' …' if len(alive) > 4 else ''}. See it with --action=status, or end it with "
-            "--action=stop."
-        )
-    for host in dict.fromkeys(str(one.part.host) for one in parts if one.is_unseen):
-        print(
-            f"warning: {host} does not answer. If processes of the previous run are still running "
-            "there, no --action=stop will end them once this run has started.",
-            file=sys.stderr,
-        )
 
 
 def _start_processes(
@@ -96,11 +76,17 @@ def _start_processes(
         for place, parts in places(record).items()
         if parts
     }
-    return [
-        f"  {place.host}: {reply}"
-        for place, reply in hosts.ask_all(requests).items()
-        if isinstance(reply, HostFailed)
-    ]
+    failed: dict[Place, HostFailed] = {}
+    end = time.monotonic() + PATIENCE_S
+    while requests:
+        replies = hosts.ask_all(requests)
+        now = {at: reply for at, reply in replies.items() if isinstance(reply, HostFailed)}
+        # A keeper that a first request has started prevents a second one for its process.
+        again = {at for at, reply in now.items() if reply.passing and time.monotonic() < end}
+        failed |= {at: reply for at, reply in now.items() if at not in again}
+        requests = {at: requests[at] for at in again}
+        time.sleep(AGAIN_S if again else 0)
+    return [f"  {place.host}: {reply}" for place, reply in failed.items()]
 
 
 def _spec(process: Process, options: Options) -> dict[str, Any]:
@@ -121,21 +107,41 @@ def _wait(
     """Waits until the learners listen; returns the failures so far, and the run's state."""
     started = time.monotonic()
     advice = ""
+    silence = Silence()
     while True:
         seen = looking.look(record, hosts)
-        if not advice and (advice := looking.advice(seen, record)):
+        if not advice and (advice := seeing.advice(seen, record)):
             print(advice, flush=True)
+        passing = silence.passing(seen)
         problems = [
-            _failure(one) for one in seen.parts if one.has_failed and one.part.job != "tensorboard"
+            failure(one)
+            for one in seen.parts
+            if one.has_failed and one.part.job != "tensorboard" and one.name not in passing
         ]
         seconds = time.monotonic() - started
         if (problems or before) and not options.allow_partial:
             return problems, seen
-        if not seen.is_learning or (seconds >= SETTLE_S and all(seen.listening.values())):
+        if not (seen.is_learning or passing):
+            return problems, seen
+        if not passing and seconds >= SETTLE_S and all(seen.listening.values()):
             return problems, seen
         if seconds >= options.start_timeout_s:
             return problems + _silent(seen, options), seen
         time.sleep(LOOK_EVERY_S)
+
+
+class Silence:
+    """Since when each process's host has not answered."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def passing(self, seen: Seen) -> set[str]:
+        """The processes whose hosts do not answer now, but may again."""
+        now = time.monotonic()
+        unseen = {one.name for one in seen.parts if one.is_unseen}
+        self._since = {name: self._since.get(name, now) for name in unseen}
+        return {name for name, since in self._since.items() if now - since < PATIENCE_S}
 
 
 def _silent(seen: Seen, options: Options) -> list[str]:
@@ -147,37 +153,19 @@ def _silent(seen: Seen, options: Options) -> list[str]:
     ]
 
 
-def _failure(one: SeenPart) -> str:
-    last = "".join(f"\n    | {line[:300]}" for line in one.last_lines[-15:])
-    return f"  {one.name} on {one.part.host}: {one.state}{last}"
-
-
 def _last_line(seen: Seen) -> str:
     learners = [one for one in seen.parts if one.part.job == "learner"]
     lines = [line for one in learners for _, line, _ in watching.lines_of(one, {})]
     return next(filter(None, lines), "see --action=logs.")
 
 
-def _print_next_steps(plan: Plan, seen: Seen, options: Options) -> None:
-    jobs: Counter[str] = Counter()
-    parts = [one.part for one in seen.parts if one.is_alive]
-    for part in parts:
-        jobs[part.job] += len(part.parts) or 1
-    print(f"Started {records.counted(jobs)}. Next commands:")
-    has_windows = options.tmux_sess and shutil.which("tmux")
-    if has_windows and any(part.host.is_local for part in parts):
-        print(f"  tmux attach -t {shlex.quote(options.tmux_sess)}")
-    for action in ("status", "logs", "stop"):
-        print(f"  {shlex.join([*_again(plan, options), f'--action={action}'])}")
-
-
 def _again(plan: Plan, options: Options) -> list[str]:
-    """The start of later commands; they need passwords if this one did."""
-    command = [typed(sys.executable), sys.argv[0], f"--logdir={plan.logdir}"]
+    """Flags of later commands; they need passwords if this one did."""
+    flags = []
     if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
-        command.append(f"--workers_csv_path={options.workers_csv_path}")
+        flags.append(f"--workers_csv_path={options.workers_csv_path}")
     if options.ssh_password_env:
-        command.append(f"--ssh_password_env={options.ssh_password_env}")
+        flags.append(f"--ssh_password_env={options.ssh_password_env}")
     elif options.ask_ssh_password:
-        command.append("--ask_ssh_password")
-    return command
+        flags.append("--ask_ssh_password")
+    return flags

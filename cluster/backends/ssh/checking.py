@@ -11,10 +11,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from cluster import show
-from cluster.hosts import Hosts, at_once
+from cluster.backends.ssh.hosts import Hosts, at_once
 from cluster.model import Host, Member, Place, Plan
 from cluster.on_host.checks import CODE, version
-from cluster.ssh.ssh import HostFailed
+from cluster.record import Record
+from cluster.ssh.failures import HostFailed
 
 # Hosts need the same versions of these: they make the data that hosts send each other.
 PACKAGES = ("tensorflow", "dm-sonnet", "gymnasium", "ale-py")
@@ -23,9 +24,14 @@ OPEN = "open that port in the firewalls between them, or fix column ip"
 Wrong = list[tuple[str, str, str]]
 
 
-def check(plan: Plan, hosts: Hosts, project: Path, session: str) -> tuple[Wrong, set[Host]]:
-    """Problems of all hosts, as (host, problem, remedy), and the hosts that did not answer."""
-    requests = _requests(plan, project, session)
+def check(
+    plan: Plan, hosts: Hosts, project: Path, session: str, before: Record | None = None
+) -> tuple[Wrong, set[Host]]:
+    """Problems of all hosts, as (host, problem, remedy), and the hosts that did not answer.
+
+    The ports and the tmux session of a run ``before``, which will be stopped, count as free.
+    """
+    requests = _requests(plan, project, session, before)
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
         task = progress.add_task("checking hosts", total=len(requests))
@@ -103,7 +109,10 @@ def table(wrong: Wrong) -> Table:
     return shown
 
 
-def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, Any]]:
+def _requests(
+    plan: Plan, project: Path, session: str, before: Record | None
+) -> dict[Place, dict[str, Any]]:
+    taken = {(one.host, one.port) for one in before.listeners} if before else set()
     members: dict[Place, list[Member]] = {}
     for member in (*plan.learners, *plan.actors):
         members.setdefault(member.place, []).append(member)
@@ -125,7 +134,12 @@ def _requests(plan: Plan, project: Path, session: str) -> dict[Place, dict[str, 
             "packages": {name: pins.get(name, "") for name in _packages(plan, place, there)},
             "commands": _commands(plan, place),
             "tmux": session,
-            "ports": [one.tf_port for one in there if one.row.job == "learner"],
+            "replaced_run": before.run_id if before else "",
+            "ports": [
+                one.tf_port
+                for one in there
+                if one.row.job == "learner" and (one.host, one.tf_port) not in taken
+            ],
             "gpus": [one.row.cuda_visible_devices for one in there],
         }
         for place, there in members.items()

@@ -3,12 +3,12 @@
 from collections import Counter
 from typing import Any
 
-from cluster.hosts import Hosts, places, request
-from cluster.model import Place
+from cluster.backends.ssh.hosts import Hosts, places, request
+from cluster.model import Host, Place
 from cluster.on_host.states import is_living
 from cluster.options import Options
 from cluster.record import Part, Record, counted
-from cluster.ssh.ssh import HostFailed
+from cluster.ssh.failures import HostFailed
 
 
 def stop(record: Record, options: Options, hosts: Hosts) -> int:
@@ -18,12 +18,7 @@ def stop(record: Record, options: Options, hosts: Hosts) -> int:
     there = _alive(record, last, hosts) if first else set()
     replies: dict[Place, dict[str, Any] | HostFailed] = {}
     for turn in (first, last):
-        replies |= hosts.ask_all(
-            {
-                where: request(record, "stop", where, parts, grace_s=options.stop_grace_s)
-                for where, parts in turn.items()
-            }
-        )
+        replies |= hosts.ask_all(_requests(record, turn, options.stop_grace_s))
     answers = {
         place: reply for place, reply in replies.items() if not isinstance(reply, HostFailed)
     }
@@ -49,6 +44,26 @@ def stop(record: Record, options: Options, hosts: Hosts) -> int:
         print("\n".join(left))
         print("Give the same command to try again.")
     return int(bool(left))
+
+
+def _requests(
+    record: Record, turn: dict[Place, list[Part]], grace_s: float
+) -> dict[Place, dict[str, Any]]:
+    """One request for each host, to the first of its folders, with the names in all of them."""
+    by_host: dict[Host, list[Place]] = {}
+    for where in turn:
+        by_host.setdefault(where.host, []).append(where)
+    return {
+        first: request(
+            record,
+            "stop",
+            first,
+            turn[first],
+            grace_s=grace_s,
+            others=[(other.folder, [part.name for part in turn[other]]) for other in others],
+        )
+        for first, *others in by_host.values()
+    }
 
 
 def _turns(record: Record) -> tuple[dict[Place, list[Part]], dict[Place, list[Part]]]:
@@ -88,7 +103,7 @@ def _stopped(record: Record, answers: dict[Place, dict[str, Any]], there: set[st
             jobs[part.job] += len(part.parts) or 1
     if not jobs["learner"]:
         # Their mpirun is gone, for example after their host was unreachable.
-        learning = {one.place for one in record.listeners}
-        strays = [reply["strays"] for place, reply in answers.items() if place in learning]
+        learning = {one.host for one in record.listeners}
+        strays = [reply["strays"] for place, reply in answers.items() if place.host in learning]
         jobs["learner"] += sum(strays)
     return counted(jobs)

@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cluster import on_host
 from cluster.model import Place
 from cluster.on_host.answers import STARTS_WITHIN_S, answer
 from cluster.record import Part, Record
-from cluster.ssh.ssh import Connections, HostFailed
+from cluster.ssh.failures import HostFailed
+from cluster.ssh.ssh import Connections
 
 AT_ONCE = 64
 ANSWERS_WITHIN_S = 30.0
@@ -95,7 +97,7 @@ def _here(request: dict[str, Any]) -> dict[str, Any]:
 
 def _program(request: dict[str, Any]) -> str:
     """``on_host`` and a request as one program, for a host that may not have the project yet."""
-    folder = Path(__file__).parent / "on_host"
+    folder = Path(on_host.__file__).parent
     sources = {"": ""} | {f".{name}": (folder / f"{name}.py").read_text() for name in ON_HOST}
     return PROGRAM.format(sources=sources, request=json.dumps(request), mark=REPLY)
 

@@ -1,0 +1,30 @@
+"""Refuses to start a run where one is running."""
+
+import sys
+
+from cluster import record as records
+from cluster.backends import chosen as backends
+from cluster.options import Options
+from trainer.settings.config import Settings
+from user_error import UserError
+
+
+def refuse_second_run(logdir: str, options: Options, settings: Settings) -> None:
+    """A ``UserError`` if a run in the logdir is still running, whatever has started it."""
+    before = records.read(logdir)
+    if before is None:
+        return
+    parts = backends.make(before.backend, options, settings).look(before).parts
+    alive = [one.name for one in parts if one.is_alive]
+    if alive:
+        raise UserError(
+            f"{logdir}: a run is already running there: {', '.join(alive[:4])}"
+            f"{' …' if len(alive) > 4 else ''}. See it with --action=status, or end it with "
+            "--action=stop."
+        )
+    for host in dict.fromkeys(str(one.part.host) for one in parts if one.is_unseen):
+        print(
+            f"warning: {host} does not answer. If processes of the previous run are still running "
+            "there, no --action=stop will end them once this run has started.",
+            file=sys.stderr,
+        )

@@ -1,0 +1,1 @@
+"""What starts the processes of a run, knows whether they live, and ends them."""

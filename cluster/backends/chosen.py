@@ -1,0 +1,16 @@
+"""The backend of a name, loaded when it is needed: --help needs none."""
+
+from cluster.backends.backend import Backend
+from cluster.options import Options
+from trainer.settings.config import Settings
+
+
+def make(name: str, options: Options, settings: Settings) -> Backend:
+    """A backend; the options say what to start, and how to log in."""
+    if name == "slurm":
+        from cluster.backends.slurm.backend import SlurmBackend
+
+        return SlurmBackend(options, settings)
+    from cluster.backends.ssh.backend import SshBackend
+
+    return SshBackend(options, settings)

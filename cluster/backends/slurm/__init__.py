@@ -1,0 +1,1 @@
+"""Nodes that Slurm lends: learners as one job, actors as arrays of jobs."""

@@ -1,0 +1,86 @@
+"""The backend for nodes of Slurm; the frontend runs where sbatch does."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+
+from cluster import show
+from cluster.actions.seen import Seen
+from cluster.backends.backend import Tails
+from cluster.backends.slurm import allocation, looking, queue, starting, stopping
+from cluster.backends.slurm.model import RUN_ID, SlurmPlan
+from cluster.backends.slurm.plan import make_plan, rows_of
+from cluster.backends.slurm.queue import SlurmFailed
+from cluster.inventory import hosts_csv
+from cluster.options import Options
+from cluster.record import Record
+from cluster.this_machine import here
+from trainer.settings.config import Settings
+from user_error import UserError
+
+
+class SlurmBackend:
+    """See ``Backend``."""
+
+    def __init__(self, options: Options, settings: Settings):
+        self._options = options
+        self._settings = settings
+        self._plan: SlurmPlan
+
+    def prepare(self) -> None:
+        options = self._options
+        if options.workers_csv_path and (options.learners or options.actors):
+            raise UserError(
+                "--workers_csv_path lists learners and actors, and --learners and --actors count "
+                "them: give only one of these."
+            )
+        path = Path(options.workers_csv_path)
+        given = bool(options.workers_csv_path)
+        rows = hosts_csv.read(path, of_nodes=True) if given else rows_of(options)
+        self._plan = make_plan(rows, self._settings, options, here())
+
+    def show(self) -> None:
+        links = dict(self._plan.links)
+        table = Table("process", "node", "linked to", box=box.SIMPLE)
+        for one in self._plan.processes:
+            for name in one.parts or (one.name,):
+                table.add_row(name, one.node, links.get(name, ""))
+        show.console().print(table)
+        for job in self._plan.jobs:
+            program = "bash" if allocation.own() else "sbatch"
+            script = job.script.replace(RUN_ID, "by-hand")
+            print(f"# {job.name}\n{program} <<'END'\n{script}END\n")
+
+    def sync(self) -> int:
+        print("The nodes share this folder: there is nothing to copy.")
+        return 0
+
+    def check(self, before: Record | None = None) -> bool:
+        table = Table("job", "problem", "how to fix it", box=box.SIMPLE)
+        for job in self._plan.jobs if not allocation.own() else ():
+            try:
+                queue.run("sbatch", "--test-only", text=job.script)
+            except SlurmFailed as error:
+                remedy = "fix --learner_resources, --actor_resources or column ip"
+                table.add_row(job.name, str(error), remedy)
+        if table.rows:
+            show.console().print(table)
+        return not table.rows
+
+    def start(self) -> int:
+        return starting.start(self._plan, self._options, self._settings, here())
+
+    def look(self, record: Record) -> Seen:
+        return looking.look(record)
+
+    def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
+        return looking.tail(record, offsets)
+
+    def fetch(self, record: Record, folder: str) -> int:
+        print(f"The nodes share this folder: all results are in {folder}.")
+        return 0
+
+    def stop(self, record: Record) -> int:
+        return stopping.stop(record, self._options)

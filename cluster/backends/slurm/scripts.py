@@ -1,0 +1,136 @@
+"""Scripts for sbatch, and the command that starts several learners in a job."""
+
+import os.path
+import shlex
+from collections.abc import Sequence
+
+from cluster.backends.slurm import allocation
+from cluster.backends.slurm.model import RUN_ID, Job, Process
+from cluster.model import Here
+from cluster.mpi_environment import ENVIRONMENT
+from cluster.options import Options
+from user_error import UserError
+
+MPI_ENVIRONMENT = tuple(ENVIRONMENT.items())
+# Before a time limit, so that a checkpoint can be written and the job be put back into the queue.
+WARNED_S = 120
+# What the scripts decide themselves; another value would break the run.
+OWN = (
+    "array", "job-name", "J", "output", "o", "error", "e", "open-mode", "requeue", "no-requeue",
+    "signal", "wrap", "ntasks", "n", "nodelist", "w", "chdir", "D", "test-only", "parsable", "wait",
+)  # fmt: skip
+# Whichever the site has: Slurm's own start of MPI programs, or Open MPI's inside the allocation.
+LAUNCHER = """
+if srun --mpi=list 2>&1 | grep -qw pmix; then
+  # Since Slurm 22.05, a step does not inherit this from its job.
+  cpus=${{SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK}}
+  exec srun --mpi=pmix {group}--overlap --job-name={name} $cpus --ntasks={count} \\
+    --kill-on-bad-exit=1 "$@"
+fi
+exec mpirun -mca odls_base_sigkill_timeout 5 -np {count} -bind-to none -map-by slot "$@"
+"""
+
+
+def launcher(count: int, options: Options) -> str:
+    """A shell's command that runs its arguments as so many learners."""
+    group = "--het-group=0 " if options.one_job else ""
+    name = f"impala-learners-{RUN_ID}"
+    return LAUNCHER.format(count=count, group=group, name=name).strip()
+
+
+def jobs(
+    learners: Process,
+    actors: Sequence[Process],
+    count: int,
+    nodes: Sequence[str],
+    folder: str,
+    options: Options,
+    here: Here,
+) -> list[Job]:
+    """The learners' job, and an array of actors for each node that the CSV names."""
+    of_learners = resources(options.learner_resources, "learner_resources")
+    of_actors = resources(options.actor_resources, "actor_resources")
+    asked = [f"--ntasks={count}", *([f"--nodelist={','.join(nodes)}"] if nodes else [])]
+    python = shlex.quote(here.python)
+    keeper = f"{python} -m cluster.on_host.slurm_job {shlex.quote(folder)}"
+    found = shlex.quote(os.path.dirname(here.script))
+    enter = f"cd {shlex.quote(here.folder)} && export PYTHONPATH={found}:$PYTHONPATH || exit"
+    learning = [*asked, *of_learners]
+    if allocation.own():
+        of_each = {"learner": of_learners, "actor": of_actors}
+        return [allocation.job(learners, by_node(actors), of_each, enter, keeper)]
+    if options.one_job and actors:
+        names = [one.name for one in actors]
+        acting = [f"--ntasks={len(actors)}", *of_actors]
+        body = [
+            enter,
+            "trap : TERM # its processes get it as well, and are waited for",
+            f"{keeper} {learners.name} & learners=$!",
+            f"srun --het-group=1 --kill-on-bad-exit=0 {keeper} {' '.join(names)} & actors=$!",
+            "while wait $learners; code=$?; kill -0 $learners 2>/dev/null; do :; done",
+            "while wait $actors; kill -0 $actors 2>/dev/null; do :; done",
+            "exit $code",
+        ]
+        text = _script("all", [learning, acting], folder, body)
+        return [Job("all", text, (learners.name, *names))]
+    made = [
+        Job(
+            learners.name,
+            _script(learners.name, [learning], folder, [enter, f"exec {keeper} {learners.name}"]),
+            (learners.name,),
+        )
+    ]
+    for number, group in enumerate(by_node(actors)):
+        names = [one.name for one in group]
+        where = [f"--nodelist={group[0].node}"] if group[0].node != "any" else []
+        asked = ["--ntasks=1", f"--array=0-{len(names) - 1}", *where, *of_actors]
+        body = [enter, f"exec {keeper} {' '.join(names)}"]
+        name = f"actors-{number}"
+        made.append(Job(name, _script(name, [asked], folder, body), tuple(names), is_array=True))
+    return made
+
+
+def by_node(actors: Sequence[Process]) -> list[list[Process]]:
+    """Groups of actors: an array has one list of nodes for all its tasks."""
+    nodes = dict.fromkeys(one.node for one in actors)
+    return [[one for one in actors if one.node == node] for node in nodes]
+
+
+def _script(name: str, parts: Sequence[Sequence[str]], folder: str, body: Sequence[str]) -> str:
+    """A script for sbatch; several parts make a heterogeneous job."""
+    lines = ["#!/bin/bash"]
+    for number, options in enumerate(parts):
+        lines += ["#SBATCH hetjob"] * bool(number)
+        own = [f"--job-name=impala-{name}-{RUN_ID}"]
+        if not number:
+            own += [f"--output={folder}/slurm-{name}.log", "--open-mode=append"]
+            own += ["--requeue", f"--signal=B:USR1@{WARNED_S}"]
+        lines += [f"#SBATCH {option}" for option in (*own, *options)]
+    return "\n".join([*lines, *body]) + "\n"
+
+
+def resources(given: str, flag: str) -> list[str]:
+    """The options in a flag's value, each as sbatch takes it in a script."""
+    try:
+        words = shlex.split(given)
+    except ValueError:
+        raise UserError(f"--{flag}={given}: a quotation mark is not closed.") from None
+    found: list[list[str]] = []
+    for word in words:
+        if word.startswith("-"):
+            name, equals, value = word.partition("=")
+            found.append([name, value] if equals else [name])
+        elif found and len(found[-1]) == 1:
+            found[-1].append(word)
+        else:
+            raise UserError(
+                f"--{flag}: {word!r} is not an option of sbatch; expected such as --partition=gpu."
+            )
+    for name, *_ in found:
+        if name.lstrip("-") in OWN:
+            raise UserError(f"--{flag}: the run itself decides {name}. Leave that out.")
+    return [("=" if one[0].startswith("--") else " ").join(_quoted(one)) for one in found]
+
+
+def _quoted(words: Sequence[str]) -> list[str]:
+    return [words[0], *map(shlex.quote, words[1:])]

@@ -1,0 +1,1 @@
+"""Hosts that are yours: keepers in tmux windows, reached by SSH."""

@@ -1,0 +1,114 @@
+"""The backend for hosts that are reached by SSH, this machine included."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster import show
+from cluster.actions.seen import Seen
+from cluster.backends.backend import Tails
+from cluster.backends.ssh import (
+    checking,
+    entrusting,
+    fetching,
+    looking,
+    starting,
+    stopping,
+    syncing,
+    tailing,
+)
+from cluster.backends.ssh.hosts import Hosts
+from cluster.inventory import hosts_csv
+from cluster.inventory.hosts_csv import Row
+from cluster.model import Host, Plan
+from cluster.options import Options
+from cluster.plan import host_of_row, make_plan, without_learners_on
+from cluster.record import Record
+from cluster.ssh.passwords import Passwords, warn_if_readable
+from cluster.ssh.ssh import Connections
+from cluster.this_machine import here
+from trainer.machine.launching import PROJECT, is_checkout
+from trainer.settings.config import Settings
+from user_error import UserError
+
+
+class SshBackend:
+    """See ``Backend``."""
+
+    def __init__(self, options: Options, settings: Settings):
+        self._options = options
+        self._settings = settings
+        path = options.workers_csv_path
+        self._rows = hosts_csv.read(Path(path)) if path else []
+        self._plan: Plan
+        self._silent: set[Host] = set()
+        self._ways: Connections | None = None
+
+    @property
+    def _connections(self) -> Connections:
+        # Made late: it may ask for a password, which a dry run does not need.
+        if self._ways is None:
+            self._ways = connections(self._options, self._rows)
+        return self._ways
+
+    @property
+    def _hosts(self) -> Hosts:
+        return Hosts(self._connections)
+
+    def prepare(self) -> None:
+        self._plan = make_plan(self._rows, self._settings, self._options, here())
+        members = (*self._plan.learners, *self._plan.actors)
+        others = [one.host for one in members if not one.host.is_local]
+        if others and not is_checkout():
+            raise UserError(
+                f"{others[0]}: other hosts get the project from its folder, which pip does not "
+                "install. Clone the project, and run its run_experiment_mm_raw.py instead."
+            )
+
+    def show(self) -> None:
+        show.show(self._plan)
+
+    def sync(self) -> int:
+        return syncing.sync(self._plan, self._connections, PROJECT)
+
+    def check(self, before: Record | None = None) -> bool:
+        session = self._options.tmux_sess
+        wrong, self._silent = checking.check(self._plan, self._hosts, PROJECT, session, before)
+        if wrong:
+            show.console().print(checking.table(wrong))
+        return not wrong
+
+    def start(self) -> int:
+        usable = without_learners_on(self._silent, self._rows, here())
+        if len(usable) < len(self._rows):
+            print("Continuing without the learners on hosts that cannot be used.")
+            self._plan = make_plan(usable, self._settings, self._options, here())
+        if self._settings.remote.transport == "secure":
+            entrusted = entrusting.entrust(self._plan, self._hosts)
+            if not entrusted and not self._options.allow_partial:
+                return 1
+        passwords = self._connections.passwords
+        return starting.start(self._plan, self._options, self._hosts, passwords, PROJECT)
+
+    def look(self, record: Record) -> Seen:
+        return looking.look(record, self._hosts)
+
+    def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
+        return tailing.tail(record, self._hosts, offsets)
+
+    def fetch(self, record: Record, folder: str) -> int:
+        return fetching.fetch(record, self._connections, folder)
+
+    def stop(self, record: Record) -> int:
+        return stopping.stop(record, self._options, self._hosts)
+
+
+def connections(chosen: Options, rows: list[Row]) -> Connections:
+    """Connections to the hosts of the rows; warns where others can read their passwords."""
+    if any(row.ssh_password for row in rows):
+        warn_if_readable(Path(chosen.workers_csv_path))
+    me = here()
+    given = {host_of_row(row, me): row.ssh_password for row in rows if row.ssh_password}
+    passwords = Passwords(given, chosen)
+    return Connections(
+        passwords, me.known_hosts, chosen.accept_new_host_keys, chosen.connect_timeout_s
+    )

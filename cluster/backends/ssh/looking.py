@@ -1,0 +1,62 @@
+"""Asks the hosts of a run for the state of its processes."""
+
+import json
+from typing import Any
+
+from cluster.actions.seen import UNSEEN, Seen, SeenPart
+from cluster.backends.ssh.hosts import Hosts, places, request
+from cluster.record import Part, Record
+from cluster.ssh.failures import HostFailed
+
+
+def look(record: Record, hosts: Hosts) -> Seen:
+    """Asks every host of the run for the state of its processes."""
+    by_place = places(record)
+    listeners = {
+        where: [one for one in record.listeners if one.place == where] for where in by_place
+    }
+    replies = hosts.ask_all(
+        {
+            where: request(
+                record,
+                "status",
+                where,
+                parts,
+                addresses=[(one.ip, one.port) for one in listeners[where]],
+            )
+            for where, parts in by_place.items()
+        }
+    )
+    seen = Seen([], {}, {}, {})
+    for where, reply in replies.items():
+        if isinstance(reply, HostFailed):
+            state = f"{UNSEEN}{reply.problem}"
+            seen.parts.extend(SeenPart(part, state) for part in by_place[where])
+            seen.listening.update(dict.fromkeys(listeners[where], False))
+            seen.unseen.update((one.name, state) for one in listeners[where])
+            continue
+        seen.parts.extend(_seen(part, reply["states"][part.name]) for part in by_place[where])
+        seen.listening.update(zip(listeners[where], reply["listening"], strict=True))
+        if where == record.listeners[0].place:  # only the first learner writes the run's folder
+            seen.figures.update(_figures(reply["metrics"]))
+    seen.parts.sort(key=lambda one: record.parts.index(one.part))
+    return seen
+
+
+def _seen(part: Part, state: dict[str, Any]) -> SeenPart:
+    return SeenPart(
+        part,
+        state["state"],
+        state["since"],
+        state["restarts"],
+        tuple(state["last_lines"]),
+        state["silent_s"],
+    )
+
+
+def _figures(lines: list[str]) -> dict[str, Any]:
+    try:
+        figures = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        return {}
+    return figures if isinstance(figures, dict) else {}

@@ -1,0 +1,65 @@
+"""Supervises one process of a job of Slurm, as the keeper does on hosts of one's own.
+
+    python -m cluster.on_host.slurm_job LOGDIR/cluster NAME [NAME …]
+
+With several names, the task of an array or of a step takes the one of its number. Slurm sends
+USR1 some time before the job's time limit: the process then ends, and the job is put back into the
+queue.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cluster.on_host.keeper import Keeper
+
+
+class JobKeeper(Keeper):
+    """A keeper whose process no other can have: Slurm starts each task once."""
+
+    def __init__(self, spec: dict):
+        super().__init__(spec)
+        self._requeues = False
+        signal.signal(signal.SIGUSR1, self._yield)
+
+    def run(self) -> int:
+        """Supervises the process; returns its last exit code."""
+        code = super().run()
+        if self._requeues:
+            done = subprocess.run(
+                ["scontrol", "requeue", own_job()], capture_output=True, text=True, check=False
+            )
+            self._log(f"the time limit is near; requeued {done.stderr.strip()}".rstrip())
+        return code
+
+    def _is_mine(self) -> bool:
+        # Not by a lock: that of a node that has died may last as long as its file server wants.
+        return True
+
+    def _show(self) -> None:
+        """Shows nothing: the frontend reads the log."""
+
+    def _yield(self, number: int, _: object) -> None:
+        self._requeues = True
+        self._stop(signal.SIGTERM, _)
+
+
+def own_job() -> str:
+    """The id of this job, or of this task of an array."""
+    array, task = (os.environ.get(f"SLURM_ARRAY_{one}_ID") for one in ("JOB", "TASK"))
+    return f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
+
+
+def own_name(names: list[str]) -> str:
+    """The name of this task's process."""
+    task = os.environ.get("SLURM_ARRAY_TASK_ID") or os.environ.get("SLURM_PROCID") or "0"
+    return names[int(task) if len(names) > 1 else 0]
+
+
+if __name__ == "__main__":
+    folder, *given = sys.argv[1:]
+    spec = json.loads((Path(folder) / f"{own_name(given)}.spec.json").read_text())
+    sys.exit(JobKeeper(spec).run() & 255)

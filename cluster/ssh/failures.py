@@ -1,0 +1,86 @@
+"""Why a host cannot be used, and how to fix it."""
+
+import shlex
+import socket
+from pathlib import Path
+
+import paramiko
+
+from cluster.model import Host
+from cluster.ssh.keys import ENCRYPTED, BadFile, NewKey
+
+
+class HostFailed(Exception):
+    """A problem with a host, and how to fix it; a ``passing`` one may be gone a minute later."""
+
+    def __init__(self, problem: str, remedy: str = "", passing: bool = False):
+        super().__init__(problem)
+        self.problem = problem
+        self.remedy = remedy
+        self.passing = passing
+
+    def __str__(self) -> str:
+        return f"{self.problem}. {self.remedy}".rstrip()
+
+
+def failure(
+    host: Host, error: Exception, by_password: bool, known_hosts: Path, timeout_s: float
+) -> HostFailed:
+    """The problem and remedy for a failed connection."""
+    where = f"port {host.ssh_port}"
+    if isinstance(error, BadFile):
+        return HostFailed(error.problem, error.remedy)
+    if isinstance(error, NewKey):
+        return HostFailed(
+            f"its host key is not known ({error})",
+            "Compare it with the host's own key, then give --accept_new_host_keys",
+        )
+    if isinstance(error, paramiko.BadHostKeyException):
+        name = _known_name(host)
+        return HostFailed(
+            f"its host key has CHANGED (now {error.key.fingerprint})",
+            "It may be another machine. If the change is yours: "
+            f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(known_hosts))}",
+        )
+    if isinstance(error, paramiko.PasswordRequiredException):
+        return HostFailed("this user's key is encrypted", ENCRYPTED)
+    if isinstance(error, paramiko.AuthenticationException):
+        means = "the password" if by_password else f"the key {host.key or 'of this user'}"
+        return HostFailed(
+            f"login as {host.username} refused with {means}",
+            "Fix ssh_username, ssh_password or ssh_key in the CSV, and name it with "
+            "--workers_csv_path",
+        )
+    if "No authentication methods" in str(error):
+        return HostFailed(
+            "there is no key and no password to log in with",
+            "Give ssh_key or ssh_password in the CSV, or --ask_ssh_password",
+        )
+    if isinstance(error, socket.gaierror):
+        return HostFailed("its name cannot be resolved", "Fix column ip in the CSV")
+    # paramiko raises the second for a session that ended because no banner came.
+    if "banner" in str(error) or "No existing session" in str(error):
+        return HostFailed(
+            f"{where} is open, but no SSH server answers within {timeout_s:g} s",
+            "Check sshd there, or fix ssh_port",
+            passing=True,
+        )
+    if isinstance(error, TimeoutError):
+        return HostFailed(
+            f"does not answer at {where} within {timeout_s:g} s",
+            "Is it running, and is the network open?",
+            passing=True,
+        )
+    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
+        reasons = {one.strerror for one in error.errors.values()}
+        return HostFailed(
+            f"{where}: {' / '.join(sorted(map(str, reasons)))}",
+            "Is sshd running there, and is ssh_port right?",
+            passing=True,
+        )
+    return HostFailed(f"SSH at {where}: {error or type(error).__name__}")
+
+
+def _known_name(host: Host) -> str:
+    """The name of a host in known_hosts."""
+    return host.ip if host.ssh_port == 22 else f"[{host.ip}]:{host.ssh_port}"

@@ -1,0 +1,162 @@
+"""Plans for Slurm: what is submitted for which flags and rows, without any Slurm."""
+
+import pytest
+
+from cluster import options
+from cluster.backends.slurm import looking, plan, queue, scripts
+from cluster.backends.slurm.model import SlurmPlan
+from cluster.backends.slurm.queue import Task
+from cluster.inventory import hosts_csv
+from cluster.model import Here
+from user_error import UserError
+
+HERE = Here("/home/ann/x", "/venv/python", "/code/experiment.py", "ann", "", lambda ip: False)
+
+
+def planned(*flags: str, csv: str = "") -> SlurmPlan:
+    chosen, settings = options.parse(["--backend=slurm", "--logdir=logs/run", *flags])
+    rows = hosts_csv.parse(csv.encode(), "hosts.csv", of_nodes=True) if csv else []
+    return plan.make_plan(rows or plan.rows_of(chosen), settings, chosen, HERE)
+
+
+def directives(made: SlurmPlan, name: str) -> list[str]:
+    """What a job's script asks of Slurm."""
+    [script] = [job.script for job in made.jobs if job.name == name]
+    lines = [line for line in script.splitlines() if line.startswith("#SBATCH ")]
+    return [line.removeprefix("#SBATCH ") for line in lines]
+
+
+def test_learners_are_one_job_and_actors_an_array():
+    made = planned(
+        "--learners=2",
+        "--actors=64",
+        "--learner_resources=--partition=gpu --gpus-per-task=1",
+        "--actor_resources=-p spot --cpus-per-task 4 --comment='two words'",
+    )
+    assert [job.name for job in made.jobs] == ["learners", "actors-0"]
+    learners, actors = (directives(made, job.name) for job in made.jobs)
+    assert {"--ntasks=2", "--partition=gpu", "--gpus-per-task=1", "--requeue"} <= {*learners}
+    wanted = {"--array=0-63", "-p spot", "--cpus-per-task=4", "--comment='two words'"}
+    assert wanted <= {*actors}
+    assert made.links[:3] == (
+        ("actor-0", "learner-0"), ("actor-1", "learner-1"), ("actor-2", "learner-0"),
+    )  # fmt: skip
+    assert made.processes[0].parts == ("learner-0", "learner-1")
+
+
+def test_rows_name_nodes_and_each_node_has_an_array():
+    csv = "job,ip,count,envs,env\nlearner,g1,,,\nactor,,2,,\nactor,c1,3,8,A=b\nactor,,1,,\n"
+    made = planned(csv=csv)
+    assert "--nodelist=g1" in directives(made, "learner-0")
+    assert [job.processes for job in made.jobs[1:]] == [
+        ("actor-0", "actor-1", "actor-5"), ("actor-2", "actor-3", "actor-4"),
+    ]  # fmt: skip
+    assert "--nodelist=c1" in directives(made, "actors-1")
+    assert not [one for one in directives(made, "actors-0") if "nodelist" in one]
+    on_c1 = made.processes[3]
+    assert "--envs_per_actor=8" in on_c1.argv and ("A", "b") in on_c1.env
+
+
+def test_all_in_one_job_if_asked():
+    made = planned("--learners=2", "--actors=3", "--one_job", "--actor_resources=--mem=1G")
+    [job] = made.jobs
+    assert job.processes == ("learners", "actor-0", "actor-1", "actor-2")
+    asked = directives(made, "all")
+    assert asked.index("hetjob") < asked.index("--mem=1G")
+    assert "srun --mpi=pmix --het-group=0" in " ".join(made.processes[0].argv)
+
+
+def test_the_transport_is_secure_unless_another_is_given():
+    def transport(*flags: str) -> set[str]:
+        made = planned("--learners=1", "--actors=1", *flags)
+        words = [word for one in made.processes for word in one.argv]
+        return {word for word in words if word.startswith(("--transport", "--credentials"))}
+
+    assert transport() == {
+        "--transport=secure", "--credentials=logs/run/credentials/learner.pem",
+        "--credentials=logs/run/credentials/actor.pem",
+    }  # fmt: skip
+    assert transport("--transport=tensorflow") == set()
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ([], "say what to start, by --learners=1 --actors=8, or by a CSV"),
+        (["--learners=1", "--actor_resources=gpu"], "'gpu' is not an option of sbatch"),
+        (["--learners=1", "--actor_resources=--array=0-9"], "the run itself decides --array"),
+        (["--learners=1", "--learner_resources=-J x"], "the run itself decides -J"),
+        (["--learners=1", "--learner_resources=--comment='x"], "a quotation mark is not closed"),
+        (["--learners=1", "--actors=1", "--level_name=a,b"], "--level_name names 2 levels, but"),
+        (["--learners=-1"], "--learners=-1: must be 0 or more"),
+    ],
+)
+def test_a_wrong_flag_is_told(flags: list[str], told: str):
+    with pytest.raises(UserError) as error:
+        planned(*flags)
+    assert told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_flags_of_slurm_are_refused_elsewhere():
+    with pytest.raises(UserError, match="--actors is for --backend=slurm"):
+        options.parse(["--workers_csv_path=x", "--actors=3"])
+
+
+@pytest.mark.parametrize(
+    ("csv", "told"),
+    [
+        ("job,ip,ssh_port\nlearner,n1,22\n", "hosts.csv:2: column ssh_port: leave it empty"),
+        ("job,ip,cuda_visible_devices\nlearner,,0\n", "column cuda_visible_devices: leave it"),
+        ("job,ip\nlearner,n 1\n", "'n 1' is neither an IP address nor the name of a host"),
+        ("job,ip\nactor,n1\n", "there is no learner"),
+        ("job,env\nlearner,A=1\nlearner,A=2\n", "need the same columns env and python"),
+    ],
+)
+def test_a_wrong_row_is_told(csv: str, told: str):
+    with pytest.raises(UserError, match=told.replace(".", "[.]")):
+        planned(csv=csv)
+
+
+@pytest.mark.parametrize(
+    ("task", "kept", "told"),
+    [
+        (Task("1", "PENDING", "Priority"), {}, "waiting, Priority"),
+        (Task("1", "RUNNING"), {"state": "running"}, "running"),
+        # Written before the job was put back into the queue.
+        (Task("1", "RUNNING"), {"state": "stopped"}, "starting"),
+        (Task("1", "COMPLETING"), {"state": "running"}, "stopping"),
+        (Task("1", "COMPLETED"), {"state": "ended", "exit_code": 0}, "done"),
+        (Task("1", "FAILED"), {"state": "ended", "exit_code": 3}, "failed: 3"),
+        (Task("1", "NODE_FAIL"), {"state": "running"}, "failed: NODE_FAIL"),
+        (Task("1", "CANCELLED"), {"state": "running"}, "stopped"),
+        (None, {"state": "running"}, "lost: Slurm has no job of it any more"),
+        (None, {}, "not started"),
+    ],
+)
+def test_the_scheduler_says_whether_a_process_lives(task: Task | None, kept: dict, told: str):
+    assert looking.judged(task, kept) == told
+
+
+def test_accounts_say_what_squeue_has_forgotten():
+    assert looking.judged(None, {"state": "running"}, "TIMEOUT") == "failed: TIMEOUT"
+    assert looking.judged(None, {"state": "running"}, "COMPLETED") == "done"
+
+
+def test_a_command_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(queue.SlurmFailed, match="there is no command sbatch here"):
+        queue.run("sbatch")
+
+
+def test_an_option_may_be_one_word_or_two():
+    assert scripts.resources("--mem=1G --time 10:00 -A lab --exclusive", "x") == [
+        "--mem=1G", "--time=10:00", "-A lab", "--exclusive",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "processes", "job"),
+    [("7", "abc", "7"), ("7_1", "b", "7"), ("7+0", "a", "7"), ("7+1", "bc", "7"), ("7_9", "", "7")],
+)
+def test_a_tasks_id_says_which_processes_it_runs(task: str, processes: str, job: str):
+    assert queue._of_task(task, "abc") == processes and Task(task, "RUNNING").job == job

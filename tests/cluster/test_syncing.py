@@ -1,0 +1,104 @@
+"""What sync runs on a host: it replaces its own copies and nothing else."""
+
+import base64
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cluster.backends.ssh.syncing import UNPACK, pack
+from cluster.on_host.states import IN_USE, hold
+from tests.cluster.conftest import copy_project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    copy_project(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def unpack(project: Path, home: Path, cut: int | None = None) -> subprocess.CompletedProcess[str]:
+    own = (project / "experiment.py").stat()
+    home.mkdir(exist_ok=True)
+    return subprocess.run(
+        ["sh", "-c", UNPACK, "copy", f"{own.st_ino} {int(own.st_ctime)}"],
+        input=base64.b64encode(pack(project)).decode()[:cut],
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_code_is_replaced_and_everything_else_stays(project: Path, tmp_path: Path):
+    copy = tmp_path / "home" / "copy"
+    assert unpack(project, copy.parent).returncode == 0
+    for kept in (".venv/bin/python", "logs/run/checkpoint"):
+        (copy / kept).parent.mkdir(parents=True)
+        (copy / kept).write_text("mine")
+    for gone in ("cluster/gone.py", "gone.py"):
+        (copy / gone).write_text("")
+    (project / "user_error.py").write_text("newer")
+    done = unpack(project, copy.parent)
+    assert done.returncode == 0, done.stderr
+    assert (copy / "user_error.py").read_text() == "newer"
+    assert (copy / "logs/run/checkpoint").exists() and (copy / ".venv/bin/python").exists()
+    assert not (copy / "gone.py").exists() and not (copy / "cluster/gone.py").exists()
+    assert not list(copy.glob(".sync-*"))
+
+
+def test_a_folder_that_sync_has_not_made_is_left_alone(project: Path, tmp_path: Path):
+    own = tmp_path / "home" / "copy"
+    (own / "cluster").mkdir(parents=True)
+    for name in ("experiment.py", "cluster/mine.py"):
+        (own / name).write_text("mine")
+    done = unpack(project, own.parent)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "has files that --action=sync did not put there" in done.stderr
+    found = {path.relative_to(own).as_posix() for path in own.rglob("*") if path.is_file()}
+    assert found == {"experiment.py", "cluster/mine.py"}
+
+
+def test_the_frontends_own_folder_is_left_alone_even_if_it_is_a_copy(project: Path, tmp_path: Path):
+    # As where a home is shared by the network.
+    (project / IN_USE).touch()
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "copy").symlink_to(project)
+    done = unpack(project, tmp_path / "home")
+    assert done.returncode == 1 and done.stderr == "it is the folder that it is copied from\n"
+
+
+def test_a_copy_that_a_run_uses_is_left_alone_until_that_ends(project: Path, tmp_path: Path):
+    home = tmp_path / "home"
+    assert unpack(project, home).returncode == 0
+    held = hold(str(home / "copy"))
+    assert held is not None
+    (project / "user_error.py").write_text("newer")
+    done = unpack(project, home)
+    assert done.returncode == 1
+    assert done.stderr == "a run is running in it: end that with --action=stop first\n"
+    assert (home / "copy" / "user_error.py").read_text() != "newer"
+    os.close(held)
+    assert unpack(project, home).returncode == 0
+
+
+def test_a_connection_that_breaks_leaves_the_old_version(project: Path, tmp_path: Path):
+    home = tmp_path / "home"
+    assert unpack(project, home).returncode == 0
+    (project / "user_error.py").write_text("newer")
+    assert unpack(project, home, cut=5000).returncode != 0
+    assert "class UserError" in (home / "copy" / "user_error.py").read_text()
+    assert (home / "copy" / "cluster" / "plan.py").exists()
+
+
+def test_a_checkout_is_not_held(tmp_path: Path):
+    assert hold(str(tmp_path)) is None and list(tmp_path.iterdir()) == []
+    (tmp_path / IN_USE).touch()
+    first, second = hold(str(tmp_path)), hold(str(tmp_path))  # two processes of a run
+    assert first is not None and second is not None
+    with open(tmp_path / IN_USE, "a") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(first)
+    os.close(second)

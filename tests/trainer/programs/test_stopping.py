@@ -1,0 +1,59 @@
+"""Signals as requests to stop: what a second one does, in a job of Slurm and elsewhere."""
+
+import os
+import signal
+
+import pytest
+
+from trainer.programs import stopping
+from trainer.programs.stopping import StopSignal
+
+
+class Ended(Exception):
+    """Stands in for the end of this process."""
+
+
+@pytest.fixture
+def ends():
+    """What a second signal does is an exception here."""
+
+    def end(number, _):
+        raise Ended
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def send(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def test_a_second_signal_ends_the_process_at_once(ends, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with StopSignal(restores=True) as stop:
+        send(signal.SIGTERM)
+        assert stop.name == "SIGTERM"
+        with pytest.raises(Ended):
+            send(signal.SIGTERM)
+
+
+def test_in_a_job_of_slurm_terms_that_come_together_are_one(ends, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    now = iter([100.0, 100.0, 100.1, 104.0, 106.0])
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: next(now))
+    with StopSignal(restores=True) as stop:
+        for _ in range(3):
+            send(signal.SIGTERM)
+        assert stop.name == "SIGTERM"
+        with pytest.raises(Ended):  # a later one is meant
+            send(signal.SIGTERM)
+
+
+def test_ctrl_c_twice_ends_there_as_everywhere(ends, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with StopSignal(restores=True):
+        send(signal.SIGINT)
+        with pytest.raises(Ended):
+            send(signal.SIGINT)
