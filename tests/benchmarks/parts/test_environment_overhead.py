@@ -32,7 +32,7 @@ def figures(line: str) -> list[str]:
 def test_a_rate_counts_the_steps_of_all_environments_by_the_clock(monkeypatch):
     now = iter([10.0, 12.0])
     monkeypatch.setattr(environment_overhead.time, "perf_counter", lambda: next(now))
-    stepped = []
+    stepped: list[np.ndarray] = []
     actions = np.arange(30).reshape(10, 3)
     assert environment_overhead.rate(stepped.append, actions) == 30 / 2.0
     assert np.array_equal(stepped, actions)

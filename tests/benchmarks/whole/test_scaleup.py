@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from typing import Any, cast
 
 import pytest
 
@@ -67,7 +68,8 @@ def test_a_start_that_fails_half_way_leaves_no_team_running(failure, monkeypatch
         hosts_csv.Row(line, job, "localhost", 18000 + line)
         for line, job in enumerate(("learner", "learner", "actor", "actor"))
     ]
-    started, stopped = [], []
+    started: list[Any] = []
+    stopped: list[Any] = []
 
     def start(plan, *_):
         if started:
@@ -92,7 +94,7 @@ def test_a_measurement_that_is_terminated_ends_as_one_that_fails(tmp_path, monke
     monkeypatch.setattr(scaleup, "Here", lambda *_: contextlib.ExitStack())
     try:
         with pytest.raises(SystemExit), scaleup.started(Case(1, 0), chosen, []) as running:
-            running.callback(lambda: ended.append(True))
+            cast(Any, running).callback(lambda: ended.append(True))
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
     finally:

@@ -170,7 +170,8 @@ def test_a_training_that_ends_while_its_actors_start_makes_no_further_environmen
     spec = build.level_spec(chosen)
     agent = build.acting_agent(chosen, spec)
     batches = functools.partial(build.batches, chosen, spec, agent, say=print)
-    with ActorThreads(chosen, ActingAgent(agent, build.algorithm(chosen)), batches):
+    players = [build.player(chosen, agent)] * 3
+    with ActorThreads(chosen, players, batches):
         assert begun.wait(60)
     assert len(made) == 1
 
