@@ -85,7 +85,7 @@ def check_ranges(settings: Any) -> None:
 
 def value_of(field: dataclasses.Field, given: Any) -> Any:
     """A value from a file as the flag would take it, or as it is if the flag would not."""
-    kind = _kind(field)
+    kind = kind_of(field)
     if not isinstance(given, (str, int, float)) or (kind is str and isinstance(given, bool)):
         return given
     try:
@@ -98,7 +98,7 @@ def problem_with(field: dataclasses.Field, value: Any) -> str:
     """What a value should have been, or "" if its definition allows it."""
     if value is None and field.default is None:
         return ""
-    kind, choices = _kind(field), field.metadata["choices"]
+    kind, choices = kind_of(field), field.metadata["choices"]
     if not _is_a(kind, value):
         return f"expected {KINDS[kind]}"
     if choices and value not in choices:
@@ -118,7 +118,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _add_flag(group: Any, field: dataclasses.Field) -> None:
-    kind = _kind(field)
+    kind = kind_of(field)
     shown = "" if field.default in (None, "") else f" (default: {text_of(field.default)})"
     text = (field.metadata["help"] + shown).replace("%", "%%")
     flag = f"--{field.name}"
@@ -148,7 +148,7 @@ def _add_flag(group: Any, field: dataclasses.Field) -> None:
     )
 
 
-def _kind(field: dataclasses.Field) -> type:
+def kind_of(field: dataclasses.Field) -> type:
     """The type of one value; ``float | None`` is a float that need not be given."""
     kinds = [kind for kind in typing.get_args(field.type) if kind is not type(None)]
     return kinds[0] if kinds else field.type  # type: ignore[return-value]

@@ -6,6 +6,7 @@ import math
 import statistics
 from typing import Any
 
+from flags import kind_of
 from lab.specs.errors import refuse
 from lab.specs.meta import check_value
 from user_error import closest
@@ -56,7 +57,7 @@ def read(name: str, kind: str, given: Any, field: dataclasses.Field, where: str)
     if not isinstance(given, list) or not given:
         example = '["a", "b"]' if kind in LISTS else "[low, high]"
         refuse(where, given, f"a list such as {example}")
-    whole = field.type is int
+    whole = kind_of(field) is int
     if kind in LISTS:
         values = tuple(
             check_value(field, one, f"{where}[{place}]") for place, one in enumerate(given)
@@ -64,7 +65,7 @@ def read(name: str, kind: str, given: Any, field: dataclasses.Field, where: str)
         if len(set(map(str, values))) < len(values):
             refuse(where, given, "each value once")
         return Searched(name, kind, values, whole)
-    if field.type not in (int, float, float | None):
+    if kind_of(field) not in (int, float):
         refuse(where, given, f"choice or {GRID}: {name} is no number")
     return Searched(name, kind, _numbers(kind, given, field, where), whole)
 
@@ -79,7 +80,7 @@ def _numbers(kind: str, given: list[Any], field: dataclasses.Field, where: str) 
         if second < 0:
             refuse(f"{where}[1]", second, "a deviation of 0 or more")
         ends = [first - FURTHEST * second, first + FURTHEST * second]
-        whole = [round(end) if field.type is int else end for end in ends]
+        whole = [round(end) if kind_of(field) is int else end for end in ends]
         for end in whole:
             check_value(field, end, f"{where} ({FURTHEST:g} deviations from its mean)")
         return first, second
@@ -87,7 +88,7 @@ def _numbers(kind: str, given: list[Any], field: dataclasses.Field, where: str) 
         refuse(where, given, "the lower end first, and a higher one after it")
     if kind == "loguniform" and first <= 0:
         refuse(f"{where}[0]", first, "a number above 0, because its logarithm is drawn")
-    whole_ends = kind == "randint" or field.type is int
+    whole_ends = kind == "randint" or kind_of(field) is int
     if whole_ends and not (float(first).is_integer() and float(second).is_integer()):
         refuse(where, given, "whole numbers")
     last = second - 1 if kind == "randint" else second

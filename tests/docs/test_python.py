@@ -59,7 +59,7 @@ def test_the_reporter_reports(tmp_path):
         tmp_path, str(PROJECT / "experiment.py"), *flags, "--reporters=my_reporter:Printer"
     )
     frames = [
-        int(one) for one in re.findall(r"^CartPole-v1 in logs/CartPole-v1 (\d+)$", printed, re.M)
+        int(one) for one in re.findall(r"^CartPole-v1 in logs/CartPole-v1 (\d+) ", printed, re.M)
     ]
     assert frames and frames[-1] >= 4000
     assert "CartPole-v1 in logs/CartPole-v1 ended: all frames are played" in printed
