@@ -17,7 +17,8 @@ class ReinforceSettings(A2CSettings):
     defaults: ClassVar[Mapping[str, Any]] = {
         "unroll_length": 100,
         "batch_size": 4,
-        "learning_rate": 0.003,
+        "learning_rate": 0.005,
+        "gradients_clipping": 5.0,
     }
     usual_entropy_cost: ClassVar[float] = 0.001
 
