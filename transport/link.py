@@ -121,6 +121,11 @@ class Link:
         return any(thread.is_alive() for thread in self._threads)
 
     @property
+    def learner_process(self) -> str:
+        """Identifies the process of the learner that the weights are from; empty at first."""
+        return self._process
+
+    @property
     def is_connected(self) -> bool:
         """Whether the learner is there."""
         return self._connection is not None

@@ -90,12 +90,15 @@ def _fill(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
         actor = build.actor(settings, environment, acting, task, check, start)
         envs = environment.num_envs
         frames = settings.actors.unroll_length * envs * environment.spec.frames_per_step
-        waits, played = settings.algorithm.feeding.actors_wait, -1
+        waits, played, learner = settings.algorithm.feeding.actors_wait, -1, ""
         while True:
             check()
-            ready = link.announce(LOOK_EVERY_S) and (
-                not waits or acting.wait_for_other(played, LOOK_EVERY_S)
-            )
+            ready = link.announce(LOOK_EVERY_S)
+            if learner != link.learner_process:
+                # A learner that was started again may have weights of the same number.
+                learner, played = link.learner_process, -1
+            if ready and waits:
+                ready = acting.wait_for_other(played, LOOK_EVERY_S)
             if ready:
                 played = acting.version
                 link.put(acting.finish(actor.unroll()), envs)
