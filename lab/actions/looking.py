@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from lab.actions.starting import is_running
@@ -17,7 +16,7 @@ from lab.trials import plan
 from lab.trials.folder import FAILED, OPEN, Experiment, best, find
 from lab.trials.sessions import RUNNING
 from trainer.machine.launching import PROJECT
-from trainer.reporting.wording import NONE, count, number
+from trainer.reporting.wording import count, number
 from trainer.trained import scoreboard
 from user_error import UserError
 
@@ -64,7 +63,7 @@ def status(argument: str, data: Path) -> int:
         what = f"{trial.reason} · {trial.what}" if trial.state == FAILED else trial.what
         objective, highest = trial.results.get("objective"), trial.results.get("best_return")
         table.add_row(trial.name, state, number(objective), number(highest), count(frames), what)
-    _console().print(table)
+    scoreboard.console().print(table)
     return 0
 
 
@@ -96,10 +95,3 @@ def enjoy(argument: str, data: Path, flags: Sequence[str]) -> int:
     raise UserError(
         f"{experiment.folder}: found no checkpoint; expected one of a trial that came to its end."
     )
-
-
-def _console() -> Console:
-    return scoreboard.console()
-
-
-__all__ = ["NONE", "chosen", "enjoy", "graph", "status"]

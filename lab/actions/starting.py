@@ -1,5 +1,6 @@
 """Starts experiments, or goes on with them: check, dev, train, search, benchmark, run."""
 
+import dataclasses
 import fcntl
 import re
 import signal
@@ -79,7 +80,10 @@ def _of_spec(mode: str, argument: str, options: Any) -> Experiment:
     changed = frozen.changes(spec)
     if changed:
         print(f"This spec was frozen with other versions; figures may differ: {changed}.")
-    make_writable(options.data)
+    try:
+        make_writable(options.data)
+    except UserError as error:
+        raise UserError(str(error).replace("--logdir", "--data")) from None
     return Experiment.create(spec, mode, options.data, extra)
 
 
@@ -103,7 +107,7 @@ def _short(spec: Spec) -> Spec:
     frames = min(spec.total_frames or DEV_FRAMES, DEV_FRAMES)
     content["settings"] |= {"total_environment_frames": frames, "report_every_s": 0.2}
     content["meta"] |= {"sessions": min(spec.meta.sessions, 2)}
-    return specs.parse(f"{spec.name}_dev", content, "dev")
+    return dataclasses.replace(specs.parse(f"{spec.name}_dev", content, "dev"), notes=spec.notes)
 
 
 def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Reads specs: named experiments in YAML or JSON, each checked before anything is started."""
 
 import dataclasses
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -270,13 +271,11 @@ def settings_of(values: Mapping[str, Any], where: str) -> Settings:
 
 
 def describe_meta() -> str:
-    """Every key of ``meta`` with its default and its meaning, a line each, for ``--help``."""
+    """Every key of ``meta`` with its meaning and its default, for ``--help``."""
     lines = []
     for kind, prefix in ((Meta, ""), (meta.Resources, "resources."), (meta.Standard, "standard.")):
-        for field in dataclasses.fields(kind):
-            if field.metadata:
-                default = (
-                    "" if field.default is None else f" (default: {flags.text_of(field.default)})"
-                )
-                lines.append(f"  {prefix + field.name:<24} {field.metadata['help']}{default}")
+        for field in [one for one in dataclasses.fields(kind) if one.metadata]:
+            usual = "" if field.default is None else f" (default: {flags.text_of(field.default)})"
+            text = f"{prefix + field.name:<24}  {field.metadata['help']}{usual}"
+            lines.append(textwrap.fill(text, 98, initial_indent="  ", subsequent_indent=" " * 28))
     return "\n".join(lines)

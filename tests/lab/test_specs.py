@@ -186,7 +186,9 @@ def test_more_than_the_machine_has_is_refused(tmp_path, capsys):
 def test_every_example_is_right(capsys):
     from trainer.machine.launching import PROJECT
 
-    files = [*PROJECT.glob("lab/examples/*.*"), *PROJECT.glob("sandbox/*.yaml")]
-    assert files
-    for file in files:
+    examples = PROJECT / "lab" / "examples"
+    listed = json.loads((examples / "experiments.json").read_text())
+    for name, modes in listed.items():
+        assert all(specs.read(examples / name, one) for one in modes)
+    for file in [*examples.glob("*.yaml"), *examples.glob("slm*"), *PROJECT.glob("sandbox/*.yaml")]:
         assert main(["check", str(file)]) == 0, capsys.readouterr().err
