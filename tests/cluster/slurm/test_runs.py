@@ -211,7 +211,7 @@ def test_learners_that_have_finished_end_their_actors_even_those_that_come_later
         [*command, "learner-0", "learner-0", "--", "false"],
         cwd=frontend.folder, capture_output=True, text=True, timeout=20, check=False,
     )  # fmt: skip
-    assert late.returncode == 0 and "the learners have finished" in late.stdout
+    assert late.returncode == 0 and "the learners have ended" in late.stdout
 
 
 def test_nothing_is_submitted_that_slurm_would_refuse(frontend: Frontend):
