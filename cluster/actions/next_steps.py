@@ -20,7 +20,8 @@ def print_next_steps(logdir: str, seen: Seen, again: Sequence[str], tmux: str = 
     parts = [one.part for one in seen.parts if one.is_alive]
     for part in parts:
         jobs[part.job] += len(part.parts) or 1
-    print(f"Started {records.counted(jobs)}. Next commands:")
+    waits = any(one.is_alive and one.state.startswith("waiting") for one in seen.parts)
+    print(f"{'Submitted' if waits else 'Started'} {records.counted(jobs)}. Next commands:")
     if tmux and shutil.which("tmux") and any(part.host.is_local for part in parts):
         print(f"  tmux attach -t {shlex.quote(tmux)}")
     command = [typed(sys.executable), sys.argv[0], f"--logdir={logdir}", *again]

@@ -136,23 +136,32 @@ def act(records: Path, run_id: str, learner: str, keeper: str, command: list[str
     while not member.is_asked:
         address = read_address(records, learner, run_id)
         if not address:
-            state = states.read(records, keeper, run_id)
-            if state.get("state") == "ended" and state.get("exit_code") == 0:
-                print("the learners have finished", flush=True)
+            if _have_ended(records, keeper, run_id):
+                print("the learners have ended", flush=True)
                 return 0
             time.sleep(LOOK_EVERY_S)
             continue
         member.child = Child([word.replace(ADDRESS, address) for word in command])
-        code = member.wait(functools.partial(_has_moved, records, learner, run_id, address))
+        where = functools.partial(read_address, records, learner, run_id)
+        code = member.wait(functools.partial(_is_gone, where, address, records, keeper, run_id))
         if code is not None:
             return code
-        print(f"{learner} has moved", flush=True)
+        if where():
+            print(f"{learner} has moved", flush=True)
         member.child.end()
     return 0
 
 
-def _has_moved(records: Path, learner: str, run_id: str, before: str) -> bool:
-    return read_address(records, learner, run_id) not in ("", before)
+def _is_gone(
+    where: Callable[[], str], before: str, records: Path, keeper: str, run_id: str
+) -> bool:
+    """Whether the learner is elsewhere now, or will be nowhere any more."""
+    return where() not in ("", before) or (not where() and _have_ended(records, keeper, run_id))
+
+
+def _have_ended(records: Path, keeper: str, run_id: str) -> bool:
+    """Whether the learners have ended by themselves; those that were stopped may come back."""
+    return states.read(records, keeper, run_id).get("state") == "ended"
 
 
 def own_address(network: str) -> str:

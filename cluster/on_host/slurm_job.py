@@ -12,9 +12,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from cluster.on_host.keeper import Keeper
+
+# A job whose time limit is shorter than Slurm's warning would be put back for ever.
+SHORT_S = 60.0
+SHORT_RUNS = 3
 
 
 class JobKeeper(Keeper):
@@ -23,12 +28,16 @@ class JobKeeper(Keeper):
     def __init__(self, spec: dict):
         super().__init__(spec)
         self._requeues = False
+        self._begun = time.monotonic()
         signal.signal(signal.SIGUSR1, self._yield)
 
     def run(self) -> int:
         """Supervises the process; returns its last exit code."""
         code = super().run()
-        if self._requeues:
+        restarts = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
+        if self._requeues and time.monotonic() - self._begun < SHORT_S and restarts >= SHORT_RUNS:
+            self._log("the time limit leaves no time to run; not requeued again")
+        elif self._requeues:
             done = subprocess.run(
                 ["scontrol", "requeue", own_job()], capture_output=True, text=True, check=False
             )

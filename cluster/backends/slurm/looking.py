@@ -67,9 +67,18 @@ def _seen(
         judged(task, written, ended.get(part.name, "")),
         written.get("since"),
         written.get("restarts", 0),
-        tuple(answers.last_lines(log)),
+        tuple(answers.last_lines(log) or _of_slurm(part.name, folder, record)),
         time.time() - log.stat().st_mtime if log.exists() else 0.0,
     )
+
+
+def _of_slurm(name: str, folder: Path, record: Record) -> list[str]:
+    """What Slurm itself has printed for the job of a process that wrote nothing, if it failed."""
+    for job, processes in record.jobs:
+        if name in processes:
+            what = job.removeprefix("impala-").removesuffix(f"-{record.run_id}")
+            return answers.last_lines(folder / f"slurm-{what}.log")
+    return []
 
 
 def judged(task: Task | None, written: Mapping[str, Any], accounted: str = "") -> str:

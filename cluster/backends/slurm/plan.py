@@ -30,7 +30,8 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
             "each plays one level. Give more actors, or name fewer levels."
         )
     folder = os.path.join(here.folder, settings.run_folder, "cluster")
-    launched = _learners(learners, folder, settings, options, here)
+    is_one_job = scripts.is_one_job(options, actors)
+    launched = _learners(learners, is_one_job, folder, settings, options, here)
     acting = [
         _actor(index, row, index % len(learners), launched.name, folder, settings, options, here)
         for index, row in enumerate(actors)
@@ -57,7 +58,12 @@ def _nodes(rows: Sequence[Row]) -> list[str]:
 
 
 def _learners(
-    rows: Sequence[Row], folder: str, settings: Settings, options: Options, here: Here
+    rows: Sequence[Row],
+    is_one_job: bool,
+    folder: str,
+    settings: Settings,
+    options: Options,
+    here: Here,
 ) -> Process:
     """One process: a learner, or what starts several as one team."""
     first = rows[0]
@@ -76,7 +82,7 @@ def _learners(
     nodes = ",".join(_nodes(rows)) or "any"
     if len(rows) == 1:
         return Process(names[0], "learner", nodes, argv, first.env, restarts)
-    launch = ("sh", "-c", scripts.launcher(len(rows), options), "learners", *argv)
+    launch = ("sh", "-c", scripts.launcher(len(rows), is_one_job), "learners", *argv)
     env = (*scripts.MPI_ENVIRONMENT, *first.env)
     return Process("learners", "learner", nodes, launch, env, restarts, names)
 

@@ -11,6 +11,11 @@ from cluster.record import Record
 # Jobs are found by name: a record written before they are submitted is never wrong.
 FORMAT = "%j|%i|%T|%r|%N"
 ANSWERS_WITHIN_S = 30.0
+# Variables by which users change the defaults of Slurm's commands. These would hide jobs, ask
+# before something is cancelled, or give a job another name than the one by which it is found.
+IGNORED = re.compile(
+    "(SQUEUE|SACCT|SCANCEL)_.*|SBATCH_(JOB_NAME|ARRAY_INX|OUTPUT|ERROR|NO_REQUEUE|SIGNAL|WAIT|TEST.*)"
+)
 # Slurm starts or ends them, or may run them again.
 ACTIVE = (
     *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
@@ -47,6 +52,7 @@ def run(*command: str, text: str | None = None) -> str:
     try:
         done = subprocess.run(
             command,
+            env={one: text for one, text in os.environ.items() if not IGNORED.fullmatch(one)},
             input=text,
             capture_output=True,
             text=True,

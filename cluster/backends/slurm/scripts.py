@@ -31,11 +31,16 @@ exec mpirun -mca odls_base_sigkill_timeout 5 -np {count} -bind-to none -map-by s
 """
 
 
-def launcher(count: int, options: Options) -> str:
+def launcher(count: int, is_one_job: bool) -> str:
     """A shell's command that runs its arguments as so many learners."""
-    group = "--het-group=0 " if options.one_job else ""
+    group = "--het-group=0 " if is_one_job else ""
     name = f"impala-learners-{RUN_ID}"
     return LAUNCHER.format(count=count, group=group, name=name).strip()
+
+
+def is_one_job(options: Options, actors: Sequence[object]) -> bool:
+    """Whether all of it is one heterogeneous job."""
+    return options.one_job and bool(actors) and not allocation.own()
 
 
 def jobs(
@@ -59,7 +64,7 @@ def jobs(
     if allocation.own():
         of_each = {"learner": of_learners, "actor": of_actors}
         return [allocation.job(learners, by_node(actors), of_each, enter, keeper)]
-    if options.one_job and actors:
+    if is_one_job(options, actors):
         names = [one.name for one in actors]
         acting = [f"--ntasks={len(actors)}", *of_actors]
         body = [
@@ -103,7 +108,8 @@ def _script(name: str, parts: Sequence[Sequence[str]], folder: str, body: Sequen
         lines += ["#SBATCH hetjob"] * bool(number)
         own = [f"--job-name=impala-{name}-{RUN_ID}"]
         if not number:
-            own += [f"--output={folder}/slurm-{name}.log", "--open-mode=append"]
+            log = f"{folder}/slurm-{name}.log".replace("%", "%%")
+            own += [f"--output={shlex.quote(log)}", "--open-mode=append"]
             own += ["--requeue", f"--signal=B:USR1@{WARNED_S}"]
         lines += [f"#SBATCH {option}" for option in (*own, *options)]
     return "\n".join([*lines, *body]) + "\n"

@@ -77,7 +77,8 @@ def _start_processes(
         if parts
     }
     failed: dict[Place, HostFailed] = {}
-    end = time.monotonic() + PATIENCE_S
+    # A partial start goes on without a host rather than wait for it.
+    end = time.monotonic() + (0 if options.allow_partial else PATIENCE_S)
     while requests:
         replies = hosts.ask_all(requests)
         now = {at: reply for at, reply in replies.items() if isinstance(reply, HostFailed)}
@@ -112,7 +113,7 @@ def _wait(
         seen = looking.look(record, hosts)
         if not advice and (advice := seeing.advice(seen, record)):
             print(advice, flush=True)
-        passing = silence.passing(seen)
+        passing = set() if options.allow_partial else silence.passing(seen)
         problems = [
             failure(one)
             for one in seen.parts

@@ -66,6 +66,32 @@ def test_all_in_one_job_if_asked():
     assert "srun --mpi=pmix --het-group=0" in " ".join(made.processes[0].argv)
 
 
+def test_a_run_inside_an_allocation_is_one_script_of_steps(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    made = planned("--learners=1", "--actors=3", "--one_job", "--actor_resources=--mem=1G")
+    [job] = made.jobs
+    steps = [line for line in job.script.splitlines() if line.startswith("srun ")]
+    assert [line.count("--ntasks=1") for line in steps] == [1, 0] and "--mem=1G" in steps[1]
+    assert "het" not in job.script and [those for _, those in made.steps] == [
+        ("learner-0",), ("actor-0", "actor-1", "actor-2"),
+    ]  # fmt: skip
+
+
+def test_folders_may_have_any_name(monkeypatch: pytest.MonkeyPatch):
+    made = planned("--learners=1", "--logdir=a b/50%")
+    assert "--output='/home/ann/x/a b/50%%/cluster/slurm-learner-0.log'" in directives(
+        made, "learner-0"
+    )
+
+
+def test_variables_that_change_slurms_commands_do_not_reach_them(monkeypatch: pytest.MonkeyPatch):
+    for name in ("SQUEUE_NAMES", "SCANCEL_INTERACTIVE", "SBATCH_JOB_NAME", "SBATCH_PARTITION"):
+        monkeypatch.setenv(name, "x")
+    printed = queue.run("env")
+    assert "SBATCH_PARTITION=x" in printed and "SBATCH_JOB_NAME" not in printed
+    assert "SQUEUE" not in printed and "SCANCEL" not in printed
+
+
 def test_the_transport_is_secure_unless_another_is_given():
     def transport(*flags: str) -> set[str]:
         made = planned("--learners=1", "--actors=1", *flags)
