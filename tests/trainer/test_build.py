@@ -11,7 +11,7 @@ from trainer.settings.config import Settings
 @pytest.mark.parametrize(
     ("level_name", "agent", "frames", "clipping", "replayed", "entropy"),
     [
-        ("CartPole-v1", "VectorAgent", 1_000_000, "none", 0.75, 0.003),
+        ("CartPole-v1", "VectorAgent", 1_000_000, "none", 0.75, 0.005),
         ("PongNoFrameskip-v4", "SimpleConvNetAgent", 10_000_000, "abs_one", 0.0, 0.01),
         ("Catch-v0", "SimpleConvNetAgent", 10_000_000, "none", 0.0, 0.01),
     ],
