@@ -5,18 +5,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from algorithms.feeding import Gradients
-from algorithms.figures import Figure
-from algorithms.own_settings.a2c import A2CSettings
-from algorithms.own_settings.on_policy import OnPolicySettings
+from algorithms.own_settings.actor_critic import ActorCriticSettings
 from flags import setting
 
 
 @dataclasses.dataclass(frozen=True)
-class A3CSettings(OnPolicySettings):
+class A3CSettings(ActorCriticSettings):
     """Actors compute the gradients; ``--batch_size`` is the number of unrolls in each."""
 
-    implementation: ClassVar[str] = A2CSettings.implementation
-    figures: ClassVar[tuple[Figure, ...]] = A2CSettings.figures
     normalise_advantages: ClassVar[bool] = False  # no actor knows the others' advantages
     defaults: ClassVar[Mapping[str, Any]] = {
         "unroll_length": 20,
@@ -25,14 +21,6 @@ class A3CSettings(OnPolicySettings):
         "learning_rate": 0.0006,
     }
 
-    gae_lambda: float = setting(
-        1.0,
-        "Learning",
-        "generalised advantage estimation: 1 uses n-step returns, as long as an unroll; less "
-        "trusts the baseline more",
-        least=0,
-        most=1,
-    )
     shared_optimizer: bool = setting(
         True,
         "Learning",
