@@ -85,7 +85,7 @@ def test_advantages_of_each_level_are_measured_in_their_own_size():
     scale, level_of = AdvantageScale(3), np.array([0, 2])
     random = np.random.default_rng(1)
     for _ in range(300):
-        given = np.float32(random.normal(0, [5.0, 0.01], size=[50, 2]))
+        given = random.normal(0, [5.0, 0.01], size=[50, 2]).astype(np.float32)
         scale.update(scale.sums(given, level_of, tf.ones_like(given)))
     shown = scale.scaled(given, level_of).numpy()
     np.testing.assert_allclose(np.sqrt(np.mean(shown**2, axis=0)), 1.0, rtol=0.25)
@@ -94,7 +94,7 @@ def test_advantages_of_each_level_are_measured_in_their_own_size():
 
 def test_sums_of_pieces_and_of_learners_add_up():
     scale, random = AdvantageScale(2), np.random.default_rng(2)
-    given = np.float32(random.normal(size=[7, 4]))
+    given = random.normal(size=[7, 4]).astype(np.float32)
     weights, level_of = (random.random([7, 4]) < 0.8).astype(np.float32), np.array([0, 1, 1, 0])
     whole = scale.sums(given, level_of, weights)
     halves = [
