@@ -5,8 +5,9 @@
 
 For each training it measures the parts (`benchmarks plan_parts`), then whole trainings of one
 learner and more and more actors as processes of this machine, then the parts again, except with
---smoke. It writes NAME.json for each and here.csv, and prints them beside the predictions. One figure is not measured
-but fitted, the same for all of these trainings: the cost of sharing the cores.
+--smoke. It writes NAME.json for each and here.csv, and prints them beside the predictions. One
+figure is not measured but fitted, the same for all of these trainings: the cost of sharing the
+cores.
 """
 
 import csv
