@@ -13,7 +13,9 @@ from environments.atari import (
     AtariEnvironment,
 )
 from environments.atari_games import atari_spec
-from environments.names import AtariLevel, find
+from environments.bodies.levels import bodies_environment, bodies_spec
+from environments.bodies.pettingzoo import AtariRules
+from environments.names import AtariLevel, BodiesLevel, find
 from environments.python.gym import GymnasiumEnvironment
 from environments.python.levels import make_one
 from environments.python.plain import gymnasium_spec
@@ -29,6 +31,8 @@ def spec(level_name: str, **view: Any) -> EnvironmentSpec:
     level, shown = find(level_name), View(**view)
     if isinstance(level, AtariLevel):
         return atari_spec(level_name, level.rom, shown)
+    if isinstance(level, BodiesLevel):
+        return bodies_spec(level, level_name, shown)
     env = make_one(level, level_name, shown)
     with contextlib.closing(env):
         return gymnasium_spec(env, level_name, shown)
@@ -50,9 +54,13 @@ def make(
     batches: int = 1,
     cores: int = 0,
     render: bool = False,
+    whole_games: bool = False,
     **view: Any,
 ) -> VectorEnvironment:
     """A batch of environments of one level, each with a seed of its own drawn from `seed`.
+
+    Where several bodies play a game, each counts as an environment, and there are more than
+    `num_envs` where that makes the last game whole; with `whole_games` there are `num_envs` games.
 
     `sticky_actions` (None: as the id says), `episodic_life`, `noop_max`, `max_episode_frames` and
     `max_rewardless_steps` (0: no limit) and `num_threads` (0: one a core) are for Atari only.
@@ -77,6 +85,11 @@ def make(
             max_rewardless_steps=max_rewardless_steps,
             num_threads=num_threads,
             render=render,
+        )
+    if isinstance(level, BodiesLevel):
+        rules = AtariRules(noop_max, sticky_actions, max_episode_frames)
+        return bodies_environment(
+            level, level_name, seeds, shown, rules, level_index, render, whole_games
         )
     factory = functools.partial(make_one, level, level_name, shown, render)
     if env_processes is None and not render:

@@ -1,7 +1,8 @@
-"""Parses level names: an Atari game, a Gymnasium id or your own environment."""
+"""Parses level names: an Atari game, a Gymnasium id, your own environment, or a reserved word."""
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ale_py
@@ -24,6 +25,7 @@ _ATARI_ID = re.compile(
 )
 _VERSION = re.compile(r"-v\d+$")
 _MODULE_AND_ID = re.compile(r"[\w.]+:[\w./-]+-v\d+")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_][\w.]*)")
 
 
@@ -50,11 +52,36 @@ class OwnLevel:
     attribute: str
 
 
-Level = AtariLevel | GymnasiumLevel | OwnLevel
+@dataclass(frozen=True)
+class BodiesLevel:
+    """`pettingzoo:package.module`, whose `parallel_env` makes a game of several bodies."""
+
+    module: str
+
+
+Level = AtariLevel | GymnasiumLevel | OwnLevel | BodiesLevel
+
+
+def _bodies(rest: str) -> BodiesLevel:
+    if not _MODULE.fullmatch(rest):
+        raise UserError(
+            f"--level_name: pettingzoo:{rest}: expected pettingzoo:package.module, such as "
+            "pettingzoo:mpe2.simple_spread_v3 or pettingzoo:atari.pong_v3."
+        )
+    return BodiesLevel(rest)
+
+
+# Words that are reserved in front of a colon, and what makes a level of the rest.
+PREFIXES: dict[str, Callable[[str], Level]] = {
+    "pettingzoo": _bodies,
+}
 
 
 def find(level_name: str) -> Level:
     """The level of a name; a UserError with its successor or the nearest names if it is unknown."""
+    prefix, colon, rest = level_name.partition(":")
+    if colon and prefix in PREFIXES:
+        return PREFIXES[prefix](rest)
     if level_name in _games().values():
         return AtariLevel(level_name, sticky_actions=0.0)
     atari = _ATARI_ID.fullmatch(level_name)

@@ -16,7 +16,8 @@ class EnvironmentStep(NamedTuple):
 
     An episode's last row holds its final observation; the action chosen on that row is
     ignored, and the next row is `first`. So a row that is followed by a `first` one without
-    having been `terminated` was truncated: the task could have continued.
+    having been `terminated` was truncated: the task could have continued. A body that has no part
+    in its game has `first` rows until it does; nothing is learned from these.
 
     The arrays are valid until the next step; copy them to keep them longer.
     """
@@ -34,6 +35,7 @@ class Episode(NamedTuple):
     raw_return: float
     length: int  # agent steps
     frames: int  # of the emulator or simulator
+    environment: int = 0  # of the batch
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,12 @@ class EnvironmentSpec:
     image: bool  # whether an observation is an image [H, W, C]
     masked: bool = False  # whether its last numbers say which actions are allowed
     action_meanings: tuple[str, ...] | None = None
+    bodies: tuple[str, ...] = ()  # of one game, if there are several: rows of it, in this order
+
+    @property
+    def num_bodies(self) -> int:
+        """How many rows of a batch belong to one game."""
+        return max(1, len(self.bodies))
 
     @property
     def action_dtype(self) -> type[np.float32] | type[np.int32]:
@@ -96,6 +104,9 @@ def check_alike(specs: Sequence[EnvironmentSpec]) -> None:
         ):
             difference = f"observations {_shape(one)} and {_shape(other)}"
             remedy = ""
+        elif one.bodies != other.bodies:
+            difference = f"bodies {_named(one)} and {_named(other)}"
+            remedy = ""
         elif one.frame_stack != other.frame_stack:
             difference = f"frame stacks {one.frame_stack} and {other.frame_stack}"
             remedy = ""
@@ -109,3 +120,7 @@ def check_alike(specs: Sequence[EnvironmentSpec]) -> None:
 
 def _shape(spec: EnvironmentSpec) -> str:
     return f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}"
+
+
+def _named(spec: EnvironmentSpec) -> str:
+    return ", ".join(spec.bodies) or "one"

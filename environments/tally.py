@@ -24,7 +24,8 @@ class Tally:
         for index in np.flatnonzero(over):
             length = int(self._lengths[index])
             spent = length if frames is None else int(frames[index])
-            self._finished.append(Episode(self._level, float(self._returns[index]), length, spent))
+            raw_return = float(self._returns[index])
+            self._finished.append(Episode(self._level, raw_return, length, spent, int(index)))
         self._returns[over] = 0
         self._lengths[over] = 0
 

@@ -24,6 +24,7 @@ class View:
     and resized to `width` × `height`. `frame_stack` is the number of the newest observations that
     an agent sees at once (0: as usual for the level). `full_action_set`, `frame_skip` and `colour`
     are for Atari; `action_masks`, `env_kwargs` and `wrappers` for environments written in Python.
+    `tell_bodies` is for games that several bodies play.
     """
 
     num_action_repeats: int = 1
@@ -37,6 +38,7 @@ class View:
     action_masks: bool = False  # the end of an observation says which actions are allowed
     env_kwargs: str = ""  # a JSON object, or key=value,key=value
     wrappers: str = ""  # package.module:name,package.module:name
+    tell_bodies: str = "auto"  # auto, mark, mirror, none
 
     def crop_of(self, height: int, width: int) -> Crop | None:
         """The part to keep of a picture of this size, None for all of it."""

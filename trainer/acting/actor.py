@@ -154,10 +154,10 @@ class _Rows:
             array[t] = recorded[name]
 
     def write_episodes(self, t: int, ended: list[Episode]) -> None:
-        """Stores the episodes that ended at row ``t``; their columns do not matter."""
-        for column, episode in enumerate(ended):
-            self.episodes.raw_return[t, column] = episode.raw_return
-            self.episodes.length[t, column] = episode.length
+        """Stores the episodes that ended at row ``t``."""
+        for episode in ended:
+            self.episodes.raw_return[t, episode.environment] = episode.raw_return
+            self.episodes.length[t, episode.environment] = episode.length
 
     def unroll(self, initial_state: Any, place: Place, weights_version: float) -> Unroll:
         """The block as an unroll, with the fields that hold for all of its rows."""

@@ -63,7 +63,13 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                     receiver, agent, make_batches, build.random_unrolls(settings, spec, agent)
                 )
                 if settings.remote.synthetic_unrolls
-                else RemoteActors(receiver, agent, make_batches, peers.forward if peers else ignore)
+                else RemoteActors(
+                    receiver,
+                    agent,
+                    make_batches,
+                    peers.forward if peers else ignore,
+                    spec.num_bodies,
+                )
             )
             if run and team.size == 1:
                 feeding = settings.algorithm.feeding
@@ -155,7 +161,11 @@ def _start(
     learner.updates = first["updates"]
     if team.rank:
         meter = Meter(
-            settings.level.levels, spec.frames_per_step, first["counters"], learner.figures
+            settings.level.levels,
+            spec.frames_per_step,
+            first["counters"],
+            learner.figures,
+            spec.bodies,
         )
     return run, meter
 

@@ -66,7 +66,8 @@ def train(
         players = _players(settings, spec, agent, device)
         stop = stop or StopSignal()
         make = functools.partial(build.batches, settings, spec, agent, say=run.reporter.say)
-        with stop, ActorThreads(settings, players, make, learner.updates) as actors:
+        start, bodies = learner.updates, spec.num_bodies
+        with stop, ActorThreads(settings, players, make, start, bodies) as actors:
             replay.connect(run, settings.algorithm.feeding, actors.batches, learner.updates)
             training = Training(settings, learner, meter, actors, stop, run)
             computes = not isinstance(settings.algorithm.feeding, Gradients)
@@ -109,10 +110,12 @@ class ActorThreads:
         players: list[ActingAgent],
         make_batches: Callable[[Crew], Feeder],
         start: int = 0,
+        bodies: int = 1,
     ):
         """Each actor plays with one of ``players``, which may be the same.
 
-        ``make_batches`` gets these actors; ``start`` is the number of updates before.
+        ``make_batches`` gets these actors; ``start`` is the number of updates before; ``bodies`` is
+        the number of those in a game.
         """
         self._settings = settings
         self._start = start
@@ -122,7 +125,7 @@ class ActorThreads:
         self.batches = make_batches(self)
         self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[Any] = []
-        self._episodes = EndedEpisodes()
+        self._episodes = EndedEpisodes(bodies)
         self._queue = UnrollQueue(sizes.capacity(settings))
         # A GPU's batches are copied while it computes; on a processor the copy would only be older.
         self._ahead = BatchesAhead(self._make_on_gpu) if visible_gpus() else None

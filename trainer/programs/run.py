@@ -118,12 +118,12 @@ class Run:
             initial.take(checkpoint, learner)
             self.reporter.say(f"Starting with the agent of {path}.")
         if self._found is None:
-            return Meter(levels, frames_per_step, {}, learner.figures)
+            return Meter(levels, frames_per_step, {}, learner.figures, self._spec.bodies)
         path, checkpoint = self._found
         self._found = None
         learner.restore(resuming.arrays_of(checkpoint), checkpoint.counters["updates"])
         counters = resuming.counters(checkpoint, self._settings)
-        meter = Meter(levels, frames_per_step, counters, learner.figures)
+        meter = Meter(levels, frames_per_step, counters, learner.figures, self._spec.bodies)
         self.reporter.say(f"Resuming from {path} at {meter.environment_frames:,} frames.")
         return meter
 
