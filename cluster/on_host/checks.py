@@ -23,6 +23,7 @@ CODE = (
     "cluster",
     "environments",
     "presets",
+    "zoo",
     "trainer",
     "transport",
     "vtrace",
