@@ -19,11 +19,18 @@ def make_one(
     level: GymnasiumLevel | OwnLevel, level_name: str, view: View, render: bool = False
 ) -> gymnasium.Env:
     """The environment in its wrappers, and with what `view` asks for."""
+    return plain(make_undressed(level, level_name, view, render), level_name, view)
+
+
+def make_undressed(
+    level: GymnasiumLevel | OwnLevel, level_name: str, view: View, render: bool = False
+) -> gymnasium.Env:
+    """The environment in its wrappers, with observations and actions of its own."""
     make = _own if isinstance(level, OwnLevel) else _registered
     env = make(level, level_name, view, render)
     for name in view.wrapper_names:
         env = _wrapped(env, name, level_name)
-    return plain(env, level_name, view)
+    return env
 
 
 def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:

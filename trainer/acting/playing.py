@@ -75,7 +75,6 @@ def play(
     count = environment.num_envs
     quota = [num_episodes // count + (index < num_episodes % count) for index in range(count)]
     played: list[list[Episode]] = [[] for _ in range(count)]
-    ended: list[Episode] = []
     player.start(count, seed)
     step, action = environment.reset(), first_action(environment)
     while any(len(mine) < due for mine, due in zip(played, quota, strict=True)):
@@ -84,13 +83,10 @@ def play(
             look(environment, step, choice)
         action = choice.action
         step = environment.step(action)
-        # The row after an episode's last one is marked ``first``: it shows whose episodes ended.
-        whose = np.flatnonzero(step.first)
-        for index, episode in zip(whose, ended, strict=True):
-            if len(played[index]) < quota[index]:
-                played[index].append(episode)
+        for episode in environment.episodes():
+            if len(played[episode.environment]) < quota[episode.environment]:
+                played[episode.environment].append(episode)
                 finished(episode)
-        ended = environment.episodes()
     return [episode for mine in played for episode in mine]
 
 
