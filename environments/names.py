@@ -57,8 +57,17 @@ class RealTimeLevel:
     served: str
 
 
-Level = AtariLevel | GymnasiumLevel | OwnLevel | RealTimeLevel
-REAL_TIME = "vnc:"
+@dataclass(frozen=True)
+class BrowserLevel:
+    """A web page: dino, a task of MiniWoB++, or the YAML file that describes it."""
+
+    page: str
+
+
+# Those that are stepped one by one, in this process or in others.
+PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel
+Level = AtariLevel | PythonLevel | RealTimeLevel
+REAL_TIME, BROWSER = "vnc:", "browser:"
 DESCRIPTIONS = (".yaml", ".yml")
 
 
@@ -69,6 +78,8 @@ def find(level_name: str) -> Level:
         if not served.endswith(DESCRIPTIONS):
             find(served)
         return RealTimeLevel(served)
+    if level_name.startswith(BROWSER):
+        return BrowserLevel(level_name.removeprefix(BROWSER))
     if level_name in _games().values():
         return AtariLevel(level_name, sticky_actions=0.0)
     atari = _ATARI_ID.fullmatch(level_name)

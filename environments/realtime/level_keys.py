@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium
 
-from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find
+from environments.names import AtariLevel, RealTimeLevel, find
 from environments.python.levels import make_undressed
 from environments.realtime.actions import Action
 from environments.view import View
@@ -28,7 +28,7 @@ def made(level_name: str, view: View) -> gymnasium.Env:
             render_mode="rgb_array",
             max_episode_steps=108_000,
         )
-    if not isinstance(level, GymnasiumLevel | OwnLevel):
+    if isinstance(level, RealTimeLevel):
         raise UserError(f"--level_name: {level_name} is on a desktop already.")
     env = make_undressed(level, level_name, view, render=True)
     if not isinstance(env.action_space, gymnasium.spaces.Discrete):

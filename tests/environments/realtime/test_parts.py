@@ -82,8 +82,8 @@ class Told:
     first_episode = "old"
 
     def __init__(self):
-        self.waiting = collections.deque()
-        self.asked = []
+        self.waiting: collections.deque[Message] = collections.deque()
+        self.asked: list[str] = []
 
     def take(self):
         return type("Snapshot", (), {"picture": None, "drawn": None, "received": 0.0})()
@@ -109,7 +109,7 @@ class Told:
 @pytest.fixture
 def seated():
     seat, link = Seat(), Told()
-    seat.offer(link)
+    seat.offer(link)  # type: ignore[arg-type]
     assert seat.row(0.0).spoilt and link.asked == ["old"]
     return seat, link
 

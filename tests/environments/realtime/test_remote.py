@@ -100,7 +100,8 @@ def test_no_reward_is_lost_or_doubled(tmp_path):
         )
         seen = env.reset()
         assert seen.observation.shape == (1, 8, 8, 1)
-        episodes, total = [], 0.0
+        episodes: list[environments.Episode] = []
+        total = 0.0
         while len(episodes) < 12:
             step = env.step(np.zeros(1, int))
             total += float(step.reward[0])
@@ -119,7 +120,8 @@ def test_the_reaction_time_is_what_the_game_sees(tmp_path, lag):
     with remote(f"--level_name={REFLEX}", "--fps=15", f"--record={record}") as served:
         places = Remotes([str(served.address)], served.password_file, lag)
         env = environments.make(f"vnc:{REFLEX}", 1, 1, fps=15, width=8, height=8, remotes=places)
-        step, told = env.reset(), []
+        step = env.reset()
+        told: list[float] = []
         while len(told) < 15:
             bright = step.observation.mean() > 100
             step = env.step(np.array([int(bright)]))
