@@ -9,8 +9,8 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 
-from environments.names import RealTimeLevel
-from environments.realtime import keeping, level_keys, measures, password
+from environments.names import DESCRIPTIONS, RealTimeLevel
+from environments.realtime import game_file, keeping, level_keys, measures, password
 from environments.realtime.actions import Action, action_set
 from environments.realtime.environment import RealTimeEnvironment
 from environments.realtime.keeping import Elsewhere, Source, StartedHere
@@ -88,7 +88,8 @@ def _sources(
     if remotes.addresses or remotes.elsewhere:
         return _elsewhere(remotes, len(seeds))
     check_installed("pygame")
-    flags = [f"--level_name={level.served}", f"--fps={view.fps}"]
+    kind = "game" if level.served.endswith(DESCRIPTIONS) else "level_name"
+    flags = [f"--{kind}={level.served}", f"--fps={view.fps}"]
     flags += [f"--env_kwargs={view.env_kwargs}"] if view.env_kwargs else []
     flags += [f"--wrappers={view.wrappers}"] if view.wrappers else []
     return [StartedHere([*flags, f"--seed={seed}"]) for seed in seeds]
@@ -112,6 +113,12 @@ def _elsewhere(remotes: Remotes, count: int) -> list[Source]:
 
 
 def _game(level: RealTimeLevel, view: View) -> Game:
+    if level.served.endswith(DESCRIPTIONS):
+        game = game_file.read(level.served, "--level_name=vnc:…")
+        actions = game.actions
+        if view.action_set:
+            actions = action_set(view.action_set, (game.width, game.height))
+        return Game(actions, view.fps or game.fps)
     with contextlib.closing(level_keys.made(level.served, view)) as env:
         actions = level_keys.keys_of(env)
         fps = view.fps or level_keys.frames_per_second(env, level.served)

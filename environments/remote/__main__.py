@@ -10,9 +10,10 @@ import threading
 from pathlib import Path
 
 import flags
-from environments.realtime import password
+from environments.realtime import game_file, password, stamp
 from environments.remote.desktop import Desktop, check_free
 from environments.remote.options import Options
+from environments.remote.program import ProgramWorld
 from environments.remote.rewarder import Rewarder
 from environments.remote.serving import Game, Record, announcement
 from environments.remote.window import Window
@@ -69,7 +70,12 @@ def serve(options: Options) -> None:
         desktop = Desktop(width, height, options.host, options.vnc_port, file, folder)
         stack.callback(desktop.close)
         os.environ |= desktop.environment
-        window = Window(width, height)
+        if isinstance(world, ProgramWorld):
+            # The program has the rest of the desktop; the window is only for the stamp.
+            window = Window(width, stamp.HEIGHT, top=height - stamp.HEIGHT)
+            world.appear(options.host, desktop.port, secret)
+        else:
+            window = Window(width, height)
         stack.callback(window.close)
         game = Game(world, window, Record(options.record))
         rewarder = Rewarder(options.host, options.rewarder_port, secret, game.describe)
@@ -81,6 +87,8 @@ def serve(options: Options) -> None:
 
 
 def _world(options: Options) -> World:
+    if options.game:
+        return ProgramWorld(options.game, game_file.read(options.game), options.fps)
     view = View(env_kwargs=options.env_kwargs, wrappers=options.wrappers)
     return LevelWorld(options.level_name, view, options.fps, options.seed)
 
