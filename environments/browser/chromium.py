@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 from user_error import UserError
@@ -83,20 +84,17 @@ class Tab:
         size: dict[str, Any] = {"width": width, "height": height, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", deviceScaleFactor=1, **size)
 
-    def open(self, url: str) -> None:
-        """Loads a page; waits until it is complete."""
+    def open(self, url: str, ready: str, pause: Callable[[], None]) -> None:
+        """Loads a page; calls `pause` until the expression `ready` is true."""
         failed = self.call("Page.navigate", url=url).get("errorText")
         if failed and not url.startswith("chrome:"):  # these say so and come nevertheless
             raise UserError(f"{url} cannot be loaded ({failed}).")
-        self.wait_for("document.readyState === 'complete'")
-
-    def wait_for(self, expression: str) -> None:
-        """Waits until an expression is true."""
+        complete = f"document.readyState === 'complete' && Boolean({ready})"
         until = time.monotonic() + ANSWERS_WITHIN_S
-        while not self.evaluate(expression):
+        while not self.evaluate(complete):
             if time.monotonic() > until:
-                raise UserError(f"a page never had {expression}.")
-            time.sleep(0.05)
+                raise UserError(f"{url} never had {ready}.")
+            pause()
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript in the page."""

@@ -32,6 +32,7 @@ _KEYS = {
 }
 _PASSED = "Emulation.virtualTimeBudgetExpired"
 _FRAME = "Page.screencastFrame"
+_LOADING_MS = 20
 
 
 class BrowserLevel(gymnasium.Env):
@@ -83,24 +84,26 @@ class BrowserLevel(gymnasium.Env):
         self._tab.close()
 
     def _load(self) -> None:
-        self._tab.open(self._page.url)
-        self._tab.wait_for(self._page.ready)
-        if self._page.time == VIRTUAL:
-            self._tab.call("Emulation.setVirtualTimePolicy", policy="pause")
-            self._tab.listen_to = {_PASSED}
+        page, tab = self._page, self._tab
+        if page.time == VIRTUAL:
+            tab.listen_to = {_PASSED}
+            tab.open(page.url, page.ready, lambda: self._advance(_LOADING_MS))
+            self._advance(_LOADING_MS)  # it stops after that
         else:
-            self._tab.listen_to = {_FRAME}
-            self._tab.call("Page.startScreencast", format="png")
+            tab.listen_to = {_FRAME}
+            tab.open(page.url, page.ready, lambda: time.sleep(_LOADING_MS / 1000))
+            tab.call("Page.startScreencast", format="png")
 
     def _pass(self) -> None:
         """Lets the time of an action pass in the page."""
-        if self._page.time != VIRTUAL:
+        if self._page.time == VIRTUAL:
+            self._advance(self._page.step_ms)
+        else:
             self._watch(time.monotonic() + self._page.step_ms / 1000)
-            return
+
+    def _advance(self, milliseconds: int) -> None:
         self._tab.events.clear()
-        self._tab.call(
-            "Emulation.setVirtualTimePolicy", policy="advance", budget=self._page.step_ms
-        )
+        self._tab.call("Emulation.setVirtualTimePolicy", policy="advance", budget=milliseconds)
         while not self._tab.events:
             self._tab.read()
 
