@@ -56,6 +56,8 @@ def _end_output() -> None:
 
 def _train(settings: config.Settings) -> None:
     """Runs this process's part of a training."""
+    from algorithms import registry
+
     if settings.program.job_name == "actor":
         from trainer.programs.actor_process import act
 
@@ -64,6 +66,10 @@ def _train(settings: config.Settings) -> None:
     from trainer.trained import alongside
 
     alongside.check(settings)
+    program = registry.program_of(settings.program.algorithm)
+    if program:
+        program(settings)
+        return
     if settings.program.job_name == "learner":
         from trainer.programs.learner_process import learn
 
