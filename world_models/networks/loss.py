@@ -6,6 +6,9 @@ import tensorflow as tf
 
 from world_models.networks.next_frame import NextFrame, Prediction, to_bytes, to_levels
 
+# A pixel's mean loss is small where most of them stay: only a few are worth learning.
+PICTURE_COST = 10.0
+
 
 class Windows(NamedTuple):
     """Pieces of real play, each of one episode: F pictures, then K steps that follow."""
@@ -62,7 +65,7 @@ def losses(
         tf.reduce_sum(tf.stack(part) * weights) / tf.maximum(tf.reduce_sum(weights), 1.0)
         for part in zip(*steps, strict=True)
     ]
-    return Losses(tf.add_n(parts[:4]), *parts)
+    return Losses(PICTURE_COST * parts[0] + tf.add_n(parts[1:4]), *parts)
 
 
 def _of_step(

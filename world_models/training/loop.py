@@ -100,6 +100,7 @@ class Loop:
         """The model as far as it has been trained."""
         if self._model is None:
             self._model = WorldModel(self._settings, self._spec)
+            world_model.store(self._folders.model).remove_leftovers()
             found = world_model.newest(
                 self._folders.model, lambda text: self.say(f"warning: {text}")
             )

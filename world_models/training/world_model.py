@@ -155,7 +155,7 @@ class WorldModel:
             settings=self.settings.flat() | {"sizes": dataclasses.asdict(self.sizes)},
         )
         with writing(folder):
-            Store(folder, KEEP).save(checkpoint)
+            store(folder).save(checkpoint)
 
     def restore(self, checkpoint: Checkpoint, where: Path) -> None:
         """Takes a checkpoint's weights; an error if it is of another game or size."""
@@ -183,9 +183,14 @@ class WorldModel:
             )
 
 
+def store(folder: Path) -> Store:
+    """The checkpoints of a world model."""
+    return Store(folder, KEEP)
+
+
 def newest(folder: Path, warn: Any) -> Checkpoint | None:
     """The newest complete checkpoint of a world model in this folder."""
-    found = Store(folder, KEEP).newest(warn)
+    found = store(folder).newest(warn)
     return found[1] if found else None
 
 
