@@ -27,7 +27,8 @@ class Session:
         self._actions = action_count(real.spec)
         self._held: list[str] = []
         self._changed = threading.Condition(threading.RLock())
-        self._began()
+        with self._changed:
+            self._began()
 
     def press(self, key: str) -> None:
         """A key went down."""
