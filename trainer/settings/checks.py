@@ -4,7 +4,7 @@ import math
 
 import flags
 from algorithms.feeding import Gradients, InStep
-from trainer.settings import addresses
+from trainer.settings import addresses, grid
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -32,8 +32,22 @@ def check(settings: Settings) -> None:
     _check_minibatches(settings)
     if settings.remote.peers:
         _check_peers(settings)
+    if settings.trained.grid:
+        _check_grid(settings)
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+
+
+def _check_grid(settings: Settings) -> None:
+    """Whether a grid can be read, and is for an evaluation."""
+    grid.cells(settings.trained.grid)
+    if settings.program.mode != "test":
+        raise UserError(f"--grid is for --mode=test, not {settings.program.mode}.")
+    if settings.trained.video:
+        raise UserError(
+            f"--video={settings.trained.video} is for a single evaluation; expected --num_videos "
+            "beside --grid."
+        )
 
 
 def _check_peers(settings: Settings) -> None:

@@ -35,6 +35,7 @@ UNNAMED = {
     "normalise_observations": False,
     "separate_baseline": "off",
     "action_masks": False,
+    "normalise_advantages": False,
 }
 NAME = re.compile(r"frames-(\d+)\.npz")
 
