@@ -14,13 +14,13 @@ SPEC = EnvironmentSpec(
 
 def predict(stacks: np.ndarray, actions: np.ndarray, state: np.ndarray) -> Dreamt:
     """Adds the action to the newest picture; 9 and more end the game, with a reward."""
-    newest = stacks[..., -1:] + np.uint8(actions)[:, None, None, None]
+    newest = stacks[..., -1:] + actions.astype(np.uint8)[:, None, None, None]
     over = newest[:, 0, 0, 0] >= 9
     return Dreamt(newest, over.astype(np.float32), over, state + 1)
 
 
 def starts(count: int, random: np.random.Generator) -> np.ndarray:
-    return np.tile(np.uint8([2, 3]), (count, 1, 1, 1))
+    return np.tile(np.array([2, 3], np.uint8), (count, 1, 1, 1))
 
 
 @pytest.fixture

@@ -16,10 +16,9 @@ def rollouts(rewards, real_rewards, ends=(), real_ends=(), valid=STEPS) -> Rollo
 
     pictures = np.zeros([1, STEPS, 2, 2, 1], np.uint8)
     known = (np.arange(STEPS) < valid)[None]
-    over = (row({end: True for end in one}, bool) for one in (ends, real_ends))
-    return Rollouts(
-        pictures, pictures, row(rewards, np.float32), row(real_rewards, np.float32), *over, known
-    )
+    ours, truth = (row(dict.fromkeys(one, True), bool) for one in (ends, real_ends))
+    found, real = row(rewards, np.float32), row(real_rewards, np.float32)
+    return Rollouts(pictures, pictures, found, real, ours, truth, known)
 
 
 def test_a_reward_may_come_at_another_step():

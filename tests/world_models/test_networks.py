@@ -53,10 +53,13 @@ def windows(count: int, seed: int) -> Windows:
     rows, times = np.indices(places.shape)
     pictures[rows, times, 4, places] = 255
     over = places[:, 2:] == 9
+    valid = [[1.0, 0.0] if one else [1.0, 1.0] for one in over[:, 0]]
     return Windows(
-        *map(tf.constant, (pictures, action.astype(np.int32), 5.0 * over.astype(np.float32))),
+        tf.constant(pictures),
+        tf.constant(action.astype(np.int32)),
+        tf.constant(5.0 * over.astype(np.float32)),
         tf.constant(over),
-        tf.constant(np.float32([[1, 0] if one else [1, 1] for one in over[:, 0]])),
+        tf.constant(valid),
     )
 
 

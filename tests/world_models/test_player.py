@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import threading
-import time
 import urllib.error
 import urllib.request
 
@@ -33,7 +32,7 @@ class Shifted:
         return np.zeros([count, 0])
 
     def predict(self, stacks, actions, state):
-        return Dreamt(stacks[..., -1:], np.float32([1]), np.array([False]), state)
+        return Dreamt(stacks[..., -1:], np.ones(1, np.float32), np.array([False]), state)
 
 
 @pytest.fixture
@@ -151,7 +150,7 @@ def test_it_is_played_by_keyboard_in_a_browser(session, tmp_path):
         assert tab.evaluate("document.getElementById('state').textContent") == "waits for keys"
         tab.screenshot(tmp_path / "player.png")
         key("keydown", "c")
-        stepping = threading.Thread(target=lambda: (time.sleep(0.1), session.tick()))
+        stepping = threading.Timer(0.1, session.tick)
         stepping.start()
         tab.wait_for("document.getElementById('state').textContent.startsWith('action')")
         stepping.join()

@@ -20,6 +20,7 @@ from trainer.settings.config import Settings
 from trainer.storage.folder import FolderLock, make_writable
 from trainer.storage.records import METRICS, LinesFile, to_line, write_whole
 from trainer.trained import alongside
+from user_error import UserError
 from world_models import schedule
 from world_models.schedule import Phase
 from world_models.training import estimate, evaluating, folders, playing, world_model
@@ -27,15 +28,17 @@ from world_models.training.experience import Experience, Stored, read_all, store
 from world_models.training.folders import writing
 from world_models.training.model_phase import ModelPhase
 from world_models.training.policy_phase import policy_steps, train_policy
-from world_models.training.policy_settings import check
+from world_models.training.policy_settings import check_level, check_program
 from world_models.training.world_model import WorldModel, action_count
 
 
 def train(settings: Settings) -> None:
     """Runs the phases; resumes the run in the logdir."""
     cores.divide(side_by_side=2)
+    alongside.check(settings)
+    check_program(settings)
     spec = build.level_spec(settings)
-    check(settings, spec)
+    check_level(settings, spec)
     where = folders.of(settings)
     make_writable(where.run)
     make_writable(where.model)
@@ -110,6 +113,10 @@ class Loop:
 
     def _experience(self, stored: Sequence[Stored] | None = None) -> Experience:
         parts = [one.part for one in (self._stored if stored is None else stored)]
+        if not parts:
+            raise UserError(
+                f"{self._folders.play} has no real play to learn from; run --phase=collect first."
+            )
         return Experience(parts, self._settings.algorithm.model_frames)
 
     def _collect(self, phase: Phase) -> None:
@@ -190,6 +197,11 @@ class Loop:
         """Trains the policy in the model."""
         if policy_steps(self._settings, self._spec) >= phase.total:
             return
+        if not self._restored().updates:
+            raise UserError(
+                f"{self._folders.model} has no model to train a policy in; run --phase=collect "
+                "and --phase=model first."
+            )
         self.say(f"policy {phase.epoch}: until {phase.total:,} steps in the model")
         began = time.monotonic()
         figures = train_policy(

@@ -10,7 +10,6 @@ import numpy as np
 from trainer.reporting.events import EventsFile
 from trainer.settings.config import Settings
 from trainer.storage.records import METRICS, LinesFile, to_line, write_whole
-from user_error import UserError
 from world_models.networks.loss import Losses
 from world_models.training import evaluating, pictures
 from world_models.training.experience import Experience
@@ -41,8 +40,6 @@ class ModelPhase:
     def run(self, real: Experience, total: int, stopped: Callable[[], bool]) -> None:
         """Trains until ``total`` updates or a stop; then, and now and then before, it is saved."""
         settings, own, model = self._settings, self._settings.algorithm, self._model
-        if not len(real.targets):
-            raise UserError("there is no real play to learn from; run --phase=collect first.")
         random = np.random.default_rng([settings.program.seed, model.updates])
 
         def draw() -> Any:

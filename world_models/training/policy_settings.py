@@ -5,6 +5,7 @@ from typing import Any
 
 import flags
 from algorithms import registry
+from environments import EnvironmentSpec
 from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -42,8 +43,8 @@ def _given(text: str, base: str) -> dict[str, Any]:
     return values
 
 
-def check(settings: Settings, spec: Any) -> None:
-    """Refuses what a world model cannot do, before anything is started."""
+def check_program(settings: Settings) -> None:
+    """Refuses a process or levels that cannot be, before anything is started."""
     program, level = settings.program, settings.level
     if program.job_name != "local":
         raise UserError(
@@ -53,6 +54,12 @@ def check(settings: Settings, spec: Any) -> None:
         raise UserError(
             f"--level_name={level.level_name}: a world model is of one level; name one."
         )
+    policy_settings(settings)
+
+
+def check_level(settings: Settings, spec: EnvironmentSpec) -> None:
+    """Refuses a level that a world model cannot learn."""
+    level = settings.level
     if not spec.image or spec.observation_space.dtype != "uint8":
         raise UserError(
             f"--level_name={level.level_name} observes {spec.observation_space}; a world model "
@@ -63,4 +70,3 @@ def check(settings: Settings, spec: Any) -> None:
             f"--level_name={level.level_name} takes actions {spec.action_space}; a world model "
             "needs a choice of one among several (Discrete)."
         )
-    policy_settings(settings)
