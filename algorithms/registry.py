@@ -39,6 +39,11 @@ def settings_of(name: str) -> type[AlgorithmSettings]:
 
 def make(name: str, settings: Any, levels: int) -> Any:
     """The algorithm with these settings, for a run on ``levels`` levels."""
+    if settings_of(name).program:
+        raise UserError(
+            f"--algorithm={name} is a program of trainings, which only experiment.py runs, in one "
+            "process on one machine."
+        )
     return _import(name, settings_of(name).implementation)(settings, levels)
 
 
