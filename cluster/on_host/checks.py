@@ -27,6 +27,7 @@ CODE = (
     "trainer",
     "transport",
     "vtrace",
+    "world_models",
 )
 LEAST_FREE_BYTES = 2 << 30
 # Not imported: TensorFlow would take seconds. Its CPU-only package has another name.
