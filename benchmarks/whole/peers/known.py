@@ -38,7 +38,7 @@ PEERS = (
 UNTIL_PEERS = (
     Peer(
         "sb3",
-        "Stable-Baselines3 2.8.0",
+        "Stable-Baselines3 2.9.2",
         {"threads": (1, 2), "processes": (False, True)},
     ),
 )

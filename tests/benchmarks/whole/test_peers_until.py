@@ -73,7 +73,12 @@ def test_both_sides_are_timed_in_turn_and_the_peers_fastest_way_is_kept(
     monkeypatch.setattr(until, "installed", lambda peer: Path(sys.executable))
     monkeypatch.setattr(until, "folder_for", lambda peer: tmp_path)
     searched = until._searched
-    monkeypatch.setattr(until, "_searched", lambda *a: tried.append(1) or searched(*a))
+
+    def counted(*arguments):
+        tried.append(1)
+        return searched(*arguments)
+
+    monkeypatch.setattr(until, "_searched", counted)
     flags = ["--until=18", "--level_name=CartPole-v1", "--repeats=1", "--tune_s=1"]
     for _ in range(2):
         until.measure([*flags, "--peers=stand_in", f"--results={tmp_path}"])
