@@ -53,26 +53,52 @@ class OwnLevel:
 
 
 @dataclass(frozen=True)
+class RealTimeLevel:
+    """What a remote serves on a desktop: a level's name, or the YAML file of a program."""
+
+    served: str
+
+
+@dataclass(frozen=True)
+class BrowserLevel:
+    """A web page: dino, a task of MiniWoB++, or the YAML file that describes it."""
+
+    page: str
+
+
+@dataclass(frozen=True)
 class BodiesLevel:
     """`pettingzoo:package.module`, whose `parallel_env` makes a game of several bodies."""
 
     module: str
 
 
-Level = AtariLevel | GymnasiumLevel | OwnLevel | BodiesLevel
+# Those that are stepped one by one, in this process or in others.
+PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel
+Level = AtariLevel | PythonLevel | RealTimeLevel | BodiesLevel
+DESCRIPTIONS = (".yaml", ".yml")
 
 
-def _bodies(rest: str) -> BodiesLevel:
-    if not _MODULE.fullmatch(rest):
+def _real_time(served: str) -> RealTimeLevel:
+    if not served.endswith(DESCRIPTIONS):
+        find(served)
+    return RealTimeLevel(served)
+
+
+def _bodies(module: str) -> BodiesLevel:
+    if not _MODULE.fullmatch(module):
         raise UserError(
-            f"--level_name: pettingzoo:{rest}: expected pettingzoo:package.module, such as "
+            f"--level_name: pettingzoo:{module}: expected pettingzoo:package.module, such as "
             "pettingzoo:mpe2.simple_spread_v3 or pettingzoo:atari.pong_v3."
         )
-    return BodiesLevel(rest)
+    return BodiesLevel(module)
 
 
 # Words that are reserved in front of a colon, and what makes a level of the rest.
+REAL_TIME = "vnc"
 PREFIXES: dict[str, Callable[[str], Level]] = {
+    REAL_TIME: _real_time,
+    "browser": BrowserLevel,
     "pettingzoo": _bodies,
 }
 
@@ -108,6 +134,11 @@ def find(level_name: str) -> Level:
 def is_atari(level_name: str) -> bool:
     """Whether it is a game of the Arcade Learning Environment."""
     return isinstance(find(level_name), AtariLevel)
+
+
+def is_real_time(level_name: str) -> bool:
+    """Whether it is a world that does not wait."""
+    return level_name.startswith(f"{REAL_TIME}:")
 
 
 def newest_version(level_name: str) -> str | None:

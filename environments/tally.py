@@ -34,6 +34,11 @@ class Tally:
         self._returns[:] = 0
         self._lengths[:] = 0
 
+    def abandon(self, index: int) -> None:
+        """Forgets the running episode of one environment, which will not end."""
+        self._returns[index] = 0
+        self._lengths[index] = 0
+
     def take(self) -> list[Episode]:
         """The episodes that were finished since the last call."""
         finished, self._finished = self._finished, []

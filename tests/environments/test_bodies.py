@@ -25,6 +25,10 @@ def test_the_prefix_is_a_reserved_word(one_line):
     one_line(lambda: find("pettingzoo:atari.pong_v3:make"), "expected pettingzoo:package.module")
 
 
+def test_such_a_game_has_no_desktop(one_line):
+    one_line(lambda: environments.spec(f"vnc:{PONG}"), "several bodies")
+
+
 def test_rows_of_bodies_without_a_part_are_no_experience():
     env = environments.make(SHIFT, 4, seed=1)
     rows, _ = play(env, num_steps=LENGTH + 2)

@@ -45,7 +45,7 @@ def refused(folder: Path, **changes: Any) -> str:
 def test_an_actor_reports_the_returns_of_each_body():
     made = parts(small(SHIFT, envs_per_actor=5, unroll_length=4))
     actor = made.actor()
-    meter = Meter([SHIFT], 1, {}, (), BODIES)
+    meter = Meter([SHIFT], 1, {}, bodies=BODIES)
     blocks = [actor.unroll() for _ in range(7)]
     for block in blocks:
         meter.add_episodes(ended_episodes(block, len(BODIES)))
@@ -60,7 +60,7 @@ def test_an_actor_reports_the_returns_of_each_body():
 
 
 def test_returns_of_bodies_on_several_levels_have_names_of_their_own():
-    meter = Meter(["A", "B"], 1, {}, (), ["left", "right"])
+    meter = Meter(["A", "B"], 1, {}, bodies=["left", "right"])
     meter.add_episodes(np.array([[3, 5.0, 1], [0, 1.0, 1]]))
     figures = meter.report({})
     assert figures["mean_episode_return/B:right"] == 5.0

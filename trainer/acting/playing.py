@@ -127,7 +127,6 @@ class _Games:
         self._returns = np.zeros([2, count])  # raw and clipped, of the games in play
         self._lengths = np.zeros(count, int)
         self._cut = np.zeros(count, bool)  # the game in play was counted when it was cut off
-        self._ended: list[Episode] = []
         self._playing: np.ndarray = np.zeros(games, bool)  # any body, at the row before
 
     @property
@@ -140,17 +139,17 @@ class _Games:
         """Counts a row, and the episodes that it ended."""
         if self._limit:
             self._cut_off(step.first)
-        for _, raw, length, frames, index in self._ended:
-            if not self._cut[index]:
-                self._count(index, Game(raw, float(self._returns[1, index]), length, frames, True))
         playing = np.logical_or.reduce(np.reshape(~step.first, [-1, self._bodies]), axis=1)
         self._over += self._playing & ~playing
         self._playing = playing
-        self._ended = episodes
         self._returns += [step.reward, np.clip(step.reward, -1, 1)]
         self._lengths += 1
         for restarted in (self._returns.T, self._lengths, self._cut):
             restarted[step.first] = 0
+        for _, raw_return, length, frames, index in episodes:
+            if not self._cut[index]:
+                clipped = float(self._returns[1, index])
+                self._count(index, Game(raw_return, clipped, length, frames, True))
 
     def _cut_off(self, ended: np.ndarray) -> None:
         """Counts the games that have reached the limit, and did not end just then."""

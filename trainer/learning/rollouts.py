@@ -113,9 +113,10 @@ class WholeEpisodes(Rollouts):
         # Each reset but an environment's first one shows that a whole episode is over.
         resets: collections.Counter[int] = collections.Counter()
         for block in self._blocks:
-            # Several such rows in a row are of a body that has no part in its game.
-            ends = (block.environment.first[1:] & ~block.environment.first[:-1]).sum(0)
-            resets.update(dict(zip(block.stream, ends, strict=True)))
+            first = block.environment.first
+            # Several such rows in a row are of a wait for a reset, or of a body without a part.
+            begun = (first[1:] & ~first[:-1]).sum(0)
+            resets.update(dict(zip(block.stream, begun, strict=True)))
         whole = sum(max(0, int(count) - 1) for count in resets.values())
         rows = sum(len(block.action) - 1 for block in self._blocks)
         if whole < self._size and rows > MOST_ROWS:

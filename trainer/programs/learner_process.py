@@ -165,6 +165,7 @@ def _start(
             spec.frames_per_step,
             first["counters"],
             learner.figures,
+            [one.name for one in spec.measures],
             spec.bodies,
         )
     return run, meter
