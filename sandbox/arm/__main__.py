@@ -4,6 +4,8 @@
   python -m sandbox.arm train                          a network that predicts camera and joints
   python -m sandbox.arm evaluate                       its errors beside a mean predictor
   python -m sandbox.arm predict PICTURE.png            the pose in one picture
+  python -m sandbox.arm control                        move the simulated arm by keys
+  python -m sandbox.arm control --driver=owi           move OWI's arm over USB
 
 The last tenth of the pictures is held out for `evaluate`. Predictions are made in two ways:
 `direct` by the network, and `geometry`, the pose whose points are nearest to those that the network
@@ -21,7 +23,7 @@ from flags import setting
 from trainer.machine.quiet import import_tensorflow
 from user_error import UserError
 
-ACTIONS = ("capture", "train", "evaluate", "predict")
+ACTIONS = ("capture", "train", "evaluate", "predict", "control")
 HELD_OUT = 0.1
 
 
@@ -32,6 +34,7 @@ class Options:
     size: int = setting(64, "Pictures", "pixels of a side", least=32, most=512)
     network: str = setting("data/arm/network.npz", "Network", "file of its weights")
     updates: int = setting(10_000, "Network", "updates, each with 128 pictures", least=1)
+    driver: str = setting("simulated", "Control", "the arm to move", choices=("simulated", "owi"))
     seed: int = setting(1, "Pictures", "of poses, weights and batches", least=0, most=2**31 - 1)
 
 
@@ -50,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 def _act(arguments: list[str]) -> None:
     definitions = dataclasses.fields(Options)
-    usage = "sandbox.arm capture|train|evaluate|predict PICTURE"
+    usage = "sandbox.arm capture|train|evaluate|predict PICTURE|control"
     parser = flags.parser_of(definitions, f"python -m {usage}", __doc__ or "", "")
     if not arguments or arguments[0] in ("-h", "--help"):
         parser.print_help()
@@ -68,7 +71,15 @@ def _act(arguments: list[str]) -> None:
     elif pictures:
         raise UserError(f"{pictures[0]!r} is not a flag: write --NAME=VALUE.")
     else:
-        {"capture": _capture, "train": _train, "evaluate": _evaluate}[action](options)
+        actions = {"capture": _capture, "train": _train, "evaluate": _evaluate}
+        (actions | {"control": _control})[action](options)
+
+
+def _control(options: Options) -> None:
+    from sandbox.arm.control import control
+    from sandbox.arm.drivers import OwiArm, SimulatedArm
+
+    control(OwiArm() if options.driver == "owi" else SimulatedArm())
 
 
 def _capture(options: Options) -> None:
