@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.environments.bodies_game import BODIES, LENGTH
+from tests.environments.bodies.game import BODIES, LENGTH
 from tests.trainer.training import parts, small
 from tests.trainer.untrained import make_run
 from trainer.learning.rollouts import WholeEpisodes
@@ -19,7 +19,7 @@ from trainer.storage.records import read_metrics
 from trainer.trained.evaluation import evaluate
 from user_error import UserError
 
-SHIFT = "pettingzoo:tests.environments.bodies_game"
+SHIFT = "pettingzoo:tests.environments.bodies.game"
 RETURNS = {"early": 3.0, "whole": 21.0, "late": 15.0}
 
 

@@ -11,10 +11,10 @@ import pytest
 import environments
 from environments import Episode
 from environments.names import BodiesLevel, find
-from tests.environments.bodies_game import BODIES, LENGTH
+from tests.environments.bodies.game import BODIES, LENGTH
 from tests.environments.playing import assert_same_rows, play
 
-SHIFT = "pettingzoo:tests.environments.bodies_game"
+SHIFT = "pettingzoo:tests.environments.bodies.game"
 SPREAD = "pettingzoo:mpe2.simple_spread_v3"
 PONG = "pettingzoo:atari.pong_v3"
 EARLY, WHOLE, LATE, NEVER = range(4)
@@ -80,7 +80,7 @@ def test_an_action_reaches_its_body_and_only_bodies_that_are_there():
 
 
 def test_a_body_that_vanishes_is_cut_off():
-    env = environments.make(SHIFT, 4, seed=1, wrappers="tests.environments.bodies_game:vanishing")
+    env = environments.make(SHIFT, 4, seed=1, wrappers="tests.environments.bodies.game:vanishing")
     rows, _ = play(env, num_steps=3)
     assert rows.first[:, EARLY].tolist() == [True, False, True, True]
     assert not rows.terminated[:, EARLY].any()
@@ -182,8 +182,8 @@ def test_bodies_of_one_screen_are_told_apart():
         (SPREAD, {"env_kwargs": "wings=2"}, ["wings"]),
         (SPREAD, {"action_masks": True}, ["--action_masks"]),
         (SPREAD, {"tell_bodies": "mirror"}, ["--tell_bodies=mirror", "pictures"]),
-        (SHIFT, {"wrappers": "tests.environments.bodies_game:unlike"}, ["early", "whole", "see"]),
-        (SHIFT, {"wrappers": "tests.environments.bodies_game:nothing"}, ["possible_agents"]),
+        (SHIFT, {"wrappers": "tests.environments.bodies.game:unlike"}, ["early", "whole", "see"]),
+        (SHIFT, {"wrappers": "tests.environments.bodies.game:nothing"}, ["possible_agents"]),
     ],
 )
 def test_what_cannot_be_played_is_told_in_one_line(one_line, level_name, view, told):
