@@ -12,6 +12,10 @@ from environments import EnvironmentStep
 __all__ = ["AgentOutput", "EnvironmentStep", "Episodes", "Unroll"]
 
 
+# Begins the names of a level's measures among what is recorded.
+MEASURED = "measured."
+
+
 class Episodes(NamedTuple):
     """Episodes that ended at a row, ``[T + 1, B]``; a length of 0 means none."""
 
@@ -24,7 +28,8 @@ class Unroll(NamedTuple):
 
     environment: EnvironmentStep  # [T + 1, B, ...]
     action: Any  # [T + 1, B, ...]: the action that led to each row
-    recorded: dict[str, Any]  # float32 [T + 1, B] each: recorded by the algorithm with each action
+    # float32 [T + 1, B] each: recorded by the algorithm with each action, and a level's measures
+    recorded: dict[str, Any]
     initial_state: Any  # nest of [B, ...]: the agent's state before row 0
     episodes: Episodes  # [T + 1, B]; row 0 belongs to the previous unroll
     level: Any  # int32 [B]: index into --level_name

@@ -1,11 +1,13 @@
 """Environments: from a level's name to a batch of environments that step together."""
 
 from environments.levels import make, spec
-from environments.names import is_atari, known_levels, remark
+from environments.names import is_atari, is_real_time, known_levels, remark
+from environments.realtime.levels import Remotes
 from environments.step import (
     EnvironmentSpec,
     EnvironmentStep,
     Episode,
+    Measure,
     VectorEnvironment,
     check_alike,
 )
@@ -15,10 +17,13 @@ __all__ = [
     "EnvironmentSpec",
     "EnvironmentStep",
     "Episode",
+    "Measure",
+    "Remotes",
     "VectorEnvironment",
     "View",
     "check_alike",
     "is_atari",
+    "is_real_time",
     "known_levels",
     "make",
     "remark",

@@ -13,13 +13,14 @@ from environments.atari import (
     AtariEnvironment,
 )
 from environments.atari_games import atari_spec
-from environments.names import AtariLevel, find
+from environments.names import AtariLevel, RealTimeLevel, find
 from environments.python.gym import GymnasiumEnvironment
 from environments.python.levels import make_one
 from environments.python.plain import gymnasium_spec
 from environments.python.process_count import process_count
 from environments.python.slices import Slice
 from environments.python.workers import Workers
+from environments.realtime import levels as realtime
 from environments.step import EnvironmentSpec, VectorEnvironment
 from environments.view import View
 
@@ -29,6 +30,8 @@ def spec(level_name: str, **view: Any) -> EnvironmentSpec:
     level, shown = find(level_name), View(**view)
     if isinstance(level, AtariLevel):
         return atari_spec(level_name, level.rom, shown)
+    if isinstance(level, RealTimeLevel):
+        return realtime.spec(level, level_name, shown)
     env = make_one(level, level_name, shown)
     with contextlib.closing(env):
         return gymnasium_spec(env, level_name, shown)
@@ -50,6 +53,7 @@ def make(
     batches: int = 1,
     cores: int = 0,
     render: bool = False,
+    remotes: realtime.Remotes | None = None,
     **view: Any,
 ) -> VectorEnvironment:
     """A batch of environments of one level, each with a seed of its own drawn from `seed`.
@@ -59,7 +63,8 @@ def make(
     `env_processes` step the environments if these are written in Python (0: the caller's thread;
     None: as many as make steps faster where so many `batches` share so many `cores`, 0: all that
     this process may use). `render` enables `VectorEnvironment.render`, in the caller's thread; for
-    Atari it needs a second emulator. `view` are fields of `View`.
+    Atari it needs a second emulator. `remotes` are where worlds in real time come from. `view` are
+    fields of `View`.
     """
     level, shown = find(level_name), View(**view)
     seeds = environment_seeds(seed, num_envs)
@@ -78,6 +83,9 @@ def make(
             num_threads=num_threads,
             render=render,
         )
+    if isinstance(level, RealTimeLevel):
+        places = remotes or realtime.Remotes()
+        return realtime.make(level, level_name, shown, seeds.tolist(), places, level_index)
     factory = functools.partial(make_one, level, level_name, shown, render)
     if env_processes is None and not render:
         with contextlib.closing(factory()) as one:

@@ -50,11 +50,36 @@ class OwnLevel:
     attribute: str
 
 
-Level = AtariLevel | GymnasiumLevel | OwnLevel
+@dataclass(frozen=True)
+class RealTimeLevel:
+    """What a remote serves on a desktop: a level's name, or the YAML file of a program."""
+
+    served: str
+
+
+@dataclass(frozen=True)
+class BrowserLevel:
+    """A web page: dino, a task of MiniWoB++, or the YAML file that describes it."""
+
+    page: str
+
+
+# Those that are stepped one by one, in this process or in others.
+PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel
+Level = AtariLevel | PythonLevel | RealTimeLevel
+REAL_TIME, BROWSER = "vnc:", "browser:"
+DESCRIPTIONS = (".yaml", ".yml")
 
 
 def find(level_name: str) -> Level:
     """The level of a name; a UserError with its successor or the nearest names if it is unknown."""
+    if level_name.startswith(REAL_TIME):
+        served = level_name.removeprefix(REAL_TIME)
+        if not served.endswith(DESCRIPTIONS):
+            find(served)
+        return RealTimeLevel(served)
+    if level_name.startswith(BROWSER):
+        return BrowserLevel(level_name.removeprefix(BROWSER))
     if level_name in _games().values():
         return AtariLevel(level_name, sticky_actions=0.0)
     atari = _ATARI_ID.fullmatch(level_name)
@@ -81,6 +106,11 @@ def find(level_name: str) -> Level:
 def is_atari(level_name: str) -> bool:
     """Whether it is a game of the Arcade Learning Environment."""
     return isinstance(find(level_name), AtariLevel)
+
+
+def is_real_time(level_name: str) -> bool:
+    """Whether it is a world that does not wait."""
+    return level_name.startswith(REAL_TIME)
 
 
 def newest_version(level_name: str) -> str | None:

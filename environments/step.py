@@ -1,7 +1,7 @@
 """The interface of a batch of environments, and the data of each step."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ class EnvironmentStep(NamedTuple):
 
     An episode's last row holds its final observation; the action chosen on that row is
     ignored, and the next row is `first`. So a row that is followed by a `first` one without
-    having been `terminated` was truncated: the task could have continued.
+    having been `terminated` was truncated: the task could have continued. An environment that
+    is not there yet after a reset has `first` rows until it is; nothing is learned from these.
 
     The arrays are valid until the next step; copy them to keep them longer.
     """
@@ -34,6 +35,14 @@ class Episode(NamedTuple):
     raw_return: float
     length: int  # agent steps
     frames: int  # of the emulator or simulator
+    environment: int = 0  # of the batch
+
+
+class Measure(NamedTuple):
+    """A figure that environments of a level have at each step."""
+
+    name: str  # in metrics.jsonl and TensorBoard
+    label: str  # in the panel, and in lines
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class EnvironmentSpec:
     image: bool  # whether an observation is an image [H, W, C]
     masked: bool = False  # whether its last numbers say which actions are allowed
     action_meanings: tuple[str, ...] | None = None
+    measures: tuple[Measure, ...] = ()  # what `VectorEnvironment.figures` gives
 
     @property
     def action_dtype(self) -> type[np.float32] | type[np.int32]:
@@ -73,6 +83,17 @@ class VectorEnvironment(ABC):
     @abstractmethod
     def episodes(self) -> list[Episode]:
         """The episodes that were finished since the last call."""
+
+    def figures(self) -> Mapping[str, np.ndarray]:
+        """The newest value of each of the spec's `measures`, float32 [N]; nan where unknown."""
+        return {}
+
+    def spoilt(self) -> np.ndarray | None:
+        """Which environments did not run as they should since the last call, bool [N].
+
+        Nothing may be learned from what they showed. None: all did.
+        """
+        return None
 
     @abstractmethod
     def render(self, index: int) -> np.ndarray | None:

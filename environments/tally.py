@@ -24,7 +24,8 @@ class Tally:
         for index in np.flatnonzero(over):
             length = int(self._lengths[index])
             spent = length if frames is None else int(frames[index])
-            self._finished.append(Episode(self._level, float(self._returns[index]), length, spent))
+            raw_return = float(self._returns[index])
+            self._finished.append(Episode(self._level, raw_return, length, spent, int(index)))
         self._returns[over] = 0
         self._lengths[over] = 0
 
@@ -32,6 +33,11 @@ class Tally:
         """Forgets the running episodes, as a reset of all environments does."""
         self._returns[:] = 0
         self._lengths[:] = 0
+
+    def abandon(self, index: int) -> None:
+        """Forgets the running episode of one environment, which will not end."""
+        self._returns[index] = 0
+        self._lengths[index] = 0
 
     def take(self) -> list[Episode]:
         """The episodes that were finished since the last call."""

@@ -23,7 +23,8 @@ class View:
     `num_action_repeats` is the number of times that each action is repeated. Pictures are cropped
     and resized to `width` × `height`. `frame_stack` is the number of the newest observations that
     an agent sees at once (0: as usual for the level). `full_action_set`, `frame_skip` and `colour`
-    are for Atari; `action_masks`, `env_kwargs` and `wrappers` for environments written in Python.
+    are for Atari; `action_masks`, `env_kwargs` and `wrappers` for environments written in Python;
+    `action_set` and `fps` for worlds in real time.
     """
 
     num_action_repeats: int = 1
@@ -37,6 +38,8 @@ class View:
     action_masks: bool = False  # the end of an observation says which actions are allowed
     env_kwargs: str = ""  # a JSON object, or key=value,key=value
     wrappers: str = ""  # package.module:name,package.module:name
+    action_set: str = ""
+    fps: float = 0.0  # frames a second of a world in real time; 0: as usual for it
 
     def crop_of(self, height: int, width: int) -> Crop | None:
         """The part to keep of a picture of this size, None for all of it."""

@@ -22,7 +22,7 @@ from trainer.machine import launching
 pytestmark = pytest.mark.xdist_group("setup")
 
 PROJECT = Path(__file__).parents[1]
-LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "test", "docs")
+LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "test", "docs", "browser")
 BASIC_COMMANDS = (
     *("bash", "cat", "cmp", "cut", "dirname", "flock", "grep", "mkdir", "readlink", "rm"),
     *("sed", "tail", "xargs"),
@@ -247,6 +247,16 @@ def test_without_root_and_sudo_the_packages_to_install_are_named(set_up, bare_pa
     assert failed.returncode == 1
     packages = "openmpi-bin openssh-client tmux cmake g++ libopenmpi-dev make"
     assert f"apt-get install {packages}" in failed.stderr
+
+
+def test_an_extra_alone_comes_on_top_of_what_actors_need(copy, bare_path):
+    told = copy.run("bin/setup", "--extra=vnc", "--dry_run", PATH=bare_path).stdout
+    assert "tigervnc-standalone-server" in told and "actor.txt" in told
+    assert "Horovod" not in told and "chromium" not in told and "browser.txt" not in told
+    told = copy.run("bin/setup", "--extra=browser", "--learner", "--dry_run", PATH=bare_path).stdout
+    assert "chromium" in told and "browser.txt" in told and "Horovod" in told
+    refused = copy.run("bin/setup", "--extra=vcn", PATH=bare_path)
+    assert refused.returncode == 2 and "there are vnc and browser" in refused.stderr
 
 
 def test_where_there_is_no_dpkg_commands_that_are_there_are_enough(set_up, bare_path):

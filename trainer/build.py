@@ -18,7 +18,7 @@ from algorithms.algorithm import Algorithm
 from algorithms.feeding import IMPORTANCE, Gradients, InStep, Replayed
 from algorithms.settings import AlgorithmSettings, Kind
 from algorithms.trajectory import Unroll
-from environments import EnvironmentSpec, VectorEnvironment, View
+from environments import EnvironmentSpec, Remotes, VectorEnvironment, View
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import Actor, Policy, blank_unroll
 from trainer.learning import replayed
@@ -32,6 +32,7 @@ from trainer.learning.worker import GradientBatches, Worker, applying, blank_com
 from trainer.machine import precision
 from trainer.machine.gpus import visible_gpus
 from trainer.machine.quota import usable_cores
+from trainer.machine.terminal import say
 from trainer.machine.threads import threads_named
 from trainer.remote import wire
 from trainer.remote.synthetic import random_batch
@@ -239,8 +240,20 @@ def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorE
                 else settings.actors.actors_on_host
             ),
             cores=usable_cores(),
+            remotes=_remotes(settings, index),
             **_looks(settings),
         )
+
+
+def _remotes(settings: Settings, index: int) -> Remotes:
+    """Where an actor's worlds in real time come from; each actor has remotes of its own."""
+    acting, count = settings.actors, sizes.envs_per_actor(settings)
+    given = tuple(filter(None, acting.remotes.split(",")))
+    # Actors in processes of their own are each given theirs.
+    first = index * count if settings.program.job_name == "local" else 0
+    return Remotes(
+        given[first:], acting.remote_password_file, acting.injected_lag_ms, say, bool(given)
+    )
 
 
 def _emulator_threads(settings: Settings) -> int:
@@ -260,6 +273,7 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
         noop_max=settings.level.noop_max,
         max_episode_frames=settings.level.max_episode_frames,
         max_rewardless_steps=0,
+        remotes=_remotes(settings, 0),
         num_threads=settings.actors.env_threads,
         render=settings.trained.draws,
         **_looks(settings),

@@ -23,7 +23,7 @@ from benchmarks.tools import common
 from benchmarks.tools.common import Options, numbers, spread
 from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
-from environments.names import AtariLevel, GymnasiumLevel, OwnLevel, find
+from environments.names import AtariLevel, PythonLevel, RealTimeLevel, find
 from environments.python.levels import make_one
 from environments.spaces import agent_actions
 from environments.view import View
@@ -76,11 +76,13 @@ def measure(arguments: list[str]) -> None:
     report.finish("this / thread")
 
 
-def level_of(name: str) -> GymnasiumLevel | OwnLevel:
+def level_of(name: str) -> PythonLevel:
     """The level of a name, if it is written in Python."""
     level = find(name)
     if isinstance(level, AtariLevel):
         raise UserError(f"--level_names: {name} steps in threads of its emulators.")
+    if isinstance(level, RealTimeLevel):
+        raise UserError(f"--level_names: {name} goes on by itself, whatever steps it.")
     return level
 
 

@@ -21,6 +21,7 @@ class Catch(gymnasium.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}
     observation_space: Any = spaces.Box(0, 255, (SIZE, SIZE), np.uint8)
     action_space: Any = spaces.Discrete(3)
+    keys_of_actions = (("left",), (), ("right",))  # in a window
 
     def __init__(self, render_mode: str | None = None) -> None:
         self.render_mode = render_mode

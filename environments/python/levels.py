@@ -8,7 +8,13 @@ from typing import Any
 import gymnasium
 
 from environments import imports
-from environments.names import GymnasiumLevel, OwnLevel, newest_version
+from environments.names import (
+    BrowserLevel,
+    GymnasiumLevel,
+    OwnLevel,
+    PythonLevel,
+    newest_version,
+)
 from environments.python.mujoco_pictures import without_opengl
 from environments.python.plain import plain
 from environments.view import View
@@ -16,14 +22,29 @@ from user_error import UserError
 
 
 def make_one(
-    level: GymnasiumLevel | OwnLevel, level_name: str, view: View, render: bool = False
+    level: PythonLevel, level_name: str, view: View, render: bool = False
 ) -> gymnasium.Env:
     """The environment in its wrappers, and with what `view` asks for."""
-    make = _own if isinstance(level, OwnLevel) else _registered
+    return plain(make_undressed(level, level_name, view, render), level_name, view)
+
+
+def make_undressed(
+    level: PythonLevel, level_name: str, view: View, render: bool = False
+) -> gymnasium.Env:
+    """The environment in its wrappers, with observations and actions of its own."""
+    make = _MAKERS[type(level)]
     env = make(level, level_name, view, render)
     for name in view.wrapper_names:
         env = _wrapped(env, name, level_name)
-    return plain(env, level_name, view)
+    return env
+
+
+def _page(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
+    # Late: few have a browser.
+    from environments.browser import level as browser
+    from environments.browser import page
+
+    return browser.BrowserLevel(page.find(level.page), "rgb_array" if render else None)
 
 
 def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
@@ -104,3 +125,10 @@ def _check_call(
 def _reason(error: Exception, expected: bool = False) -> str:
     kind = "" if expected else f"{type(error).__name__}: "
     return kind + " ".join(str(error).split()).rstrip(".")
+
+
+_MAKERS: dict[type, Callable[..., gymnasium.Env]] = {
+    BrowserLevel: _page,
+    GymnasiumLevel: _registered,
+    OwnLevel: _own,
+}

@@ -1,12 +1,12 @@
 """An actor: plays a batch of environments with the newest weights, a block of unrolls at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from algorithms.trajectory import EnvironmentStep, Episodes, Unroll
+from algorithms.trajectory import MEASURED, EnvironmentStep, Episodes, Unroll
 from environments import EnvironmentSpec, Episode, VectorEnvironment
 
 
@@ -89,8 +89,13 @@ class Actor:
             action, recorded, self._state = self._policy.act(
                 step, last_action, self._state, self._seed, chance
             )
-            rows.write(t + 1, self._environment.step(action), action, recorded)
+            step = self._environment.step(action)
+            rows.write(t + 1, step, action, recorded)
+            rows.write_measures(t + 1, self._environment.figures())
             rows.write_episodes(t + 1, self._environment.episodes())
+        spoilt = self._environment.spoilt()
+        if spoilt is not None:
+            rows.drop(spoilt)
         place = Place(self._level, self._stream, np.full_like(self._stream, self._number))
         self._number += 1
         return rows.unroll(initial_state, place, versions / self._length)
@@ -120,7 +125,8 @@ class _Rows:
             first=np.ones([rows, count], bool),
         )
         self.action = np.zeros([rows, count, *(acts.shape or ())], spec.action_dtype)
-        self.recorded = {name: np.zeros([rows, count], np.float32) for name in records}
+        names = dict.fromkeys([*records, *(MEASURED + one.name for one in spec.measures)])
+        self.recorded = {name: np.zeros([rows, count], np.float32) for name in names}
         self.episodes = Episodes(
             raw_return=np.zeros([rows, count], np.float32),
             length=np.zeros([rows, count], np.int32),
@@ -150,14 +156,25 @@ class _Rows:
         for array, value in zip(self.environment, step, strict=True):
             array[t] = value
         self.action[t] = action
-        for name, array in self.recorded.items():
-            array[t] = recorded[name]
+        for name, values in recorded.items():
+            self.recorded[name][t] = values
+
+    def write_measures(self, t: int, figures: Mapping[str, np.ndarray]) -> None:
+        """Stores what the level has measured on the way to row ``t``."""
+        for name, values in figures.items():
+            self.recorded[MEASURED + name][t] = values
 
     def write_episodes(self, t: int, ended: list[Episode]) -> None:
         """Stores the episodes that ended at row ``t``; their columns do not matter."""
         for column, episode in enumerate(ended):
             self.episodes.raw_return[t, column] = episode.raw_return
             self.episodes.length[t, column] = episode.length
+
+    def drop(self, columns: np.ndarray) -> None:
+        """Makes all rows of some environments ones from which nothing is learned."""
+        self.environment.first[1:, columns] = True
+        self.environment.terminated[1:, columns] = False
+        self.environment.reward[1:, columns] = 0.0
 
     def unroll(self, initial_state: Any, place: Place, weights_version: float) -> Unroll:
         """The block as an unroll, with the fields that hold for all of its rows."""

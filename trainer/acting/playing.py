@@ -121,7 +121,6 @@ class _Games:
         self._returns = np.zeros([2, count])  # raw and clipped, of the games in play
         self._lengths = np.zeros(count, int)
         self._cut = np.zeros(count, bool)  # the game in play was counted when it was cut off
-        self._ended: list[Episode] = []
 
     @property
     def are_due(self) -> bool:
@@ -132,16 +131,14 @@ class _Games:
         """Counts a row, and the episodes that it ended."""
         if self._limit:
             self._cut_off(step.first)
-        # The row after an episode's last one is marked ``first``: it shows whose episodes ended.
-        for index, episode in zip(np.flatnonzero(step.first), self._ended, strict=True):
-            if not self._cut[index]:
-                clipped = float(self._returns[1, index])
-                self._count(int(index), Game(episode.raw_return, clipped, *episode[2:], True))
-        self._ended = episodes
         self._returns += [step.reward, np.clip(step.reward, -1, 1)]
         self._lengths += 1
         for restarted in (self._returns.T, self._lengths, self._cut):
             restarted[step.first] = 0
+        for _, raw_return, length, frames, index in episodes:
+            if not self._cut[index]:
+                clipped = float(self._returns[1, index])
+                self._count(index, Game(raw_return, clipped, length, frames, True))
 
     def _cut_off(self, ended: np.ndarray) -> None:
         """Counts the games that have reached the limit, and did not end just then."""

@@ -73,6 +73,20 @@ class LevelSettings:
         "environments written in Python: choose only among the actions that info['action_mask'] "
         "allows",
     )
+    action_set: str = setting(
+        "",
+        "Environment",
+        "worlds in real time: atari, arrows, pointer_grid, tap or a .yaml file with a list; "
+        "default: the level's own actions",
+    )
+    fps: float = setting(
+        0.0,
+        "Environment",
+        "worlds in real time: frames a second; an action lasts --num_action_repeats of them. "
+        "0: as usual for the level",
+        least=0,
+        most=240,
+    )
     episodic_life: bool = setting(
         False, "Environment", "training only: the loss of a life ends an Atari episode"
     )
@@ -102,6 +116,11 @@ class LevelSettings:
     def levels(self) -> list[str]:
         """The levels of ``--level_name``, in order."""
         return [name.strip() for name in self.level_name.split(",")]
+
+    @property
+    def in_real_time(self) -> bool:
+        """Whether worlds go on without waiting for actions."""
+        return self.level_name.startswith("vnc:")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +163,22 @@ class ActorSettings:
         "Actors",
         "processes of an actor that step environments written in Python; 0: none, its thread does; "
         "auto: as many as there are cores for, where steps are dear",
+    )
+    remotes: str = setting(
+        "",
+        "Actors",
+        "worlds in real time: host:port+port of each remote that runs elsewhere (desktop and "
+        "rewarder), with commas between; default: they are started here",
+    )
+    remote_password_file: str = setting(
+        "", "Actors", "the file of the password of --remotes, as vncpasswd or a remote writes it"
+    )
+    injected_lag_ms: float = setting(
+        0.0,
+        "Actors",
+        "worlds in real time: milliseconds added to the way there and back, for studies",
+        least=0,
+        most=10_000,
     )
     unroll_length: int = setting(10, "Learning", "agent steps in an unroll", least=1, most=10_000)
 

@@ -113,7 +113,9 @@ class WholeEpisodes(Rollouts):
         # Each reset but an environment's first one shows that a whole episode is over.
         resets: collections.Counter[int] = collections.Counter()
         for block in self._blocks:
-            resets.update(dict(zip(block.stream, block.environment.first[1:].sum(0), strict=True)))
+            first = block.environment.first
+            begun = (first[1:] & ~first[:-1]).sum(0)  # a wait for a reset has several such rows
+            resets.update(dict(zip(block.stream, begun, strict=True)))
         whole = sum(max(0, int(count) - 1) for count in resets.values())
         rows = sum(len(block.action) - 1 for block in self._blocks)
         if whole < self._size and rows > MOST_ROWS:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from algorithms.algorithm import Algorithm
 from algorithms.feeding import Gradients
-from algorithms.trajectory import Episodes, Unroll
+from algorithms.trajectory import MEASURED, Episodes, Unroll
 from trainer.acting.acting_agent import ActingAgent
 from trainer.learning import optimizers
 from trainer.learning.batches import Batch, describe, unrolls_in
@@ -36,6 +36,11 @@ class Computed(NamedTuple):
     def episodes(self) -> Episodes:
         """The episodes that ended in the unrolls."""
         return self.unrolls.episodes
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What the level has measured."""
+        return self.unrolls.recorded
 
     @property
     def level(self) -> Any:
@@ -128,7 +133,9 @@ def lean(unroll: Unroll) -> Unroll:
     return unroll._replace(
         environment=unroll.environment._replace(observation=nothing),
         action=nothing,
-        recorded={},
+        recorded={
+            name: array for name, array in unroll.recorded.items() if name.startswith(MEASURED)
+        },
         initial_state=nothing,
     )
 

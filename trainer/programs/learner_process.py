@@ -155,7 +155,11 @@ def _start(
     learner.updates = first["updates"]
     if team.rank:
         meter = Meter(
-            settings.level.levels, spec.frames_per_step, first["counters"], learner.figures
+            settings.level.levels,
+            spec.frames_per_step,
+            first["counters"],
+            learner.figures,
+            [one.name for one in spec.measures],
         )
     return run, meter
 

@@ -68,7 +68,9 @@ class Run:
         warnings: list[str] = []
         self._found = self.store.newest(warnings.append)
         source = settings.storage.initial_weights
-        self._initial = initial.find(source, learner) if source and not self._found else None
+        starts_from = source and not self._found
+        registry = settings.storage.registry
+        self._initial = initial.find(source, registry, learner) if starts_from else None
         if self._found:
             resuming.check_fits(self._found[1], learner, settings, spec, self.folder)
             warnings += resuming.changes(self._found[1], settings)
@@ -88,6 +90,7 @@ class Run:
                 "actions": str(spec.action_space),
                 **settings.algorithm.about,
             },
+            spec.measures,
         )
         for level in settings.level.levels:
             if remark := environments.remark(level):
@@ -112,18 +115,19 @@ class Run:
     def resume(self, learner: Learner) -> Meter:
         """Restores the newest checkpoint, if there is one; returns the run's counters."""
         levels, frames_per_step = self._settings.level.levels, self._spec.frames_per_step
+        measures = [one.name for one in self._spec.measures]
         if self._initial:
             path, checkpoint = self._initial
             self._initial = None
             initial.take(checkpoint, learner)
             self.reporter.say(f"Starting with the agent of {path}.")
         if self._found is None:
-            return Meter(levels, frames_per_step, {}, learner.figures)
+            return Meter(levels, frames_per_step, {}, learner.figures, measures)
         path, checkpoint = self._found
         self._found = None
         learner.restore(resuming.arrays_of(checkpoint), checkpoint.counters["updates"])
         counters = resuming.counters(checkpoint, self._settings)
-        meter = Meter(levels, frames_per_step, counters, learner.figures)
+        meter = Meter(levels, frames_per_step, counters, learner.figures, measures)
         self.reporter.say(f"Resuming from {path} at {meter.environment_frames:,} frames.")
         return meter
 

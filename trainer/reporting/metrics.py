@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.trajectory import Episodes, Unroll
+from algorithms.trajectory import MEASURED, Episodes, Unroll
 from trainer.machine.cores import busy_fraction, cores_time
 
 RECENT_EPISODES = 100
@@ -24,9 +24,14 @@ class Meter:
         frames_per_step: int,
         counters: dict[str, Any],
         figures: Sequence[str] = (),
+        measures: Sequence[str] = (),
     ):
-        """``counters`` are a checkpoint's; ``figures`` are the names of each update's figures."""
+        """``counters`` are a checkpoint's.
+
+        ``figures`` are the names of each update's figures, ``measures`` those of the levels'.
+        """
         self.figures = figures
+        self.measures = sorted(measures)
         self.environment_frames = int(counters.get("environment_frames", 0))
         self.agent_steps = int(counters.get("agent_steps", 0))
         self.episodes = int(counters.get("episodes", 0))
@@ -75,8 +80,11 @@ class Meter:
         }
 
     def add_episodes(self, rows: np.ndarray) -> None:
-        """Counts ended episodes, in the format of ``ended_episodes``."""
+        """Counts ended episodes and measures, in the format of ``ended_episodes``."""
         for level, raw_return, length in rows:
+            if level < 0:
+                self._window.add_measure(-1 - int(level), raw_return, int(length))
+                continue
             self._returns[int(level)].append(float(raw_return))
             self._lengths.append(int(length))
             self.episodes += 1
@@ -134,8 +142,13 @@ class _Window:
         # Sums rather than lists of values: reports may be days apart.
         self._sums = np.zeros(len(meter.figures))
         self._counts = np.zeros(len(meter.figures))
+        self._measured = np.zeros([len(meter.measures), 2])  # sums and counts
         self._lags: list[float] = []
         self._updates = 0
+
+    def add_measure(self, index: int, total: float, count: int) -> None:
+        if index < len(self._measured):
+            self._measured[index] += (total, count)
 
     def add(self, figures: Mapping[str, Any], lag: float) -> None:
         values = np.array([float(figures[name]) for name in self._meter.figures])
@@ -167,6 +180,8 @@ class _Window:
         }
         for name, total, count in zip(self._meter.figures, self._sums, self._counts, strict=True):
             figures[name] = float(total / count) if count else None
+        for name, (total, count) in zip(self._meter.measures, self._measured, strict=True):
+            figures[name] = float(total / count) if count else None
         return figures
 
 
@@ -191,8 +206,22 @@ class EndedEpisodes:
 
 
 def ended_episodes(block: Unroll) -> np.ndarray:
-    """[N, 3]: level, raw return and length of the episodes that ended in a block of unrolls."""
+    """[N, 3]: level, raw return and length of the episodes that ended in a block of unrolls.
+
+    Further rows are for what the level has measured: -1 for the first measure by name, -2 for the
+    next, and so on; the sum of its known values; how many these are.
+    """
     ended = Episodes(*(array[1:] for array in block.episodes))
     there = np.nonzero(ended.length)
     columns = (block.level[there[1]], ended.raw_return[there], ended.length[there])
-    return np.stack(columns, axis=-1).astype(np.float64)
+    return np.concatenate([np.stack(columns, axis=-1).astype(np.float64), _measured(block)])
+
+
+def _measured(block: Unroll) -> np.ndarray:
+    rows = []
+    names = sorted(name for name in block.recorded if name.startswith(MEASURED))
+    for index, name in enumerate(names):
+        values = np.asarray(block.recorded[name][1:], np.float64)
+        known = values[~np.isnan(values)]
+        rows.append([-1.0 - index, known.sum(), len(known)])
+    return np.array(rows, np.float64).reshape(-1, 3)

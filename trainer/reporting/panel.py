@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from algorithms.figures import Figure
+from algorithms.figures import WORLD, Figure
 from trainer.reporting import wording
 from trainer.reporting.wording import count, duration, number, percent
 
@@ -29,7 +29,7 @@ class Panel:
     def __init__(
         self, folder: str, total_frames: int, reported: Sequence[Figure], about: dict[str, str]
     ):
-        """``reported`` are the algorithm's figures."""
+        """``reported`` are the figures of the algorithm and of the level."""
         self.note = ""
         self._total = total_frames
         self._title = " · ".join(about[key] for key in ("level", "agent") if key in about)
@@ -114,6 +114,7 @@ class Panel:
                 *self._of_algorithm("losses"),
             ],
             "learning": self._learning(),
+            "world": self._of_algorithm(WORLD),
         }
         return {name: parts for name, parts in rows.items() if parts}
 

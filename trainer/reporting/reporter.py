@@ -2,11 +2,14 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from algorithms.figures import WORLD, Figure
+from environments import Measure
 from trainer.machine.terminal import Terminal
 from trainer.reporting import wording
 from trainer.reporting.curve import title, write_curve
@@ -39,13 +42,21 @@ class Reporter:
     report; training never stops because of it.
     """
 
-    def __init__(self, folder: Path, settings: Settings, about: dict[str, str]):
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        about: dict[str, str],
+        measures: Sequence[Measure] = (),
+    ):
+        """``measures`` are what the level reports besides the algorithm."""
         self.folder = Path(folder)
         self._settings = settings  # all of them, to record them
         self._others = ReporterThreads(settings.reporting.reporters, self.folder, settings.flat())
         self._total = settings.learning.total_environment_frames
-        self._algorithm_figures = settings.algorithm.figures
-        self._panel = Panel(settings.run_folder, self._total, self._algorithm_figures, about)
+        of_level = (Figure(one.name, one.label, WORLD) for one in measures)
+        self._own_figures = (*settings.algorithm.figures, *of_level)
+        self._panel = Panel(settings.run_folder, self._total, self._own_figures, about)
         self._terminal = Terminal(sys.stdout, self._panel)
         self._log = LinesFile(self.folder / LOG)
         self._metrics = LinesFile(self.folder / METRICS)
@@ -85,7 +96,7 @@ class Reporter:
         """
         # Numbers that are not finite are unknown everywhere.
         figures = {name: plain(value) for name, value in figures.items()}
-        line = wording.line(figures, self._total, self._algorithm_figures)
+        line = wording.line(figures, self._total, self._own_figures)
         self._terminal.show(figures, line)
         self._log_line(line)
         self._metrics.append_line(to_line(figures))

@@ -5,6 +5,7 @@ import dataclasses
 from flags import setting
 
 POLICIES = ("sampled", "greedy")
+FORMATS = ("saved_model", "bundle")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,7 +13,10 @@ class TrainedSettings:
     """What to do with a trained agent."""
 
     checkpoint: str = setting(
-        "newest", "Testing", "newest, best, or a checkpoint's file or number of frames"
+        "newest",
+        "Testing",
+        "newest, best, a number of frames, a checkpoint's or bundle's file, "
+        "https://...#sha256=..., or zoo:NAME; zoo: lists names",
     )
     test_num_episodes: int = setting(
         10, "Testing", "episodes to play on each level", least=1, most=100_000
@@ -66,7 +70,14 @@ class TrainedSettings:
         least=0,
     )
     export_dir: str = setting(
-        "", "Testing", "where --mode=export writes the SavedModel; default: LOGDIR/export"
+        "", "Testing", "folder that --mode=export writes to; default: LOGDIR/export"
+    )
+    export_format: str = setting(
+        "saved_model",
+        "Testing",
+        "saved_model: for programs without this code; bundle: one small file with weights, "
+        "settings and where they come from, for --checkpoint and --initial_weights",
+        choices=FORMATS,
     )
 
     @property

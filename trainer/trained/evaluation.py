@@ -13,6 +13,7 @@ from trainer import build
 from trainer.acting.playing import Game, Player, play
 from trainer.settings import grid
 from trainer.settings.config import Settings
+from trainer.storage import fetching
 from trainer.storage.records import write_whole
 from trainer.trained import grid_report, scoreboard, video
 from trainer.trained import trained_agent as trained
@@ -28,6 +29,9 @@ FIRST_TEST_SEED = 2**40
 
 def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
     """Plays, prints a table, and writes evaluation.json into the run's folder; returns it."""
+    if settings.trained.checkpoint == fetching.NAMED:
+        print(fetching.listing(settings.storage.registry))
+        return {}
     video.prepare(settings)
     found = trained.find(settings, given)
     agent = found.agent(build.level_spec(found.settings))
@@ -190,6 +194,7 @@ def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any
 def _written(path: Path, report: dict[str, Any]) -> str:
     """Writes the report; returns the line to print about it, also if it could not be written."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)  # a bundle may have no run here
         write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
     except OSError as error:
         return f"warning: {path} could not be written ({error.strerror})."

@@ -1,5 +1,6 @@
 """An actor's unrolls are exactly what happened, and the learner's agent agrees with them."""
 
+import dataclasses
 from typing import Any
 
 import gymnasium
@@ -14,6 +15,7 @@ from tests.trainer.levels import Continuous, Hiccup, NoNumbers, Steps, Tens, Two
 from tests.trainer.training import Parts, parts, small
 from trainer import build
 from trainer.acting.actor import Actor
+from trainer.reporting.metrics import ended_episodes
 
 KINDS = [
     ("CartPole-v1", "VectorAgent"),
@@ -206,3 +208,49 @@ def test_an_exception_that_ends_an_unroll_reaches_its_caller():
     actor = Actor(environment, made.acting, 10, level=0, seed=0, check=stop_at_the_fourth_step)
     with pytest.raises(TimeoutError):
         actor.unroll()
+
+
+class Faulty(environments.VectorEnvironment):
+    """Real environments, of which the second does not run as it should during the second unroll."""
+
+    def __init__(self, length: int) -> None:
+        self._env = environments.make(level(Tens), 2, 1)
+        measure = environments.Measure("age", "age")
+        self.spec = dataclasses.replace(self._env.spec, measures=(measure,))
+        self.num_envs, self._length, self._steps = 2, length, 0
+
+    def reset(self):
+        return self._env.reset()
+
+    def step(self, actions):
+        self._steps += 1
+        return self._env.step(actions)
+
+    def figures(self):
+        return {"age": np.array([self._steps, np.nan], np.float32)}
+
+    def spoilt(self):
+        return np.array([False, self._steps == 2 * self._length])
+
+    def episodes(self):
+        return self._env.episodes()
+
+    def render(self, index):
+        return None
+
+    def close(self):
+        self._env.close()
+
+
+def test_an_unroll_of_an_environment_that_did_not_run_as_it_should_is_no_experience():
+    made = made_for(level(Tens), "VectorAgent", unroll_length=5)
+    actor = Actor(Faulty(5), made.acting, 5, level=0, seed=0)
+    right, spoilt, after = (actor.unroll() for _ in range(3))
+    assert not right.environment.first[1:].all(axis=0).any()
+    assert spoilt.environment.first[1:, 1].all() and not spoilt.environment.reward[1:, 1].any()
+    assert not spoilt.environment.first[1:, 0].all() and spoilt.environment.reward[1:, 0].any()
+    assert not after.environment.first[1:].all(axis=0).any() and after.environment.first[0, 1]
+    # Measures go with the rows, and what reports of them leaves out what is not known.
+    assert after.recorded["measured.age"][1:, 0].tolist() == [11, 12, 13, 14, 15]
+    measured = [row for row in ended_episodes(after) if row[0] < 0]
+    assert [row.tolist() for row in measured] == [[-1, 65, 5]]

@@ -1,0 +1,1 @@
+"""Web pages as levels, in Chromium without a window; see docs/environments.md."""

@@ -1,0 +1,159 @@
+"""A tab of Chromium, driven over the DevTools protocol through a pipe: nothing listens."""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from user_error import UserError
+
+WHOLE = ("chromium", "google-chrome")
+PROGRAMS = ("chromium-headless-shell", *WHOLE)
+# A picture waits for frames; with these, for no longer than it takes to make them.
+UNLIMITED = ("--disable-frame-rate-limit", "--disable-gpu-vsync")
+ANSWERS_WITHIN_S = 30.0
+FLAGS = (
+    "--headless",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--hide-scrollbars",
+    "--mute-audio",
+    "--no-first-run",
+    "--remote-debugging-pipe",
+)
+
+Command = tuple[str, dict[str, Any]]
+
+
+class Tab:
+    """One page of one browser, which ends with `close` or with this process."""
+
+    def __init__(self, width: int, height: int, whole: bool, unlimited: bool) -> None:
+        """`whole`: the browser with all pages of its own, which starts more slowly.
+
+        `unlimited`: as many frames a second as can be made.
+        """
+        programs = WHOLE if whole else PROGRAMS
+        program = next(filter(None, map(shutil.which, programs)), None)
+        if program is None:
+            raise UserError(
+                f"there is no {programs[0]} here: run bin/setup --extra=browser, which installs "
+                "Debian's package of that name."
+            )
+        self._home = tempfile.TemporaryDirectory(prefix="impala-tab-", ignore_cleanup_errors=True)
+        theirs, self._to = os.pipe()
+        self._from, ours = os.pipe()
+        root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root otherwise
+        frames = UNLIMITED if unlimited else ()
+        command = [
+            program,
+            *FLAGS,
+            *frames,
+            *root,
+            f"--user-data-dir={self._home.name}",
+            "about:blank",
+        ]
+        # The protocol is spoken on its descriptors 3 and 4.
+        shell = f'exec "$@" 3<&{theirs} 4>&{ours}'
+        self._process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", "bash", "-c", shell, "--", *command],
+            pass_fds=(theirs, ours),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+        os.close(theirs)
+        os.close(ours)
+        self._buffer, self._number, self._session = bytearray(), 0, ""
+        self.events: list[dict[str, Any]] = []  # of the kinds in `listen_to`
+        self.listen_to: set[str] = set()
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        self.call("Page.enable")
+        size: dict[str, Any] = {"width": width, "height": height, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", deviceScaleFactor=1, **size)
+
+    def open(self, url: str, ready: str, pause: Callable[[], None]) -> None:
+        """Loads a page; calls `pause` until the expression `ready` is true."""
+        failed = self.call("Page.navigate", url=url).get("errorText")
+        if failed and not url.startswith("chrome:"):  # these say so and come nevertheless
+            raise UserError(f"{url} cannot be loaded ({failed}).")
+        complete = f"document.readyState === 'complete' && Boolean({ready})"
+        until = time.monotonic() + ANSWERS_WITHIN_S
+        while not self.evaluate(complete):
+            if time.monotonic() > until:
+                raise UserError(f"{url} never had {ready}.")
+            pause()
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of an expression of JavaScript in the page."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
+            told = details.get("exception", {}).get("description") or details["text"]
+            raise UserError(f"the page cannot evaluate {expression!r}: {told.splitlines()[0]}.")
+        return answer["result"].get("value")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Sends a command; returns its result."""
+        return self.results([(method, parameters)])[0]
+
+    def results(self, commands: list[Command]) -> list[dict[str, Any]]:
+        """Sends commands at once; returns their results, in order."""
+        first = self._number + 1
+        self.send(commands)
+        found: dict[int, dict[str, Any]] = {}
+        while len(found) < len(commands):
+            message = self.read()
+            if message.get("id", 0) >= first:
+                if "error" in message:
+                    raise ConnectionError(f"Chromium: {message['error']['message']}")
+                found[message["id"]] = message["result"]
+        return [found[number] for number in range(first, self._number + 1)]
+
+    def send(self, commands: list[Command]) -> None:
+        """Sends commands, whose results nobody waits for."""
+        text = b""
+        for method, parameters in commands:
+            self._number += 1
+            message = {"id": self._number, "method": method, "params": parameters}
+            if self._session:
+                message["sessionId"] = self._session
+            text += json.dumps(message).encode() + b"\0"
+        os.write(self._to, text)
+
+    def read(self, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Any]:
+        """The next message, or a `TimeoutError`; one of `listen_to` is kept in `events`."""
+        while (end := self._buffer.find(b"\0")) < 0:
+            if not select.select([self._from], [], [], max(0.0, within_s))[0]:
+                raise TimeoutError("Chromium does not answer any more")
+            data = os.read(self._from, 1 << 20)
+            if not data:
+                raise ConnectionError("Chromium has ended")
+            self._buffer += data
+        message = json.loads(bytes(self._buffer[:end]))
+        del self._buffer[: end + 1]
+        if message.get("method") in self.listen_to:
+            self.events.append(message)
+        return message
+
+    def close(self) -> None:
+        """Ends the browser."""
+        os.close(self._to)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2.0)
+        self._process.kill()
+        self._process.wait()
+        os.close(self._from)
+        self._home.cleanup()

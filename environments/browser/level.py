@@ -1,0 +1,166 @@
+"""A page as a Gymnasium environment."""
+
+import base64
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import cv2
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from environments.browser.chromium import Command, Tab
+from environments.browser.page import VIRTUAL, Page
+from environments.realtime.actions import Action
+
+# What DevTools calls keys: key, code, number.
+_KEYS = {
+    "left": ("ArrowLeft", "ArrowLeft", 37),
+    "up": ("ArrowUp", "ArrowUp", 38),
+    "right": ("ArrowRight", "ArrowRight", 39),
+    "down": ("ArrowDown", "ArrowDown", 40),
+    "space": (" ", "Space", 32),
+    "return": ("Enter", "Enter", 13),
+    "escape": ("Escape", "Escape", 27),
+    "tab": ("Tab", "Tab", 9),
+    "backspace": ("Backspace", "Backspace", 8),
+    "shift": ("Shift", "ShiftLeft", 16),
+    "ctrl": ("Control", "ControlLeft", 17),
+    "alt": ("Alt", "AltLeft", 18),
+}
+_PASSED = "Emulation.virtualTimeBudgetExpired"
+_FRAME = "Page.screencastFrame"
+_LOADING_MS = 20
+
+
+class BrowserLevel(gymnasium.Env):
+    """One tab of one browser; an action is a change of keys, or a click."""
+
+    def __init__(self, page: Page, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 1000 / page.step_ms}
+        self._page = page
+        self.action_space = spaces.Discrete(len(page.actions))
+        self.keys_of_actions = tuple(tuple(one.held) for one in page.actions)
+        self._tab = Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
+        self._held: frozenset[str] = frozenset()
+        self._shot: dict[str, Any] = {}
+        self._load()
+        if page.observe:
+            count = len(self._tab.evaluate(page.observe))
+            self.observation_space: Any = spaces.Box(-np.inf, np.inf, (count,), np.float32)
+        else:
+            self.observation_space = spaces.Box(0, 255, (page.height, page.width, 3), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._tab.results(list(self._changes(Action())))
+        if seed is not None and self._tab.evaluate("typeof Math.seedrandom === 'function'"):
+            self._tab.evaluate(f"void Math.seedrandom('{seed}')")
+        if self._page.reset:
+            self._tab.evaluate(f"void ({self._page.reset})")
+        else:
+            self._load()
+        self._pass()
+        self._score, over, observation = self._look()
+        while over:  # a game may take a while to begin anew
+            self._pass()
+            self._score, over, observation = self._look()
+        return observation, {}
+
+    def step(self, action: Any) -> Any:
+        self._tab.results(list(self._changes(self._page.actions[int(action)])))
+        self._pass()
+        before = self._score
+        self._score, over, observation = self._look()
+        return observation, self._score - before, over, False, {}
+
+    def render(self) -> Any:
+        return self._picture()
+
+    def close(self) -> None:
+        self._tab.close()
+
+    def _load(self) -> None:
+        page, tab = self._page, self._tab
+        if page.time == VIRTUAL:
+            tab.listen_to = {_PASSED}
+            tab.open(page.url, page.ready, lambda: self._advance(_LOADING_MS))
+            self._advance(_LOADING_MS)  # it stops after that
+        else:
+            tab.listen_to = {_FRAME}
+            tab.open(page.url, page.ready, lambda: time.sleep(_LOADING_MS / 1000))
+            tab.call("Page.startScreencast", format="png")
+
+    def _pass(self) -> None:
+        """Lets the time of an action pass in the page."""
+        if self._page.time == VIRTUAL:
+            self._advance(self._page.step_ms)
+        else:
+            self._watch(time.monotonic() + self._page.step_ms / 1000)
+
+    def _advance(self, milliseconds: int) -> None:
+        self._tab.events.clear()
+        self._tab.call("Emulation.setVirtualTimePolicy", policy="advance", budget=milliseconds)
+        while not self._tab.events:
+            self._tab.read()
+
+    def _watch(self, until: float) -> None:
+        """Keeps the newest picture of a page that goes on, until then."""
+        with contextlib.suppress(TimeoutError):
+            while True:
+                for frame in self._tab.events:
+                    self._shot = frame["params"]
+                    number = self._shot["sessionId"]
+                    self._tab.send([("Page.screencastFrameAck", {"sessionId": number})])
+                self._tab.events.clear()
+                self._tab.read(until - time.monotonic())
+
+    def _look(self) -> tuple[float, bool, np.ndarray]:
+        """The score, whether it is over, and the observation."""
+        page = self._page
+        seen = page.observe or "0"
+        script = f"[Number({page.score}), Boolean({page.end}), {seen}]"
+        if page.observe:
+            score, over, numbers = self._tab.evaluate(script)
+            return score, over, np.asarray(numbers, np.float32)
+        score, over, _ = self._tab.evaluate(script)
+        return score, over, self._picture()
+
+    def _picture(self) -> np.ndarray:
+        """What the page shows, uint8 [height, width, 3]."""
+        # A page that stands still has no newest frame.
+        shot = self._shot or self._tab.call(_SHOT[0], **_SHOT[1])
+        data = np.frombuffer(base64.b64decode(shot["data"]), np.uint8)
+        picture = cv2.imdecode(data, cv2.IMREAD_COLOR)
+        assert picture is not None
+        return cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
+
+    def _changes(self, action: Action) -> Iterator[Command]:
+        """The commands that make keys and pointer those of an action."""
+        for key in self._held - action.held:
+            yield _key(key, "keyUp")
+        for key in action.held - self._held:
+            yield _key(key, "keyDown")
+        self._held = action.held
+        for key in action.tapped:
+            yield _key(key, "keyDown")
+            yield _key(key, "keyUp")
+        if action.click:
+            x, y = action.click
+            for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+                button = "none" if kind == "mouseMoved" else "left"
+                where = {"x": x, "y": y, "button": button, "clickCount": 1}
+                yield "Input.dispatchMouseEvent", {"type": kind, **where}
+
+
+_SHOT: Command = ("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+
+
+def _key(name: str, kind: str) -> Command:
+    key, code, number = _KEYS.get(name) or (name, f"Key{name.upper()}", ord(name.upper()))
+    text = {"text": key} if kind == "keyDown" and len(key) == 1 else {}
+    names = {"key": key, "code": code, "windowsVirtualKeyCode": number}
+    return "Input.dispatchKeyEvent", {"type": kind, **names, **text}

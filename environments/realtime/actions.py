@@ -1,0 +1,96 @@
+"""What each action of an agent does with the keys and the pointer of a desktop."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from environments.realtime import keys
+from user_error import UserError
+
+CELL = 10  # pixels a side, of `pointer_grid`
+# In the order of the Arcade Learning Environment's 18 actions.
+_ATARI = (
+    "none", "space", "up", "right", "left", "down",
+    "up+right", "up+left", "down+right", "down+left",
+    "up+space", "right+space", "left+space", "down+space",
+    "up+right+space", "up+left+space", "down+right+space", "down+left+space",
+)  # fmt: skip
+SETS: dict[str, tuple[str, ...]] = {
+    "atari": _ATARI,
+    "arrows": ("none", "left", "right", "up", "down"),
+    "tap": ("none", "tap space"),
+}
+POINTER_GRID = "pointer_grid"
+NAMES = (*SETS, POINTER_GRID)
+
+
+@dataclass(frozen=True)
+class Action:
+    """Keys that are held until the next action, keys that are tapped, a click; or nothing."""
+
+    held: frozenset[str] = frozenset()
+    tapped: tuple[str, ...] = ()
+    click: tuple[int, int] | None = None  # x, y in pixels of the desktop
+
+
+def action_set(name: str, size: tuple[int, int] | None = None) -> tuple[Action, ...]:
+    """The actions of a named set, or of a YAML file that lists them.
+
+    `size` is the width and height of the desktop's picture, which `pointer_grid` covers.
+    """
+    if name in SETS:
+        return parse(SETS[name], name)
+    if name == POINTER_GRID:
+        if size is None:
+            raise UserError(f"--action_set={name}: the size of the desktop is not known here.")
+        return pointer_grid(*size)
+    if not name.endswith((".yaml", ".yml")):
+        raise UserError(
+            f"--action_set={name}: expected {', '.join(NAMES)} or a .yaml file with a list."
+        )
+    try:
+        with open(name) as file:
+            return parse(yaml.safe_load(file), name)
+    except (OSError, yaml.YAMLError) as error:
+        raise UserError(
+            f"--action_set={name}: it cannot be read ({error}).".replace("\n", " ")
+        ) from None
+
+
+def pointer_grid(width: int, height: int) -> tuple[Action, ...]:
+    """No click, and a click in the middle of each cell of a grid."""
+    columns, rows = width // CELL, height // CELL
+    middles = (
+        (x * CELL + CELL // 2, y * CELL + CELL // 2) for y in range(rows) for x in range(columns)
+    )
+    return (Action(), *(Action(click=middle) for middle in middles))
+
+
+def parse(lines: Any, told: str) -> tuple[Action, ...]:
+    """Actions as people write them: none, left+up, tap space, click 80,60."""
+    if not isinstance(lines, Sequence) or isinstance(lines, str) or len(lines) < 2:
+        raise UserError(f"{told}: expected a list of two actions or more, such as [none, left+up].")
+    return tuple(_parsed(str(line), told) for line in lines)
+
+
+@functools.cache
+def _parsed(line: str, told: str) -> Action:
+    word, _, rest = line.strip().partition(" ")
+    if line.strip() == "none":
+        return Action()
+    if word == "tap":
+        return Action(tapped=tuple(_keys(rest, told)))
+    if word == "click":
+        try:
+            x, y = (int(number) for number in rest.split(","))
+        except ValueError:
+            raise UserError(f"{told}: {line!r}: expected click x,y in pixels.") from None
+        return Action(click=(x, y))
+    return Action(held=frozenset(_keys(line, told)))
+
+
+def _keys(text: str, told: str) -> list[str]:
+    return [keys.check(name.strip(), told) for name in text.split("+")]

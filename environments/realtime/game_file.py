@@ -1,0 +1,109 @@
+"""The description of a program that is served on a desktop: `--game=FILE.yaml`."""
+
+import shlex
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from environments.realtime.actions import Action, action_set, parse
+from user_error import UserError, closest
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of the picture, in pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class GameFile:
+    """A program with a window, and where its score comes from."""
+
+    folder: Path  # of the file; the program starts there
+    command: tuple[str, ...]
+    width: int  # of the desktop
+    height: int
+    fps: float
+    actions: tuple[Action, ...]
+    # Where digits are, and ten pictures of them side by side; or package.module:function, which
+    # gets the picture and returns the score, or None where it cannot be seen.
+    score: tuple[Box, Path] | str
+    # What is seen when a game is over: package.module:function, or seconds without a new score.
+    end: str | float
+    reset: tuple[Action, ...]  # pressed one after the other; without them, it is started again
+    starts_within_s: float  # until the first score is seen
+
+
+_REQUIRED = ("command", "width", "height", "actions", "score", "end")
+_DEFAULTS: dict[str, Any] = {"fps": 30.0, "reset": [], "starts_within_s": 20.0}
+
+
+def read(path: str, flag: str = "--game") -> GameFile:
+    """The program that a file describes; a UserError names what is wrong with it."""
+    told = f"{flag}={path}"
+    try:
+        given: Any = yaml.safe_load(Path(path).read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise UserError(f"{told}: it cannot be read ({' '.join(str(error).split())}).") from None
+    known = [field.name for field in fields(GameFile) if field.name != "folder"]
+    if not isinstance(given, dict):
+        raise UserError(f"{told}: expected {', '.join(known)}.")
+    for key in given:
+        if key not in known:
+            raise UserError(f"{told}: there is no entry {key!r}. {closest(str(key), known)}")
+    for key in _REQUIRED:
+        if key not in given:
+            raise UserError(f"{told}: {key} is missing.")
+    given = {**_DEFAULTS, **given}
+    for key in ("width", "height", "fps", "starts_within_s"):
+        if not isinstance(given[key], (int, float)) or given[key] <= 0:
+            raise UserError(f"{told}: {key}: {given[key]!r}: expected a number above 0.")
+    folder = Path(path).resolve().parent
+    return GameFile(
+        folder=folder,
+        command=tuple(shlex.split(str(given["command"]))),
+        width=int(given["width"]),
+        height=int(given["height"]),
+        fps=float(given["fps"]),
+        actions=_actions(given["actions"], (int(given["width"]), int(given["height"])), told),
+        score=_score(given["score"], folder, told),
+        end=_end(given["end"], told),
+        reset=parse(["none", *given["reset"]], told)[1:] if given["reset"] else (),
+        starts_within_s=float(given["starts_within_s"]),
+    )
+
+
+def _actions(given: Any, size: tuple[int, int], told: str) -> tuple[Action, ...]:
+    return action_set(given, size) if isinstance(given, str) else parse(given, told)
+
+
+def _score(given: Any, folder: Path, told: str) -> tuple[Box, Path] | str:
+    if isinstance(given, str) and ":" in given:
+        return given
+    try:
+        box = Box(*(int(number) for number in given["box"]))
+        digits = folder / given["digits"]
+    except (KeyError, TypeError, ValueError):
+        raise UserError(
+            f"{told}: score: {given!r}: expected package.module:function, or box: [left, top, "
+            "width, height] and digits: a picture of 0123456789."
+        ) from None
+    if not digits.is_file():
+        raise UserError(f"{told}: score: there is no picture {digits}.")
+    return box, digits
+
+
+def _end(given: Any, told: str) -> str | float:
+    if isinstance(given, str) and ":" in given:
+        return given
+    if isinstance(given, (int, float)) and given > 0:
+        return float(given)
+    raise UserError(
+        f"{told}: end: {given!r}: expected package.module:function, or seconds without a new score."
+    )

@@ -1,0 +1,192 @@
+"""Keeps an environment's remote there: starts or reaches it, and does so again when it is gone."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from environments.realtime import password
+from environments.realtime.link import Address, Link
+from environments.realtime.rfb import Refused
+from user_error import UserError
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+LOOKS_EVERY_S = 0.2
+STARTS_WITHIN_S = 60.0
+ENDS_WITHIN_S = 3.0
+
+
+class Source(Protocol):
+    """Where remotes come from."""
+
+    async def find(self) -> tuple[Address, str]:
+        """The address and the password of a remote; starts it where that is its matter."""
+
+    async def drop(self) -> None:
+        """Ends what was started."""
+
+
+class Elsewhere:
+    """A remote that somebody else has started."""
+
+    def __init__(self, address: Address, secret: str) -> None:
+        self._found = (address, secret)
+
+    async def find(self) -> tuple[Address, str]:
+        return self._found
+
+    async def drop(self) -> None:
+        """Nothing: it is not ours."""
+
+
+class StartedHere:
+    """A process of ours, which ends with this one."""
+
+    def __init__(self, serve: Sequence[str]) -> None:
+        """``serve`` are the flags of ``python -m environments.remote serve``."""
+        self._command = ["-m", "environments.remote", "serve", "--with_parent", *serve]
+        self._process: asyncio.subprocess.Process | None = None
+        self.pid: int | None = None
+
+    async def find(self) -> tuple[Address, str]:
+        root = Path(__file__).resolve().parents[2]
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, *self._command, stdin=pipe, stdout=pipe, stderr=pipe,
+            env=_environment(root),
+        )  # fmt: skip
+        self.pid = self._process.pid
+        assert self._process.stdout and self._process.stderr
+        line = await asyncio.wait_for(self._process.stdout.readline(), STARTS_WITHIN_S)
+        if not line:
+            told = (await self._process.stderr.read()).decode(errors="replace").strip()
+            if await self._process.wait() == 2:
+                raise UserError(told.split("\n")[-1].removeprefix("remote: "))
+            raise OSError(f"a remote ended while it started: {told.split(chr(10))[-1]}")
+        address, file = parse_announcement(line.decode())
+        self._drain = asyncio.gather(
+            *(self._read(stream) for stream in (self._process.stdout, self._process.stderr))
+        )
+        return address, password.read(file, "--password_file")
+
+    async def drop(self) -> None:
+        """Asks it to end, and insists: a frozen process hears nothing."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), ENDS_WITHIN_S)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        while await stream.read(4096):
+            pass
+
+
+class Keeper:
+    """Offers a seat one connection after the other."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        lag_ms: float,
+        offer: Callable[[Link | None], None],
+        is_frozen: Callable[[], bool],
+        say: Callable[[str], None],
+    ) -> None:
+        self._name, self._source, self._lag_ms = name, source, lag_ms
+        self._offer, self._is_frozen, self._say = offer, is_frozen, say
+        self.error: Exception | None = None  # that another try would not help against
+
+    async def keep(self) -> None:
+        """Goes on until it is cancelled, or there is no use."""
+        try:
+            await self._keep()
+        except (UserError, Refused) as error:
+            self.error = UserError(f"{self._name}: {error}")
+        except Exception as error:
+            self.error = error
+        finally:
+            await self._source.drop()
+
+    async def _keep(self) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            started = time.monotonic()
+            try:
+                reason = await self._one()
+            except (OSError, EOFError, TimeoutError) as error:
+                reason = str(error) or "it does not answer"
+            await self._source.drop()
+            if time.monotonic() - started > LONGEST_PAUSE_S:
+                pause = FIRST_PAUSE_S
+            self._say(f"{self._name}: {reason}; next try in {pause:g} s.")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _one(self) -> str:
+        """Offers one connection until it is lost; returns the reason."""
+        link = await self._connect()
+        try:
+            return await self._until_lost(link)
+        finally:
+            self._offer(None)
+            await link.close()
+
+    async def _connect(self) -> Link:
+        address, secret = await self._source.find()
+        link = Link(address, self._lag_ms)
+        try:
+            await link.connect(secret)
+        except BaseException:
+            await link.close()
+            raise
+        self._offer(link)
+        return link
+
+    async def _until_lost(self, link: Link) -> str:
+        run = asyncio.create_task(link.run())
+        try:
+            while not run.done():
+                await asyncio.wait([run], timeout=LOOKS_EVERY_S)
+                if self._is_frozen():
+                    return f"{link.address} is frozen: no new picture for seconds"
+            return run.result()
+        finally:
+            run.cancel()
+
+
+def parse_announcement(line: str) -> tuple[Address, str]:
+    """The address and the password's file in what a remote prints."""
+    words = line.split(maxsplit=4)
+    if len(words) != 5 or words[0] != "remote":
+        raise OSError(f"a remote has printed {line.strip()!r}")
+    return parse_address(words[1], "a remote"), words[4].strip()
+
+
+def parse_address(text: str, told: str) -> Address:
+    """An address as ``--remotes`` takes it."""
+    host, _, ports = text.strip().rpartition(":")
+    desktop, plus, rewarder = ports.partition("+")
+    if not (host and plus and desktop.isdecimal() and rewarder.isdecimal()):
+        raise UserError(
+            f"{told}: {text!r}: expected host:port+port, the ports of a desktop and its rewarder, "
+            "such as 127.0.0.1:5901+15901."
+        )
+    return Address(host.strip("[]"), int(desktop), int(rewarder))
+
+
+def _environment(root: Path) -> dict[str, str]:
+    paths = [str(root), os.getcwd(), os.environ.get("PYTHONPATH", "")]
+    one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return {**one, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -1,0 +1,75 @@
+"""Gymnasium levels as games for a keyboard: which keys stand for which action."""
+
+from typing import Any
+
+import gymnasium
+
+from environments.names import AtariLevel, RealTimeLevel, find
+from environments.python.levels import make_undressed
+from environments.realtime.actions import Action
+from environments.view import View
+from user_error import UserError
+
+ATARI_FPS = 60
+_OTHER_KEYS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_ATARI_KEYS = {"FIRE": "space", "UP": "up", "DOWN": "down", "LEFT": "left", "RIGHT": "right"}
+
+
+def made(level_name: str, view: View) -> gymnasium.Env:
+    """The level with pictures for people; an Atari game runs at its own 60 frames a second."""
+    level = find(level_name)
+    if isinstance(level, AtariLevel):
+        game = level.rom.title().replace("_", "")
+        return gymnasium.make(
+            f"ALE/{game}-v5",
+            frameskip=1,
+            repeat_action_probability=level.sticky_actions,
+            full_action_space=view.full_action_set,
+            render_mode="rgb_array",
+            max_episode_steps=108_000,
+        )
+    if isinstance(level, RealTimeLevel):
+        raise UserError(f"--level_name: {level_name} is on a desktop already.")
+    env = make_undressed(level, level_name, view, render=True)
+    if not isinstance(env.action_space, gymnasium.spaces.Discrete):
+        raise UserError(
+            f"--level_name: {level_name} takes actions {env.action_space}; over VNC there are keys "
+            "only, expected Discrete actions."
+        )
+    return env
+
+
+def frames_per_second(env: gymnasium.Env, level_name: str) -> float:
+    """The speed for human players."""
+    atari = isinstance(find(level_name), AtariLevel)
+    return ATARI_FPS if atari else float(env.metadata.get("render_fps") or 30)
+
+
+def keys_of(env: gymnasium.Env) -> tuple[Action, ...]:
+    """The keys to hold for each action of an environment, in the order of its actions.
+
+    They are those of the environment's ``get_keys_to_action``, where it names keys by our names.
+    Otherwise Atari's actions are arrows and the space bar, and action 3 of others is the key 3;
+    no key is action 0.
+    """
+    plain: Any = env.unwrapped
+    count = int(env.action_space.n)  # type: ignore[attr-defined]
+    meanings = plain.get_action_meanings() if hasattr(plain, "get_action_meanings") else []
+    if meanings and meanings[0] == "NOOP":
+        return tuple(Action(held=_atari(meaning)) for meaning in meanings)
+    own = getattr(plain, "keys_of_actions", None)
+    if own and len(own) == count:
+        return tuple(Action(held=frozenset(names)) for names in own)
+    if count > len(_OTHER_KEYS):
+        raise UserError(f"--level_name: {count} actions are more than there are keys for.")
+    return (Action(), *(Action(held=frozenset(key)) for key in _OTHER_KEYS[1:count]))
+
+
+def _atari(meaning: str) -> frozenset[str]:
+    return frozenset(key for word, key in _ATARI_KEYS.items() if word in meaning)
+
+
+def action_for(held: frozenset[str], actions: tuple[Action, ...]) -> int:
+    """The action whose keys are all held and of which there are most."""
+    fitting = [(len(one.held), -index) for index, one in enumerate(actions) if one.held <= held]
+    return -max(fitting, default=(0, 0))[1]

@@ -1,0 +1,129 @@
+"""Levels named `vnc:…`: what agents see of them and do in them, and where they come from."""
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+
+from environments.names import DESCRIPTIONS, RealTimeLevel
+from environments.realtime import game_file, keeping, level_keys, measures, password
+from environments.realtime.actions import Action, action_set
+from environments.realtime.environment import RealTimeEnvironment
+from environments.realtime.keeping import Elsewhere, Source, StartedHere
+from environments.step import EnvironmentSpec
+from environments.view import View
+from user_error import UserError
+
+
+class Remotes(NamedTuple):
+    """Where worlds come from; without addresses they are started here."""
+
+    addresses: Sequence[str] = ()  # host:port+port
+    password_file: str = ""
+    lag_ms: float = 0.0  # to add to the way there and back
+    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)
+    elsewhere: bool = False  # whether there are addresses at all, if only for other actors
+
+
+class Game(NamedTuple):
+    """What is known of a world before there is one."""
+
+    actions: tuple[Action, ...]
+    fps: float
+
+
+def check_installed(*modules: str) -> None:
+    """Refuses to go on without what few users need."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"worlds in real time need {' and '.join(missing)}: run bin/setup --extra=vnc."
+        )
+
+
+def spec(level: RealTimeLevel, level_name: str, view: View) -> EnvironmentSpec:
+    """The specification: pictures, grey unless `--colour`, and actions to count."""
+    shape = (view.height, view.width, 3 if view.colour else 1)
+    return EnvironmentSpec(
+        level_name=level_name,
+        observation_space=gymnasium.spaces.Box(0, 255, shape, np.uint8),
+        action_space=gymnasium.spaces.Discrete(len(_game(level, view).actions)),
+        frame_stack=view.frame_stack or 1,
+        frames_per_step=view.num_action_repeats,
+        image=True,
+        measures=measures.MEASURES,
+    )
+
+
+def make(
+    level: RealTimeLevel,
+    level_name: str,
+    view: View,
+    seeds: Sequence[int],
+    remotes: Remotes,
+    level_index: int,
+) -> RealTimeEnvironment:
+    """A batch of environments, one for each seed."""
+    check_installed("websockets")
+    game = _game(level, view)
+    return RealTimeEnvironment(
+        spec(level, level_name, view),
+        game.actions,
+        view,
+        game.fps,
+        _sources(level, view, seeds, remotes),
+        remotes.lag_ms,
+        level_index,
+        remotes.say,
+    )
+
+
+def _sources(
+    level: RealTimeLevel, view: View, seeds: Sequence[int], remotes: Remotes
+) -> list[Source]:
+    if remotes.addresses or remotes.elsewhere:
+        return _elsewhere(remotes, len(seeds))
+    check_installed("pygame")
+    kind = "game" if level.served.endswith(DESCRIPTIONS) else "level_name"
+    flags = [f"--{kind}={level.served}", f"--fps={view.fps}"]
+    flags += [f"--env_kwargs={view.env_kwargs}"] if view.env_kwargs else []
+    flags += [f"--wrappers={view.wrappers}"] if view.wrappers else []
+    return [StartedHere([*flags, f"--seed={seed}"]) for seed in seeds]
+
+
+def _elsewhere(remotes: Remotes, count: int) -> list[Source]:
+    addresses = [keeping.parse_address(one, "--remotes") for one in remotes.addresses]
+    if len(addresses) < count:
+        raise UserError(
+            f"--remotes: {len(addresses)} remotes are left for an actor with {count} environments, "
+            "each of which needs one. Name more of them, or give --num_actors and "
+            "--envs_per_actor."
+        )
+    if not remotes.password_file:
+        raise UserError(
+            "--remotes needs --remote_password_file, the file of their password, which "
+            "python -m environments.remote serve prints."
+        )
+    secret = password.read(remotes.password_file, "--remote_password_file")
+    return [Elsewhere(address, secret) for address in addresses[:count]]
+
+
+def _game(level: RealTimeLevel, view: View) -> Game:
+    if level.served.endswith(DESCRIPTIONS):
+        game = game_file.read(level.served, "--level_name=vnc:…")
+        actions = game.actions
+        if view.action_set:
+            actions = action_set(view.action_set, (game.width, game.height))
+        return Game(actions, view.fps or game.fps)
+    with contextlib.closing(level_keys.made(level.served, view)) as env:
+        actions = level_keys.keys_of(env)
+        fps = view.fps or level_keys.frames_per_second(env, level.served)
+        if view.action_set:
+            env.reset(seed=0)
+            height, width = np.asarray(env.render()).shape[:2]
+            actions = action_set(view.action_set, (width, height))
+    return Game(actions, fps)

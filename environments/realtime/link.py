@@ -1,0 +1,263 @@
+"""The connection to one remote: its newest picture, its messages, and the keys on their way."""
+
+import asyncio
+import collections
+import contextlib
+import math
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from environments.realtime import messages, password, rfb, stamp
+from environments.realtime.actions import Action
+from environments.realtime.keys import KEYSYMS
+from environments.realtime.messages import Message, now_ms
+from environments.realtime.rfb import Rectangle, RfbClient
+
+CONNECTS_WITHIN_S = 5.0
+PING_EVERY_S = 2.0
+PINGS_KEPT = 20
+# A message whose picture has not come by then is taken without it.
+PICTURE_WITHIN_MS = 250.0
+LARGEST_DESKTOP = 4096
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Address(NamedTuple):
+    """Where a remote listens."""
+
+    host: str
+    desktop: int
+    rewarder: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.desktop}+{self.rewarder}"
+
+
+class Snapshot(NamedTuple):
+    """The newest picture, and what happened since the last snapshot."""
+
+    picture: np.ndarray  # uint8 [height, width, 3]
+    drawn: float | None  # milliseconds of the remote's clock
+    received: float  # milliseconds of this one
+    updates: int
+    action_lags: list[float]  # milliseconds
+
+
+class Link:
+    """Lives in the thread of an event loop; what is for another thread says so."""
+
+    def __init__(self, address: Address, lag_ms: float) -> None:
+        """``lag_ms`` is added to the way there and back, half of it each."""
+        self.address = address
+        self._loop = asyncio.get_running_loop()
+        self._out, self._in = (Delay(self._loop, lag_ms / 2000) for _ in range(2))
+        self._lock = threading.Lock()
+        self._tasks: list[asyncio.Task] = []
+        self._held: frozenset[str] = frozenset()
+        self._sent: collections.deque[tuple[str, bool, float]] = collections.deque(maxlen=256)
+        self._lags: list[float] = []
+        self._received = 0.0
+        self._drawn: float | None = None
+        self._updates = 0
+        self._messages: collections.deque[tuple[float, Message]] = collections.deque()
+        self._pings: collections.deque[tuple[float, float]] = collections.deque(maxlen=PINGS_KEPT)
+        self._asked: dict[int, float] = {}
+        self.described: dict[str, Any] = {}
+
+    async def connect(self, secret: str) -> None:
+        """Connects to desktop and rewarder; ``Refused``, ``OSError`` or ``TimeoutError``."""
+        # Late: only worlds in real time need it.
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import WebSocketException
+
+        host, desktop, rewarder = self.address
+        async with asyncio.timeout(CONNECTS_WITHIN_S):
+            reader, writer = await asyncio.open_connection(host, desktop, limit=1 << 22)
+            self._desktop = RfbClient(reader, writer, packed=host not in LOOPBACK)
+            await self._desktop.greet(secret)
+            if max(self._desktop.width, self._desktop.height) > LARGEST_DESKTOP:
+                raise rfb.Refused(f"its desktop is wider or higher than {LARGEST_DESKTOP} pixels")
+            self._picture = np.zeros([self._desktop.height, self._desktop.width, 3], np.uint8)
+            uri = f"ws://{f'[{host}]' if ':' in host else host}:{rewarder}"
+            try:
+                self._rewarder = await connect(
+                    uri, ping_interval=None, compression=None, proxy=None
+                )
+                await self._prove(secret)
+            except WebSocketException as error:
+                raise ConnectionError(f"the rewarder is not there ({error})") from None
+        self._received = now_ms()
+
+    async def run(self) -> str:
+        """Exchanges messages until the connection is lost; returns the reason."""
+        work = (self._desktop.run(self._take_update), self._listen(), self._ping())
+        self._tasks = [asyncio.create_task(one) for one in work]
+        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        errors = [error for task in done if (error := task.exception())]
+        return f"the connection was lost ({errors[0] if errors else 'it was closed'})"
+
+    async def close(self) -> None:
+        """Ends both connections."""
+        for task in self._tasks:
+            task.cancel()
+        if hasattr(self, "_desktop"):
+            self._desktop.close()
+        if hasattr(self, "_rewarder"):
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._rewarder.close(), 1.0)
+
+    # For another thread.
+
+    def take(self) -> Snapshot:
+        """The newest picture; counts and lags begin anew."""
+        width, height = self.described.get("picture", (1, 1))
+        with self._lock:
+            lags, self._lags = self._lags, []
+            updates, self._updates = self._updates, 0
+            picture = self._picture[:height, :width].copy()
+            return Snapshot(picture, self._drawn, self._received, updates, lags)
+
+    def next_message(self, drawn: float | None) -> Message | None:
+        """The first message, if it tells nothing that a picture of that time does not show."""
+        if not self._messages:
+            return None
+        received, message = self._messages[0]
+        at = message.body.get("at")
+        if at is None or now_ms() - received > PICTURE_WITHIN_MS:
+            return message
+        return message if drawn is not None and stamp.since(drawn, float(at)) >= 0 else None
+
+    def drop_message(self) -> None:
+        """Forgets the first message."""
+        self._messages.popleft()
+
+    def ask_reset(self, episode: str) -> None:
+        """Asks for the end of an episode."""
+        message = Message(messages.RESET, episode=episode)
+        self._loop.call_soon_threadsafe(self._out.call, self._tell, message)
+
+    @property
+    def skew(self) -> float:
+        """How many milliseconds the remote's clock is ahead of this one."""
+        return min(self._pings, default=(math.inf, math.nan))[1]
+
+    @property
+    def way_ms(self) -> float:
+        """Half of the time that the fastest of the last messages took there and back."""
+        return min(self._pings, default=(math.nan, 0.0))[0] / 2
+
+    # In the loop's thread.
+
+    def press(self, action: Action, sent_at: float) -> None:
+        """Makes the keys and the pointer those of an action."""
+        self._out.call(self._press, action, sent_at)
+
+    def _press(self, action: Action, sent_at: float) -> None:
+        for key in self._held - action.held:
+            self._key(key, False, sent_at)
+        for key in action.held - self._held:
+            self._key(key, True, sent_at)
+        self._held = action.held
+        for key in action.tapped:
+            self._key(key, True, sent_at)
+            self._key(key, False, sent_at)
+        if action.click:
+            for pressed in (False, True, False):
+                self._desktop.pointer(*action.click, pressed)
+
+    def _key(self, key: str, down: bool, sent_at: float) -> None:
+        self._sent.append((key, down, sent_at))
+        self._desktop.key(KEYSYMS[key], down)
+
+    def _tell(self, message: Message) -> None:
+        task = self._loop.create_task(self._send(message))
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
+
+    async def _send(self, message: Message) -> None:
+        with contextlib.suppress(Exception):  # the reader sees that the connection is lost
+            await self._rewarder.send(message.encoded())
+
+    async def _prove(self, secret: str) -> None:
+        asked = messages.decoded(await self._rewarder.recv())
+        proof = password.proof(secret, str(asked.body.get("challenge")))
+        await self._rewarder.send(Message(messages.PROOF, {"proof": proof}).encoded())
+        if error := messages.decoded(await self._rewarder.recv()).body.get("error"):
+            raise rfb.Refused(str(error))
+        first = messages.decoded(await self._rewarder.recv())
+        self.described, self.first_episode = first.body, first.episode
+
+    def _take_update(self, rectangles: list[Rectangle]) -> None:
+        self._in.call(self._draw, rectangles)
+
+    def _draw(self, rectangles: list[Rectangle]) -> None:
+        with self._lock:
+            rfb.apply(rectangles, self._picture)
+            drawn = stamp.read(self._picture[-stamp.HEIGHT :, : stamp.WIDTH])
+            self._drawn = self._drawn if drawn is None else drawn
+            self._received = now_ms()
+            self._updates += 1
+
+    async def _listen(self) -> None:
+        async for text in self._rewarder:
+            message = messages.decoded(text)
+            if message.method == messages.REPLY_PING:
+                self._take_ping(message)
+            else:
+                self._in.call(self._take_message, message)
+
+    def _take_message(self, message: Message) -> None:
+        if message.method == messages.INPUT:
+            self._match_keys(message.body["keys"])
+        elif message.method in (messages.REWARD, messages.DESCRIBE):
+            self._messages.append((now_ms(), message))
+
+    def _match_keys(self, arrived: list[list[Any]]) -> None:
+        """Times the way of keys; those that somebody else has pressed are not among the sent."""
+        for key, down, at in arrived:
+            place = next((i for i, one in enumerate(self._sent) if one[:2] == (key, down)), None)
+            if place is None:
+                continue
+            sent_at = self._sent[place][2]
+            for _ in range(place + 1):
+                self._sent.popleft()
+            if not math.isnan(self.skew):
+                with self._lock:
+                    self._lags.append(at - self.skew - sent_at)
+
+    async def _ping(self) -> None:
+        while True:
+            message = Message(messages.PING)
+            text = message.encoded()
+            self._asked = {messages.decoded(text).number: now_ms()}
+            await self._rewarder.send(text)
+            # Often at first: until then, nothing is known of the clocks.
+            await asyncio.sleep(PING_EVERY_S if len(self._pings) > 3 else 0.1)
+
+    def _take_ping(self, reply: Message) -> None:
+        if (asked_at := self._asked.pop(reply.parent or -1, None)) is not None:
+            now = now_ms()
+            self._pings.append((now - asked_at, reply.sent_at - (now + asked_at) / 2))
+
+
+class Delay:
+    """Calls functions later, in the order in which they were asked for."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._loop, self._seconds = loop, seconds
+        self._waiting: collections.deque[tuple[Callable, tuple]] = collections.deque()
+
+    def call(self, function: Callable, *arguments: Any) -> None:
+        """Calls it, after the delay."""
+        if not self._seconds:
+            function(*arguments)
+            return
+        self._waiting.append((function, arguments))
+        self._loop.call_later(self._seconds, self._next)
+
+    def _next(self) -> None:
+        function, arguments = self._waiting.popleft()
+        function(*arguments)

@@ -1,0 +1,58 @@
+"""The messages between a rewarder and its clients: JSON objects over a WebSocket."""
+
+import itertools
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+REWARD, DESCRIBE, INPUT = "v0.env.reward", "v0.env.describe", "v0.env.input"
+RESET, PING = "v0.env.reset", "v0.control.ping"
+REPLY_PING, REPLY_RESET = "v0.reply.control.ping", "v0.reply.env.reset"
+CHALLENGE, PROOF, REPLY_PROOF = "v0.control.challenge", "v0.control.proof", "v0.reply.control.proof"
+RUNNING, RESETTING = "running", "resetting"
+
+_numbers = itertools.count(1)
+
+
+def now_ms() -> float:
+    """Milliseconds of this host's clock that nobody sets; stamps and messages carry it."""
+    return time.monotonic() * 1000
+
+
+@dataclass
+class Message:
+    """One message; `parent` is the number of the one that it answers."""
+
+    method: str
+    body: dict[str, Any] = field(default_factory=dict)
+    episode: str = ""
+    parent: int | None = None
+    sent_at: float = 0.0
+    number: int = 0
+
+    def encoded(self) -> str:
+        """The message as it is sent, now."""
+        headers: dict[str, Any] = {"sent_at": now_ms(), "message_id": next(_numbers)}
+        if self.episode:
+            headers["episode_id"] = self.episode
+        if self.parent is not None:
+            headers["parent_message_id"] = self.parent
+        return json.dumps({"method": self.method, "headers": headers, "body": self.body})
+
+
+def decoded(text: str | bytes) -> Message:
+    """A received message; a ValueError if it is none."""
+    try:
+        given = json.loads(text)
+        headers = given["headers"]
+        return Message(
+            method=str(given["method"]),
+            body=dict(given["body"]),
+            episode=str(headers.get("episode_id", "")),
+            parent=headers.get("parent_message_id"),
+            sent_at=float(headers["sent_at"]),
+            number=int(headers["message_id"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a message of a rewarder: {error!r}") from None

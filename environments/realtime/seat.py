@@ -1,0 +1,125 @@
+"""One environment of a batch: the episodes of whatever remote it has at the moment."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from environments.realtime import messages, stamp
+from environments.realtime.link import Link, Snapshot
+
+# No new picture for so long: what is seen is not the game any more.
+STALLED_AFTER_MS = 500.0
+STALLED_AFTER_FRAMES = 5
+# For so long: the remote is frozen, and given up. A reset may take longer.
+FROZEN_AFTER_MS, RESET_WITHIN_MS = 3_000.0, 10_000.0
+
+
+class Row(NamedTuple):
+    """What a tick shows of an environment."""
+
+    picture: np.ndarray | None  # None: there is none, the last one stays
+    playing: bool  # whether an action is wanted
+    reward: float = 0.0
+    terminated: bool = False
+    over: bool = False  # the episode ends with this row
+    first: bool = False
+    spoilt: bool = False  # the game has not run as it should
+    lost: bool = False  # the running episode has no end
+    snapshot: Snapshot | None = None
+
+
+class Seat:
+    """Follows episodes; ``row`` is called at each tick."""
+
+    def __init__(self) -> None:
+        self.link: Link | None = None
+        self._new: Link | None = None  # as another thread has found it
+        self._episode = ""
+        self._playing = False
+        self._frozen = False
+
+    def is_frozen(self) -> bool:
+        """Whether the remote is to be given up."""
+        return self._frozen
+
+    def offer(self, link: Link | None) -> None:
+        """Gives it another remote, or none; may be called from another thread."""
+        self._new = link
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether there is a remote."""
+        return self._new is not None
+
+    def restart(self) -> None:
+        """Wants another episode than the one that is running."""
+        if self.link and self._playing:
+            self._playing = False
+            self.link.ask_reset(self._episode)
+
+    def row(self, now: float) -> Row:
+        """The next row, at this time in milliseconds."""
+        if self._new is not self.link:
+            return self._change()
+        if self.link is None:
+            return Row(None, playing=False, first=True, spoilt=True)
+        snapshot = self.link.take()
+        silence = now - snapshot.received
+        if silence > (FROZEN_AFTER_MS if self._playing else RESET_WITHIN_MS):
+            self._frozen = True
+        if not self._playing:
+            return self._wait(snapshot)
+        row = self._play(snapshot)
+        fps = float(self.link.described.get("fps") or 1.0)
+        if silence > max(STALLED_AFTER_MS, STALLED_AFTER_FRAMES * 1000.0 / fps):
+            row = row._replace(first=True, spoilt=True)
+        return row
+
+    def _change(self) -> Row:
+        """Takes the other remote, whose running episode nobody has played."""
+        had, self.link = self._playing, self._new
+        self._playing = self._frozen = False
+        if self.link:
+            self._episode = self.link.first_episode
+            self.link.ask_reset(self._episode)
+        return Row(None, playing=False, first=True, spoilt=True, lost=had)
+
+    def _wait(self, snapshot: Snapshot) -> Row:
+        """The first row of an episode that has begun, or one of the wait for it."""
+        assert self.link
+        while message := self.link.next_message(snapshot.drawn):
+            self.link.drop_message()
+            begun = message.body.get("env_state") == messages.RUNNING
+            if begun and message.episode != self._episode:
+                self._episode, self._playing = message.episode, True
+                return Row(snapshot.picture, playing=True, first=True, snapshot=snapshot)
+        return Row(snapshot.picture, playing=False, first=True, snapshot=snapshot)
+
+    def _play(self, snapshot: Snapshot) -> Row:
+        """A row of the running episode, perhaps its last."""
+        assert self.link
+        row = Row(snapshot.picture, playing=True, snapshot=snapshot)
+        while not row.over and (message := self.link.next_message(snapshot.drawn)):
+            if message.episode != self._episode:
+                # A new episode means that the old one is done; its messages are for later rows.
+                row = row._replace(over=True)
+                break
+            self.link.drop_message()
+            body = message.body
+            if message.method == messages.REWARD:
+                row = row._replace(reward=row.reward + float(body["reward"]))
+                if body["done"]:
+                    ended = not body.get("info", {}).get("truncated", False)
+                    row = row._replace(over=True, terminated=ended)
+        if row.over:
+            self._playing = False
+            self.link.ask_reset(self._episode)
+            row = row._replace(playing=False)
+        return row
+
+
+def observation_lag(snapshot: Snapshot, link: Link, now: float) -> float:
+    """How many milliseconds ago a picture was drawn; nan where that is not known."""
+    if snapshot.drawn is None:
+        return float("nan")
+    return stamp.since(now % stamp.PERIOD_MS, snapshot.drawn - link.skew)

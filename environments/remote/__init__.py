@@ -1,0 +1,1 @@
+"""Serves a game on a desktop of its own: ``python -m environments.remote serve``."""

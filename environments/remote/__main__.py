@@ -1,0 +1,110 @@
+"""``python -m environments.remote serve``: a game on a desktop of its own, until Ctrl-C."""
+
+import contextlib
+import dataclasses
+import os
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import flags
+from environments.realtime import game_file, password, stamp
+from environments.remote.desktop import Desktop, check_free
+from environments.remote.options import Options
+from environments.remote.program import ProgramWorld
+from environments.remote.rewarder import Rewarder
+from environments.remote.serving import Game, Record, announcement
+from environments.remote.window import Window
+from environments.remote.worlds import LevelWorld, World, desktop_size
+from environments.view import View
+from user_error import UserError
+
+EXAMPLES = """examples:
+  python -m environments.remote serve --level_name=Catch-v0 --fps=10
+  python -m environments.remote serve --game=sandbox/racer.yaml
+"""
+
+
+def main() -> int:
+    """Runs the command line; 2 for a mistake of the user."""
+    arguments = sys.argv[1:]
+    try:
+        if not arguments or arguments[0] not in ("serve", "--help", "-h"):
+            raise UserError("expected a command: python -m environments.remote serve --help.")
+        fields = dataclasses.fields(Options)
+        parser = flags.parser_of(
+            fields, "python -m environments.remote serve", __doc__ or "", EXAMPLES
+        )
+        options = Options(**flags.parse(parser, [one for one in arguments if one != "serve"]))
+        flags.check_ranges(options)
+        serve(options)
+    except UserError as error:
+        print(f"remote: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def serve(options: Options) -> None:
+    """Serves a game until a signal."""
+    if bool(options.level_name) == bool(options.game):
+        raise UserError("give one of --level_name and --game.")
+    for port, flag in (
+        (options.vnc_port, "--vnc_port"),
+        (options.rewarder_port, "--rewarder_port"),
+    ):
+        if port:
+            check_free(options.host, port, flag)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="impala-remote-")))
+        if options.password_file:
+            file = Path(options.password_file)
+            secret = password.read(options.password_file, "--password_file")
+        else:
+            file = folder / "password"
+            secret = password.make(file)
+        world = _world(options)
+        stack.callback(world.close)
+        width, height = desktop_size(world)
+        desktop = Desktop(width, height, options.host, options.vnc_port, file, folder)
+        stack.callback(desktop.close)
+        os.environ |= desktop.environment
+        if isinstance(world, ProgramWorld):
+            # The program has the rest of the desktop; the window is only for the stamp.
+            window = Window(width, stamp.HEIGHT, top=height - stamp.HEIGHT)
+            world.appear(options.host, desktop.port, secret)
+        else:
+            window = Window(width, height)
+        stack.callback(window.close)
+        game = Game(world, window, Record(options.record))
+        rewarder = Rewarder(options.host, options.rewarder_port, secret, game.describe)
+        stack.callback(rewarder.close)
+        _end_on_signals(game, options.with_parent)
+        print(announcement(options.host, desktop.port, rewarder.port, file))
+        print(f"look: vncviewer -passwd {file} {options.host}::{desktop.port}", flush=True)
+        game.run(rewarder)
+
+
+def _world(options: Options) -> World:
+    if options.game:
+        return ProgramWorld(options.game, game_file.read(options.game), options.fps)
+    view = View(env_kwargs=options.env_kwargs, wrappers=options.wrappers)
+    return LevelWorld(options.level_name, view, options.fps, options.seed)
+
+
+def _end_on_signals(game: Game, with_parent: bool) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: game.stop())
+    if with_parent:
+
+        def watch() -> None:
+            while os.read(0, 1024):
+                pass
+            game.stop()
+
+        threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""A desktop of its own: an X server whose screen is served over VNC."""
+
+import contextlib
+import os
+import secrets
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+from pathlib import Path
+
+from user_error import UserError
+
+PROGRAM = "Xtigervnc"
+STARTS_WITHIN_S = 20.0
+FIRST_DISPLAY, DISPLAYS = 1000, 30_000
+ANY_FAMILY = 0xFFFF  # of addresses, in an X authority file
+
+
+class Desktop:
+    """A running X server. It ends with this process, however that ends."""
+
+    def __init__(
+        self, width: int, height: int, host: str, port: int, password_file: Path, folder: Path
+    ) -> None:
+        """`port` 0 takes a free one; `folder` is private and holds the server's files."""
+        if not shutil.which(PROGRAM):
+            raise UserError(
+                f"there is no {PROGRAM} here: run bin/setup --extra=vnc, which installs Debian's "
+                "tigervnc-standalone-server."
+            )
+        self.port = port or free_port(host)
+        authority = _authority(folder / "Xauthority")
+        self._log = folder / "desktop.log"
+        display, theirs = os.pipe()
+        command = [
+            *with_this_process(),
+            PROGRAM,
+            # A number of our own: the lowest free one may be that of a server that is just ending,
+            # which would remove the new one's socket.
+            f":{FIRST_DISPLAY + secrets.randbelow(DISPLAYS)}",
+            *("-displayfd", str(theirs), "-auth", str(authority), "-nolisten", "tcp", "-noreset"),
+            *("-geometry", f"{width}x{height}", "-depth", "24", "-FrameRate", "60"),
+            *("-interface", host, "-rfbport", str(self.port), "-AlwaysShared"),
+            *("-SecurityTypes", "VncAuth", "-rfbauth", str(password_file)),
+            *("-AcceptCutText=0", "-SendCutText=0", "-AcceptSetDesktopSize=0"),
+        ]
+        try:
+            with open(self._log, "wb") as log:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[theirs],
+                    process_group=0,  # Ctrl-C is for this process; windows are closed first
+                )
+        finally:
+            os.close(theirs)
+        with open(display, "rb") as numbers:
+            ready = select.select([numbers], [], [], STARTS_WITHIN_S)[0]
+            # A whole line: the server would end if it could not write all of it.
+            number = numbers.readline().strip() if ready else b""
+        if not number:
+            self.close()
+            raise UserError(f"{PROGRAM} does not start: {self._reason()}")
+        self.environment = {"DISPLAY": f":{number.decode()}", "XAUTHORITY": str(authority)}
+
+    def is_alive(self) -> bool:
+        """Whether the server runs."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Ends the server, and with it every window."""
+        end(self._process)
+
+    def _reason(self) -> str:
+        lines = self._log.read_text(errors="replace").split("\n")
+        told = [line.strip() for line in lines if "rror" in line or "fail" in line.lower()]
+        return told[-1] if told else "it says nothing"
+
+
+def with_this_process() -> list[str]:
+    """The beginning of a command that is to end when the process that starts it does."""
+    return ["setpriv", "--pdeathsig", "TERM", "--"]
+
+
+def end(process: subprocess.Popen) -> None:
+    """Ends a process: asks first, and insists after two seconds."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(2.0)
+
+
+def free_port(host: str) -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as one:
+        one.bind((host, 0))
+        return one.getsockname()[1]
+
+
+def check_free(host: str, port: int, flag: str) -> None:
+    """Refuses a port that is taken."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, port))
+        except OSError as error:
+            raise UserError(
+                f"{flag}={port}: nothing can listen at {host}:{port} ({error.strerror}). Choose "
+                "another, or 0 for one that is free."
+            ) from None
+
+
+def _authority(path: Path) -> Path:
+    """A file with a secret without which no program can use the X server."""
+    name, secret = b"MIT-MAGIC-COOKIE-1", secrets.token_bytes(16)
+    fields = (b"", b"", name, secret)  # of whatever address and display
+    packed = b"".join(struct.pack(">H", len(field)) + field for field in fields)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(struct.pack(">H", ANY_FAMILY) + packed)
+    return path

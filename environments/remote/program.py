@@ -1,0 +1,156 @@
+"""A program on a desktop as a world: its score is read from what it shows."""
+
+import asyncio
+import concurrent.futures
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from environments import imports
+from environments.realtime.game_file import GameFile
+from environments.realtime.keys import KEYSYMS
+from environments.realtime.rfb import RfbClient, apply
+from environments.remote.desktop import end, with_this_process
+from environments.remote.digits import Digits
+from environments.remote.window import KeyEvent
+from environments.remote.worlds import Frame
+from user_error import UserError
+
+LOOKS_EVERY_S = 0.05
+HOLDS_KEYS_S = 0.1
+GAME_GETS_READY_S = 0.5
+
+
+class ProgramWorld:
+    """Watches its own desktop as every client does."""
+
+    tells_keys = False
+
+    def __init__(self, name: str, game: GameFile, fps: float) -> None:
+        self.name, self._game = name, game
+        self.fps = fps or game.fps
+        self.width, self.height = game.width, game.height
+        self._read: Callable[[np.ndarray], float | None]
+        if isinstance(game.score, str):
+            self._read = imports.named(game.score, "--game: score", "the score of a picture")
+        else:
+            self._read = Digits(*game.score)
+        self._is_over = (
+            imports.named(game.end, "--game: end", "whether a picture is the end")
+            if isinstance(game.end, str)
+            else None
+        )
+        self._process: subprocess.Popen | None = None
+        self._score, self._scored_at = 0.0, 0.0
+
+    def appear(self, host: str, port: int, secret: str) -> None:
+        """Connects to the desktop, once there is one, and starts the program."""
+        self._screen = Screen(host, port, secret)
+        self._start()
+
+    def reset(self) -> Frame:
+        """Presses the keys that begin a game, or starts the program again."""
+        if self._scored_at:
+            if self._game.reset and self._process and self._process.poll() is None:
+                for action in self._game.reset:
+                    self._screen.press([*action.held, *action.tapped], action.click)
+                    time.sleep(GAME_GETS_READY_S)
+            else:
+                self._start()
+        until = time.monotonic() + self._game.starts_within_s
+        while (score := self._read(self._screen.picture())) is None or self._over(score):
+            if time.monotonic() > until:
+                raise UserError(
+                    f"--game: {self.name} shows no score within "
+                    f"{self._game.starts_within_s:g} s; see starts_within_s, score and end in "
+                    "the file, and look at the desktop with vncviewer."
+                )
+            time.sleep(LOOKS_EVERY_S)
+        self._score, self._scored_at = score, time.monotonic()
+        return Frame(None)
+
+    def frame(self, keys: Sequence[KeyEvent]) -> Frame:
+        if self._process and self._process.poll() is not None:
+            return Frame(None, terminated=True)
+        score = self._read(self._screen.picture())
+        reward = 0.0
+        if score is not None and score != self._score:
+            reward, self._score, self._scored_at = score - self._score, score, time.monotonic()
+        return Frame(None, reward, terminated=self._over(score))
+
+    def close(self) -> None:
+        if self._process:
+            end(self._process)
+
+    def _over(self, score: float | None) -> bool:
+        if self._is_over:
+            return bool(self._is_over(self._screen.picture()))
+        return time.monotonic() - self._scored_at > self._game.end if self._scored_at else False
+
+    def _start(self) -> None:
+        self.close()
+        self._scored_at = 0.0
+        command = [sys.executable if word == "python" else word for word in self._game.command]
+        try:
+            self._process = subprocess.Popen(
+                [*with_this_process(), *command],
+                cwd=self._game.folder,
+                env=os.environ | {"SDL_VIDEODRIVER": "x11", "SDL_VIDEO_WINDOW_POS": "0,0"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                process_group=0,
+            )
+        except OSError as error:
+            raise UserError(f"--game: {command[0]} cannot be started ({error.strerror}).") from None
+
+
+class Screen:
+    """The desktop's newest picture, kept by a thread, and its keyboard."""
+
+    def __init__(self, host: str, port: int, secret: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        ready: concurrent.futures.Future[None] = concurrent.futures.Future()
+        threading.Thread(
+            target=lambda: self._loop.run_until_complete(self._watch(host, port, secret, ready)),
+            name="screen",
+            daemon=True,
+        ).start()
+        ready.result()
+
+    def picture(self) -> np.ndarray:
+        """The newest picture, uint8 [height, width, 3]."""
+        with self._lock:
+            return self._picture.copy()
+
+    def press(self, keys: Sequence[str], click: tuple[int, int] | None) -> None:
+        """Presses keys for a moment, and clicks."""
+        for down in (True, False):
+            for key in keys:
+                self._loop.call_soon_threadsafe(self._client.key, KEYSYMS[key], down)
+            if click:
+                self._loop.call_soon_threadsafe(self._client.pointer, *click, down)
+            time.sleep(HOLDS_KEYS_S)
+
+    async def _watch(
+        self, host: str, port: int, secret: str, ready: "concurrent.futures.Future[None]"
+    ) -> None:
+        reader, writer = await asyncio.open_connection(host, port, limit=1 << 22)
+        self._client = RfbClient(reader, writer, packed=False)
+        await self._client.greet(secret)
+        self._picture = np.zeros([self._client.height, self._client.width, 3], np.uint8)
+        # Keys go to the window below the pointer.
+        self._client.pointer(self._client.width // 2, self._client.height // 2, False)
+        ready.set_result(None)
+
+        def draw(rectangles: list) -> None:
+            with self._lock:
+                apply(rectangles, self._picture)
+
+        await self._client.run(draw)

@@ -1,0 +1,112 @@
+"""Plays a world in real time: frame after frame, episode after episode, whoever looks."""
+
+import json
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from environments.realtime import messages
+from environments.realtime.messages import Message
+from environments.remote.rewarder import Rewarder
+from environments.remote.window import KeyEvent, Window
+from environments.remote.worlds import Frame, World
+
+# After an episode's end its last picture stays until a client asks for the next one, or so long.
+RESETS_ITSELF_AFTER_S = 1.0
+
+
+class Record:
+    """What happened and when, one JSON object a line, if anybody wants to know."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "a", buffering=1) if path else None  # noqa: SIM115
+
+    def add(self, what: str, at: float, **more: Any) -> None:
+        """Adds a line; ``at`` are milliseconds of this host's clock."""
+        if self._file:
+            self._file.write(json.dumps({"what": what, "at": at, **more}) + "\n")
+
+
+class Game:
+    """The episodes of a world; ``run`` goes on until it is stopped."""
+
+    def __init__(self, world: World, window: Window, record: Record) -> None:
+        self._world, self._window, self._record = world, window, record
+        self._stopped = threading.Event()
+        self._state = messages.RESETTING
+        self._episode = ""
+        self._at = 0.0  # when the last picture was drawn
+        self._begun_at = 0.0  # when the episode's first one was
+        self._return = 0.0
+
+    def describe(self) -> Message:
+        """What a new client has to know."""
+        world = self._world
+        body = {
+            "env_id": world.name,
+            "env_state": self._state,
+            "fps": world.fps,
+            "picture": [world.width, world.height],
+            "tells_keys": world.tells_keys,
+            "at": self._begun_at if self._state == messages.RUNNING else self._at,
+        }
+        return Message(messages.DESCRIBE, body, self._episode)
+
+    def stop(self) -> None:
+        """Ends ``run`` after the frame."""
+        self._stopped.set()
+
+    def run(self, rewarder: Rewarder) -> None:
+        """Plays; the next frame is due one period after the last one, whatever that took."""
+        self._begin(rewarder)
+        due, ended = time.monotonic(), 0.0
+        while not self._stopped.is_set():
+            due = max(due + 1.0 / self._world.fps, time.monotonic())
+            keys = self._window.keys_until(due)
+            self._tell_input(rewarder, keys)
+            wanted = rewarder.reset_is_wanted(self._episode)
+            if self._state == messages.RUNNING and not wanted:
+                self._show(self._world.frame(keys), rewarder)
+                ended = time.monotonic()
+            elif wanted or time.monotonic() - ended > RESETS_ITSELF_AFTER_S:
+                self._begin(rewarder)
+            else:
+                self._at = self._window.show(None)
+
+    def _begin(self, rewarder: Rewarder) -> None:
+        self._change(messages.RESETTING, rewarder)
+        frame = self._world.reset()
+        self._episode, self._return = uuid.uuid4().hex[:12], 0.0
+        self._at = self._begun_at = self._window.show(frame.picture)
+        self._record.add("begun", self._at, episode=self._episode)
+        self._change(messages.RUNNING, rewarder)
+
+    def _show(self, frame: Frame, rewarder: Rewarder) -> None:
+        self._at = self._window.show(frame.picture)
+        self._return += frame.reward
+        self._record.add("drawn", self._at)
+        over = frame.terminated or frame.truncated
+        if frame.reward or over:
+            info = {"truncated": frame.truncated and not frame.terminated}
+            body = {"reward": frame.reward, "done": over, "at": self._at, "info": info}
+            rewarder.tell(Message(messages.REWARD, body, self._episode))
+        if over:
+            self._record.add("over", self._at, episode=self._episode, raw_return=self._return)
+            self._change(messages.RESETTING, rewarder)
+
+    def _change(self, state: str, rewarder: Rewarder) -> None:
+        self._state = state
+        rewarder.tell(self.describe())
+
+    def _tell_input(self, rewarder: Rewarder, keys: list[KeyEvent]) -> None:
+        for key in keys:
+            self._record.add("key", key.at, key=key.key, down=key.down)
+        if keys:
+            rewarder.tell(Message(messages.INPUT, {"keys": [list(key) for key in keys]}))
+
+
+def announcement(host: str, desktop: int, rewarder: int, password_file: Path) -> str:
+    """The line by which others find a remote; ``parse`` reads it."""
+    return f"remote {host}:{desktop}+{rewarder} password file {password_file}"

@@ -1,0 +1,69 @@
+"""A real window on a desktop: shows pictures and their stamps, and gets the keys."""
+
+import os
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from environments.realtime import messages, stamp
+from environments.realtime.keys import KEYSYMS, PYGAME_NAMES
+
+
+class KeyEvent(NamedTuple):
+    """A key that was pressed or released."""
+
+    key: str
+    down: bool
+    at: float  # milliseconds, when the game got it
+
+
+class Window:
+    """Covers the desktop, or only its lowest rows, where the stamp is."""
+
+    def __init__(self, width: int, height: int, top: int = 0) -> None:
+        """``top`` is the row of the desktop where it begins."""
+        os.environ.update(SDL_VIDEODRIVER="x11", SDL_AUDIODRIVER="dummy")
+        os.environ.update(SDL_VIDEO_WINDOW_POS=f"0,{top}", PYGAME_HIDE_SUPPORT_PROMPT="1")
+        import pygame  # late: it looks at the variables, and only remotes have it
+
+        self._pygame = pygame
+        pygame.display.init()
+        self._screen = pygame.display.set_mode((width, height), pygame.NOFRAME)
+        self._height = height
+
+    def show(self, picture: np.ndarray | None) -> float:
+        """Draws a picture uint8 [height, width, 3] and a stamp; returns its milliseconds."""
+        pygame = self._pygame
+        if picture is not None:
+            size = (picture.shape[1], picture.shape[0])
+            data = np.ascontiguousarray(picture)
+            self._screen.blit(pygame.image.frombuffer(data, size, "RGB"), (0, 0))
+        now = int(messages.now_ms())
+        pixels = np.repeat(stamp.drawn(now)[:, :, None], 3, axis=2)
+        strip = pygame.image.frombuffer(
+            np.ascontiguousarray(pixels), (stamp.WIDTH, stamp.HEIGHT), "RGB"
+        )
+        self._screen.blit(strip, (0, self._height - stamp.HEIGHT))
+        pygame.display.flip()
+        return now
+
+    def keys_until(self, moment: float) -> list[KeyEvent]:
+        """Waits until a moment of ``time.monotonic``; returns the keys that came meanwhile."""
+        pygame, found = self._pygame, []
+        while True:
+            left = moment - time.monotonic()
+            event = (
+                pygame.event.wait(max(1, round(left * 1000))) if left > 0 else pygame.event.poll()
+            )
+            if event.type in (pygame.KEYDOWN, pygame.KEYUP):
+                name = pygame.key.name(event.key)
+                name = PYGAME_NAMES.get(name, name)
+                if name in KEYSYMS:
+                    found.append(KeyEvent(name, event.type == pygame.KEYDOWN, messages.now_ms()))
+            elif event.type == pygame.NOEVENT and left <= 0:
+                return found
+
+    def close(self) -> None:
+        """Closes the window."""
+        self._pygame.display.quit()

@@ -1,0 +1,97 @@
+"""What a remote serves: a world that goes on frame by frame, whoever plays it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from environments.realtime import stamp
+from environments.realtime.actions import Action
+from environments.realtime.level_keys import action_for, frames_per_second, keys_of, made
+from environments.remote.window import KeyEvent
+from environments.view import View
+from user_error import UserError
+
+
+class Frame(NamedTuple):
+    """What happened in a frame."""
+
+    picture: np.ndarray | None  # to show, uint8 [height, width, 3]; None: it is on the screen
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+
+
+class World(Protocol):
+    """A game; its methods are called from one thread."""
+
+    name: str
+    width: int  # of the picture
+    height: int
+    fps: float
+    tells_keys: bool  # whether `frame` gets the keys, so that their way can be timed
+
+    def reset(self) -> Frame:
+        """Begins an episode."""
+
+    def frame(self, keys: Sequence[KeyEvent]) -> Frame:
+        """Goes on by a frame; ``keys`` came since the last one."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+class HeldKeys:
+    """Which keys count in a frame: those that are held, and those that were tapped since."""
+
+    def __init__(self) -> None:
+        self._held: set[str] = set()
+
+    def after(self, events: Sequence[KeyEvent]) -> frozenset[str]:
+        """The keys of the frame after these events."""
+        pressed = {event.key for event in events if event.down}
+        for event in events:
+            (self._held.add if event.down else self._held.discard)(event.key)
+        return frozenset(self._held | pressed)
+
+
+class LevelWorld:
+    """A Gymnasium level, stepped at its frame rate with whatever keys are held."""
+
+    tells_keys = True
+
+    def __init__(self, level_name: str, view: View, fps: float, seed: int) -> None:
+        """``fps`` 0 is the level's own."""
+        self.name = level_name
+        self._env = made(level_name, view)
+        self.actions: tuple[Action, ...] = keys_of(self._env)
+        self.fps = fps or frames_per_second(self._env, level_name)
+        self._keys = HeldKeys()
+        self._env.reset(seed=seed)
+        self.height, self.width = self._picture().shape[:2]
+
+    def reset(self) -> Frame:
+        self._env.reset()
+        return Frame(self._picture())
+
+    def frame(self, keys: Sequence[KeyEvent]) -> Frame:
+        action = action_for(self._keys.after(keys), self.actions)
+        _, reward, terminated, truncated, _ = self._env.step(action)
+        return Frame(self._picture(), float(reward), bool(terminated), bool(truncated))
+
+    def close(self) -> None:
+        self._env.close()
+
+    def _picture(self) -> np.ndarray:
+        picture = self._env.render()
+        if not (isinstance(picture, np.ndarray) and picture.ndim == 3):
+            raise UserError(
+                f"--level_name: {self.name} draws no pictures (render_mode='rgb_array'), so there "
+                "is nothing to show on a desktop."
+            )
+        return picture.astype(np.uint8, copy=False)
+
+
+def desktop_size(world: World) -> tuple[int, int]:
+    """The width and height of a desktop with a world's picture and a stamp below it."""
+    return max(world.width, stamp.WIDTH), world.height + stamp.HEIGHT

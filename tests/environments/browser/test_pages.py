@@ -1,0 +1,143 @@
+"""Web pages as levels, in a real Chromium: own pages, MiniWoB++, the dinosaur."""
+
+import contextlib
+
+import numpy as np
+import psutil
+import pytest
+
+import environments
+from environments.browser import page as pages
+from environments.browser.level import BrowserLevel
+from environments.names import find
+from environments.python.levels import make_undressed
+from environments.view import View
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+PAGE = """<body style="margin: 0; background: black"><script>
+let ticks = 0, presses = 0, clicks = 0;
+setInterval(() => { ticks += 1; }, 10);
+addEventListener("keydown", event => { presses += event.code === "Space"; });
+addEventListener("mousedown", event => { clicks += event.clientX === 30; });
+addEventListener("keyup", () => { document.body.style.background = "white"; });
+</script></body>"""
+DESCRIPTION = """
+url: page.html
+width: 60
+height: 40
+score: presses + 10 * clicks
+end: presses >= 3
+actions: [none, space, "click 30,20", tap space]
+step_ms: 50
+"""
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "page.html").write_text(PAGE)
+    (folder / "page.yaml").write_text(DESCRIPTION)
+    (folder / "numbers.yaml").write_text(DESCRIPTION + "observe: '[ticks, presses, clicks]'\n")
+    return folder
+
+
+def undressed(name: str) -> BrowserLevel:
+    made = make_undressed(find(name), name, View())
+    assert isinstance(made, BrowserLevel)
+    return made
+
+
+def test_a_page_goes_on_exactly_as_long_as_an_action_lasts(described):
+    env = undressed(f"browser:{described}/numbers.yaml")
+    with contextlib.closing(env):
+        for _ in range(2):
+            start = env.reset()[0]
+            seen = [env.step(0)[0] for _ in range(5)]
+            assert np.diff([start[0], *(one[0] for one in seen)]).tolist() == [5] * 5
+
+
+def test_actions_are_keys_and_clicks_and_scores_are_rewards(described):
+    env = undressed(f"browser:{described}/page.yaml")
+    with contextlib.closing(env):
+        picture, _ = env.reset()
+        assert picture.shape == (40, 60, 3) and not picture.any()
+        assert env.step(1)[1:4] == (1, False, False)
+        assert env.step(1)[1] == 0  # it is held
+        picture, reward, *_ = env.step(2)
+        assert reward == 10 and picture.all()
+        assert env.step(3)[1] == 1
+        assert env.step(3)[1:4] == (1, True, False)
+        assert not env.reset()[0].any()
+
+
+def test_many_pages_are_stepped_in_processes_and_leave_none(described):
+    before = {one.pid for one in psutil.process_iter()}
+    env = environments.make(
+        f"browser:{described}/page.yaml", 2, 1, env_processes=2, width=12, height=10
+    )
+    assert env.reset().observation.shape == (2, 10, 12, 3)
+    assert env.step(np.array([2, 0])).reward.tolist() == [10, 0]
+    env.close()
+    left = [one for one in psutil.process_iter(["name", "status"]) if one.pid not in before]
+    alive = [one.info for one in left if one.info["status"] != psutil.STATUS_ZOMBIE]
+    assert not [one for one in alive if "chrom" in (one["name"] or "")]
+
+
+def test_a_task_of_miniwob_is_clicked_at():
+    env = undressed("browser:miniwob/click-test-v1")
+    with contextlib.closing(env):
+        for seed in range(3):
+            picture, _ = env.reset(seed=seed)
+            assert picture.shape == (210, 160, 3)
+            again, _ = env.reset(seed=seed)
+            assert (picture == again).all()
+            box = env._tab.evaluate(
+                "(r => [r.x, r.y, r.width])(document.getElementById('subbtn')"
+                ".getBoundingClientRect())"
+            )
+            x, y = (int((at + box[2] / 2) // 20) for at in (box[0], box[1] - 50))
+            outside = (1 + 7 * 8) if (x, y) != (0, 7) and x > 3 else 8
+            _, reward, over, _, _ = env.step(outside)
+            assert (reward, over) == (0, False)
+            _, reward, over, _, _ = env.step(1 + y * 8 + x)
+            assert over and reward == pytest.approx(0.98, abs=0.021)
+        env.reset(seed=0)
+        ends = [env.step(0)[1:3] for _ in range(49)]
+        assert ends[-1] == (-1, True) and not any(over for _, over in ends[:-1])  # time is over
+
+
+def test_the_dinosaur_runs_and_falls():
+    env = undressed("browser:dino")
+    with contextlib.closing(env):
+        picture, _ = env.reset()
+        assert picture.shape == (150, 600, 3) and picture.std() > 0
+        total, over, steps = 0.0, False, 0
+        while not over and steps < 1000:
+            _, reward, over, _, _ = env.step(0)
+            total, steps = total + reward, steps + 1
+        assert over and total > 0
+        env.reset()
+        assert not env.step(0)[2]
+
+
+def test_mistakes_are_told_in_one_line(described, tmp_path, one_line, monkeypatch):
+    one_line(lambda: pages.find("miniwob/click-tes-v1"), "click-tes-v1", "Did you mean")
+    one_line(lambda: pages.find("sino"), "browser:sino", "expected dino")
+    file = tmp_path / "wrong.yaml"
+    for wrong, told in (
+        ("a: [", "cannot be read"),
+        ("url: x", "score is missing"),
+        (DESCRIPTION + "hight: 3", "'hight'. Did you mean height"),
+        (DESCRIPTION.replace("40", "high"), "'high': expected int"),
+        (DESCRIPTION + "time: slow", "expected virtual or real"),
+    ):
+        file.write_text(wrong)
+        one_line(lambda: pages.read(str(file)), str(file), told)
+    file = described / "script.yaml"
+    file.write_text(DESCRIPTION.replace("presses >= 3", "nothing >= 3"))
+    env = undressed(f"browser:{file}")
+    with contextlib.closing(env):
+        one_line(env.reset, "nothing is not defined")
+    monkeypatch.setenv("PATH", "/nowhere")
+    one_line(lambda: undressed("browser:dino"), "bin/setup --extra=browser")

@@ -1,0 +1,47 @@
+"""Starts remotes for tests, as a user does."""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from environments.realtime.keeping import parse_announcement
+from environments.realtime.link import Address
+
+ROOT = Path(__file__).parents[3]
+COMMAND = (sys.executable, "-m", "environments.remote", "serve")
+REFLEX = "tests.environments.realtime.worlds:Reflex"
+REWARDING = "tests.environments.realtime.worlds:Rewarding"
+
+
+class Remote(NamedTuple):
+    """A running remote."""
+
+    process: subprocess.Popen
+    address: Address
+    password_file: str
+
+
+@contextlib.contextmanager
+def remote(*flags: str) -> Iterator[Remote]:
+    """A remote with these flags; ended at the end."""
+    process = subprocess.Popen([*COMMAND, *flags], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    try:
+        yield Remote(process, *parse_announcement(process.stdout.readline()))
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
+def refusal(*flags: str, **environment: str) -> str:
+    """What a remote prints that does not start."""
+    done = subprocess.run(
+        [*COMMAND, *flags], check=False, cwd=ROOT, capture_output=True, text=True, timeout=60,
+        env=environment or None,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    return done.stderr.strip()

@@ -1,0 +1,157 @@
+"""Parts of worlds in real time that need no desktop: stamps, passwords, actions, episodes."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from environments.realtime import actions, keeping, messages, password, stamp
+from environments.realtime.level_keys import action_for, keys_of, made
+from environments.realtime.messages import Message
+from environments.realtime.seat import Seat
+from environments.view import View
+
+
+@pytest.mark.parametrize("moment", [1, 123_456_789, stamp.PERIOD_MS - 1, stamp.PERIOD_MS + 5])
+def test_a_stamp_is_read_as_it_was_drawn(moment):
+    drawn = np.repeat(stamp.drawn(moment)[:, :, None], 3, axis=2)
+    assert drawn.shape == (stamp.HEIGHT, stamp.WIDTH, 3)
+    assert stamp.read(drawn) == moment % stamp.PERIOD_MS
+
+
+def test_other_pixels_are_no_stamp():
+    half = stamp.drawn(123_456_789)
+    half[:, : stamp.WIDTH // 2] = stamp.drawn(987_654_321)[:, : stamp.WIDTH // 2]
+    assert stamp.read(half) is None
+    assert stamp.read(np.zeros([2, stamp.WIDTH, 3], np.uint8)) is None
+    assert stamp.read(np.zeros([2, 10, 3], np.uint8)) is None
+
+
+def test_the_time_between_stamps_passes_the_end_of_their_numbers():
+    assert stamp.since(5, stamp.PERIOD_MS - 5) == 10
+
+
+def test_password_files_are_those_of_vncpasswd(tmp_path, one_line):
+    assert password.scrambled("password").hex() == "dbd83cfd727a1458"
+    file = tmp_path / "password"
+    made_ = password.make(file)
+    assert password.read(str(file), "--flag") == made_ and len(made_) == 8
+    file.chmod(0o644)
+    one_line(lambda: password.read(str(file), "--flag"), "--flag", "chmod 600")
+    one_line(lambda: password.read(str(tmp_path / "no"), "--flag"), "No such file")
+
+
+def test_actions_are_named_sets_or_lists(tmp_path, one_line):
+    assert len(actions.action_set("atari")) == 18
+    assert actions.action_set("tap")[1].tapped == ("space",)
+    grid = actions.action_set("pointer_grid", (160, 160))
+    assert len(grid) == 257 and grid[1].click == (5, 5) and grid[-1].click == (155, 155)
+    file = tmp_path / "own.yaml"
+    file.write_text("[none, left+up, tap space, 'click 80,60']")
+    own = actions.action_set(str(file))
+    assert own[1].held == {"left", "up"} and own[3].click == (80, 60)
+    file.write_text("[none, lefft]")
+    one_line(lambda: actions.action_set(str(file)), "lefft", "Did you mean left")
+    one_line(lambda: actions.action_set("atary"), "--action_set=atary", "expected atari")
+
+
+@pytest.mark.parametrize(
+    "name, keys, action",
+    [
+        ("Catch-v0", {"left"}, 0),
+        ("Catch-v0", set(), 1),
+        ("PongNoFrameskip-v4", {"right", "space"}, 4),
+        ("CartPole-v1", {"1"}, 1),
+    ],
+)
+def test_levels_have_keys(name, keys, action):
+    env = made(name, View())
+    assert action_for(frozenset(keys), keys_of(env)) == action
+    env.close()
+
+
+def test_addresses_name_two_ports(one_line):
+    assert keeping.parse_address("host:5901+15901", "--remotes") == ("host", 5901, 15901)
+    one_line(lambda: keeping.parse_address("host:5901", "--remotes"), "expected host:port+port")
+
+
+class Told:
+    """A link that has received these messages."""
+
+    described = {"fps": 10}
+    first_episode = "old"
+
+    def __init__(self):
+        self.waiting: collections.deque[Message] = collections.deque()
+        self.asked: list[str] = []
+
+    def take(self):
+        return type("Snapshot", (), {"picture": None, "drawn": None, "received": 0.0})()
+
+    def next_message(self, drawn):
+        return self.waiting[0] if self.waiting else None
+
+    def drop_message(self):
+        self.waiting.popleft()
+
+    def ask_reset(self, episode):
+        self.asked.append(episode)
+
+    def begin(self, episode):
+        body = {"env_state": messages.RUNNING}
+        self.waiting.append(Message(messages.DESCRIBE, body, episode))
+
+    def reward(self, episode, reward, done=False):
+        body = {"reward": reward, "done": done}
+        self.waiting.append(Message(messages.REWARD, body, episode))
+
+
+@pytest.fixture
+def seated():
+    seat, link = Seat(), Told()
+    seat.offer(link)  # type: ignore[arg-type]
+    assert seat.row(0.0).spoilt and link.asked == ["old"]
+    return seat, link
+
+
+def test_rewards_between_ticks_are_summed_and_an_end_ends_them(seated):
+    seat, link = seated
+    assert seat.row(0.0).first
+    link.begin("a")
+    row = seat.row(0.0)
+    assert row.first and row.playing and not row.spoilt
+    link.reward("a", 1.0)
+    link.reward("a", 2.0)
+    assert seat.row(0.0).reward == 3.0
+    link.reward("a", 4.0, done=True)
+    link.begin("b")
+    link.reward("b", 8.0)
+    row = seat.row(0.0)
+    assert (row.reward, row.over, row.terminated, row.first) == (4.0, True, True, False)
+    assert link.asked == ["old", "a"]
+    assert seat.row(0.0)[1:6] == (True, 0.0, False, False, True)
+    assert seat.row(0.0).reward == 8.0
+
+
+def test_a_new_episode_means_that_the_old_one_is_done(seated):
+    seat, link = seated
+    link.begin("a")
+    seat.row(0.0)
+    link.reward("a", 1.0)
+    link.begin("b")
+    row = seat.row(0.0)
+    assert (row.reward, row.over, row.terminated) == (1.0, True, False)
+    assert seat.row(0.0).first
+
+
+def test_a_stalled_game_is_no_experience_and_a_frozen_one_is_given_up(seated):
+    seat, link = seated
+    link.begin("a")
+    seat.row(0.0)
+    assert not seat.row(400.0).spoilt
+    row = seat.row(700.0)
+    assert row.spoilt and row.first and not seat.is_frozen()
+    seat.row(3_100.0)
+    assert seat.is_frozen()
+    seat.offer(None)
+    assert seat.row(3_200.0).lost and not seat.is_frozen()

@@ -1,0 +1,236 @@
+"""Remotes as they are: a real desktop, a real window, a real rewarder."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+import environments
+from environments import Remotes
+from environments.realtime import keeping, messages, password
+from environments.realtime.link import Link
+from environments.realtime.rfb import Refused
+from tests.environments.realtime.remotes import REFLEX, REWARDING, refusal, remote
+
+pytestmark = pytest.mark.xdist_group("remotes")
+
+
+def lines_of(file, what):
+    return [
+        line for line in map(json.loads, file.read_text().split("\n")[:-1]) if line["what"] == what
+    ]
+
+
+def test_a_remote_is_guarded_and_shows_the_same_packed_or_not():
+    with remote("--level_name=Catch-v0", "--fps=20") as served:
+        secret = password.read(served.password_file, "--password_file")
+        assert os.stat(served.password_file).st_mode & 0o077 == 0
+
+        async def look(host: str, wanted: str) -> np.ndarray:
+            link = Link(served.address._replace(host=host), 0.0)
+            try:
+                await link.connect(wanted)
+                reading = asyncio.create_task(link.run())
+                while link.take().drawn is None:
+                    await asyncio.sleep(0.05)
+                picture = link.take().picture
+                reading.cancel()
+                return picture
+            finally:
+                await link.close()
+
+        # Anything but the usual names of loopback has pictures packed.
+        for host in ("127.0.0.1", "127.0.1"):
+            picture = asyncio.run(look(host, secret))
+            assert picture.shape == (240, 240, 3)
+            assert set(np.unique(picture)) == {0, 160, 255}
+            assert (picture == 160).all(axis=2).sum() == 24 * 24
+        with pytest.raises(Refused, match="wrong password"):
+            asyncio.run(look("127.0.0.1", "wrong"))
+
+        async def only_rewarder() -> None:
+            link = Link(served.address, 0.0)
+            from websockets.asyncio.client import connect
+
+            link._rewarder = await connect(f"ws://127.0.0.1:{served.address.rewarder}")
+            await link._prove("wrong")
+
+        with pytest.raises(Refused, match="wrong password"):
+            asyncio.run(only_rewarder())
+        listening = subprocess.run(
+            ["ss", "-Hltn"], check=True, capture_output=True, text=True
+        ).stdout
+        ours = [line.split()[3] for line in listening.split("\n") if line]
+        for port in served.address[1:]:
+            assert [one for one in ours if one.endswith(f":{port}")] == [f"127.0.0.1:{port}"]
+
+
+def test_mistakes_are_told_in_one_line(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        told = refusal("--level_name=Catch-v0", f"--rewarder_port={port}")
+        assert f"--rewarder_port={port}" in told and "Choose another" in told
+    told = refusal("--level_name=Catch-v0", PATH="/nowhere", HOME=str(tmp_path))
+    assert "bin/setup --extra=vnc" in told and "\n" not in told
+    assert "one of --level_name and --game" in refusal()
+    assert "Discrete" in refusal("--level_name=Pendulum-v1")
+
+
+def test_no_reward_is_lost_or_doubled(tmp_path):
+    record = tmp_path / "record"
+    with remote(f"--level_name={REWARDING}", "--fps=30", f"--record={record}") as served:
+        places = Remotes([str(served.address)], served.password_file)
+        env = environments.make(
+            f"vnc:{REWARDING}",
+            1,
+            1,
+            fps=30,
+            num_action_repeats=2,
+            width=8,
+            height=8,
+            remotes=places,
+        )
+        seen = env.reset()
+        assert seen.observation.shape == (1, 8, 8, 1)
+        episodes: list[environments.Episode] = []
+        total = 0.0
+        while len(episodes) < 12:
+            step = env.step(np.zeros(1, int))
+            total += float(step.reward[0])
+            episodes += env.episodes()
+            assert step.reward[0] == 0 or not step.first[0]
+        env.close()
+    # Whole episodes, and nothing but these: 1 + 2 + … + 10 each, all of it as rewards of steps.
+    assert {one.raw_return for one in episodes} == {55.0}
+    assert total == sum(one.raw_return for one in episodes)
+    assert len(lines_of(record, "over")) - len(episodes) in (0, 1)
+
+
+@pytest.mark.parametrize("lag", [0.0, 80.0])
+def test_the_reaction_time_is_what_the_game_sees(tmp_path, lag):
+    record = tmp_path / "record"
+    with remote(f"--level_name={REFLEX}", "--fps=15", f"--record={record}") as served:
+        places = Remotes([str(served.address)], served.password_file, lag)
+        env = environments.make(f"vnc:{REFLEX}", 1, 1, fps=15, width=8, height=8, remotes=places)
+        step = env.reset()
+        told: list[float] = []
+        while len(told) < 15:
+            bright = step.observation.mean() > 100
+            step = env.step(np.array([int(bright)]))
+            if bright and not step.first[0]:
+                told.append(float(env.figures()["reaction_time"][0]))
+        env.close()
+    true = reaction_times(record)
+    known = [one for one in told if not np.isnan(one)]
+    # What is compared are two measurements of the same delay, not how long it was.
+    assert np.median(known) - np.median(true) == pytest.approx(0, abs=1000 / 15)
+    assert min(true) > lag
+
+
+def reaction_times(record) -> list[float]:
+    """From the picture that is bright for the first time to the key, as the remote has noted."""
+    true, dark, lit = [], 0, None
+    for line in map(json.loads, record.read_text().split("\n")[:-1]):
+        if line["what"] == "begun":
+            dark, lit = 0, None
+        elif line["what"] == "drawn":
+            dark += 1
+            lit = line["at"] if dark == 3 else lit
+        elif line["what"] == "key" and line["down"] and lit:
+            true.append(line["at"] - lit)
+            lit = None
+    return true
+
+
+def test_a_remote_that_dies_or_freezes_is_replaced_while_others_go_on():
+    told: list[str] = []
+    env = environments.make(
+        "vnc:Catch-v0", 3, 1, fps=20, width=10, height=10, remotes=Remotes(say=told.append)
+    )
+    try:
+        env.reset()
+        pids = [keeper._source.pid for keeper in env._keepers]  # type: ignore[attr-defined]
+
+        def play_until(condition, seconds=60.0):
+            ended, spoilt = np.zeros(3, int), np.zeros(3, bool)
+            until = time.monotonic() + seconds
+            while not condition(ended) and time.monotonic() < until:
+                step = env.step(np.ones(3, int))
+                now = env.spoilt()
+                spoilt |= now
+                assert step.first[now].all() and not step.reward[now].any()
+                for episode in env.episodes():
+                    ended[episode.environment] += 1
+            return ended, spoilt
+
+        play_until(lambda ended: (ended > 0).all())
+        env.spoilt()
+        os.kill(pids[0], signal.SIGKILL)
+        os.kill(pids[1], signal.SIGSTOP)
+        ended, spoilt = play_until(lambda ended: (ended > 1).all())
+        assert (ended > 1).all() and ended[2] > max(ended[:2])
+        assert spoilt.tolist() == [True, True, False]
+        assert any("environment 0" in line and "lost" in line for line in told)
+        assert any("environment 1" in line and "frozen" in line for line in told)
+        assert [k._source.pid != pid for k, pid in zip(env._keepers, pids, strict=True)] == [  # type: ignore[attr-defined]
+            True, True, False,
+        ]  # fmt: skip
+    finally:
+        env.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_remote_elsewhere_is_waited_for(tmp_path):
+    told: list[str] = []
+    first = remote("--level_name=Catch-v0", "--fps=20", f"--password_file={tmp_path / 'p'}")
+    password.make(tmp_path / "p")
+    with first as served:
+        places = Remotes([str(served.address)], str(tmp_path / "p"), say=told.append)
+        env = environments.make("vnc:Catch-v0", 1, 1, fps=20, width=10, height=10, remotes=places)
+        env.reset()
+    ports = (f"--vnc_port={served.address.desktop}", f"--rewarder_port={served.address.rewarder}")
+    try:
+        env.step(np.ones(1, int))
+        again = remote(
+            "--level_name=Catch-v0", "--fps=20", f"--password_file={tmp_path / 'p'}", *ports
+        )
+        with again:
+            until, ended = time.monotonic() + 60, 0
+            while ended < 2 and time.monotonic() < until:
+                env.step(np.ones(1, int))
+                ended += len(env.episodes())
+            assert ended >= 2
+        assert any("next try in" in line for line in told)
+    finally:
+        env.close()
+
+
+def test_a_wrong_password_and_too_few_remotes_are_one_line(tmp_path, one_line):
+    password.make(tmp_path / "p")
+    with remote("--level_name=Catch-v0") as served:
+        places = Remotes([str(served.address)], str(tmp_path / "p"))
+        env = environments.make("vnc:Catch-v0", 1, 1, remotes=places)
+        one_line(env.reset, "wrong password", "environment 0 of vnc:Catch-v0")
+        env.close()
+        one_line(lambda: environments.make("vnc:Catch-v0", 2, 1, remotes=places), "--remotes: 1")
+
+
+def test_messages_name_their_episode_and_what_they_answer():
+    text = messages.Message(messages.REWARD, {"reward": 1.0}, "e", parent=7).encoded()
+    headers = json.loads(text)["headers"]
+    assert headers["episode_id"] == "e" and headers["parent_message_id"] == 7
+    assert messages.decoded(text).body == {"reward": 1.0}
+    with pytest.raises(ValueError, match="not a message"):
+        messages.decoded("[]")
+    with pytest.raises(OSError, match="has printed"):
+        keeping.parse_announcement("hello")
