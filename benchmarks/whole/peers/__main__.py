@@ -3,6 +3,7 @@
   python -m benchmarks peers
   python -m benchmarks peers --agent_name=ResNetAgent --repeats=3
   python -m benchmarks peers --peers=none              only this trainer
+  python -m benchmarks peers --until=475 --help        time to a return instead
 
 Every one trains the same network on the same Atari game, with unrolls and batches of the same
 size, on the cores that this process may use: this trainer with the arithmetic that it chooses by
@@ -29,6 +30,7 @@ from benchmarks.tools import common
 from benchmarks.tools.common import Options, spread
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, steady_rate
+from benchmarks.whole.peers import until
 from benchmarks.whole.peers.installing import installed
 from benchmarks.whole.peers.known import PEERS, Peer, chosen
 from benchmarks.whole.peers.running import Failed, Reached, Work, run
@@ -90,6 +92,9 @@ class Contender(NamedTuple):
 
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
+    if any(argument.partition("=")[0] == "--until" for argument in arguments):
+        until.measure(arguments)
+        return
     own, settings = common.parse(Own, "peers", __doc__, arguments, trainer=True)
     settings = settings.replace(
         level_name=own.level_name,

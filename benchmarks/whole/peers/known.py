@@ -1,7 +1,8 @@
 """The peers: what each needs, and what is known of it."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from user_error import UserError, closest
 
@@ -13,6 +14,8 @@ class Peer(NamedTuple):
 
     key: str  # how --peers calls it
     name: str
+    # Parts of its work that decide only how fast it is, each with the values to try.
+    ways: Mapping[str, Sequence[Any]] = {}
 
     @property
     def driver(self) -> Path:
@@ -31,11 +34,21 @@ PEERS = (
 )
 
 
-def chosen(text: str) -> list[Peer]:
-    """Those that ``--peers`` names."""
+# Those that can be compared by the time to a return.
+UNTIL_PEERS = (
+    Peer(
+        "sb3",
+        "Stable-Baselines3 2.9.2",
+        {"threads": (1, 2), "processes": (False, True)},
+    ),
+)
+
+
+def chosen(text: str, peers: Sequence[Peer] = PEERS) -> list[Peer]:
+    """Those of the peers that ``--peers`` names."""
     if text == "none":
         return []
-    known = {peer.key: peer for peer in PEERS}
+    known = {peer.key: peer for peer in peers}
     for key in text.split(","):
         if key not in known:
             raise UserError(f"--peers={key} is not known. {closest(key, [*known, 'none'])}")

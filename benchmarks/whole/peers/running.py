@@ -2,14 +2,15 @@
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -51,10 +52,61 @@ def run(
     peer: Peer, python: Path, work: Work, warm_up_s: float, seconds: float, log: Path
 ) -> Reached:
     """One run of a peer from its launch to its steady state; all its output is in the log."""
+    launched, started = time.monotonic(), time.time()
+    with _driven(peer, python, work._asdict(), log) as process:
+        first = _wait(process, log, launched + STARTS_WITHIN_S, lambda p: p[1] > 0)
+        until = first[0] + warm_up_s
+        before = _wait(process, log, _limit(warm_up_s), lambda p: p[0] >= until)
+        until = before[0] + seconds
+        after = _wait(process, log, _limit(seconds), lambda p: p[0] >= until)
+    return Reached(first[0] - started, (after[1] - before[1]) / (after[0] - before[0]))
+
+
+class Progress(NamedTuple):
+    """How far a run has come."""
+
+    seconds: float  # since its launch
+    steps: float
+    mean: float | None  # raw return of the last 100 training episodes
+
+
+def watch(
+    peer: Peer,
+    python: Path,
+    work: Mapping[str, Any],
+    seconds: float,
+    log: Path,
+    until: float = math.inf,
+) -> list[Progress]:
+    """A run's progress until its mean return reaches ``until``, its end, or so many seconds."""
+    started = time.time()
+    with _driven(peer, python, work, log) as process:
+        while True:
+            ended = process.poll()
+            found = [
+                Progress(point["time"] - started, point["steps"], point.get("return"))
+                for point in lines(log.read_text(errors="replace"))
+            ]
+            if ended or (ended is not None and not found):
+                raise Failed(f"it ended with exit code {ended}: {last_words(log)}")
+            for index, one in enumerate(found):
+                if (one.mean is not None and one.mean >= until) or one.seconds >= seconds:
+                    return found[: index + 1]
+            if ended is not None:
+                return found
+            if time.time() - started > seconds + NO_PROGRESS_WITHIN_S:
+                raise Failed(f"it made no progress in time: {last_words(log)}")
+            time.sleep(LOOK_EVERY_S)
+
+
+@contextlib.contextmanager
+def _driven(
+    peer: Peer, python: Path, work: Mapping[str, Any], log: Path
+) -> Iterator[subprocess.Popen]:
+    """A peer's driver, ended with all that it started; all its output is in the log."""
     with tempfile.TemporaryDirectory(prefix="impala-peer-") as folder, open(log, "wb") as out:
-        launched, started = time.monotonic(), time.time()
         process = subprocess.Popen(
-            [str(python), str(peer.driver), json.dumps(work._asdict())],
+            [str(python), str(peer.driver), json.dumps(work)],
             cwd=folder,
             env=environment(),
             stdin=subprocess.DEVNULL,
@@ -63,14 +115,9 @@ def run(
             start_new_session=True,
         )
         try:
-            first = _wait(process, log, launched + STARTS_WITHIN_S, lambda p: p[1] > 0)
-            until = first[0] + warm_up_s
-            before = _wait(process, log, _limit(warm_up_s), lambda p: p[0] >= until)
-            until = before[0] + seconds
-            after = _wait(process, log, _limit(seconds), lambda p: p[0] >= until)
+            yield process
         finally:
             end(process)
-    return Reached(first[0] - started, (after[1] - before[1]) / (after[0] - before[0]))
 
 
 def environment() -> dict[str, str]:
@@ -81,6 +128,11 @@ def environment() -> dict[str, str]:
 
 def points(text: str) -> list[Point]:
     """Time and agent steps of each line of progress in a log."""
+    return [(point["time"], point["steps"]) for point in lines(text)]
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    """Each line of progress in a log."""
     found = []
     for line in text.splitlines():
         _, word, text = line.partition(WORD)
@@ -88,7 +140,8 @@ def points(text: str) -> list[Point]:
             continue
         try:
             point = json.loads(text)
-            found.append((float(point["time"]), float(point["steps"])))
+            numbers = {name: float(point[name]) for name in ("time", "steps")}
+            found.append(point | numbers)
         except (ValueError, KeyError, TypeError):
             continue  # a line that is being written, or one in which two were mixed
     return found

@@ -1,0 +1,187 @@
+"""Time to a return, this trainer beside peers: ``python -m benchmarks peers --until=475``.
+
+  python -m benchmarks peers --until=475 --level_name=CartPole-v1 --algorithm=ppo
+  python -m benchmarks peers --until=200 --level_name=LunarLander-v3 --preset=dqn_lunarlander \\
+    --peer_algorithm=dqn
+
+Seconds from the launch (of this trainer to its end, with checkpoint and picture) until the mean
+raw return of the last 100 training episodes reaches --until, exploration included: of this trainer
+by its defaults or a preset, and of Stable-Baselines3 with the settings that its zoo publishes for
+the level, in turn, with as many seeds as --repeats. Before that, the peer's threads and processes
+are searched once a machine for the most steps a second. A peer is cut off after --times as long as
+this trainer took, and at --most_s.
+"""
+
+import dataclasses
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tools import common
+from benchmarks.tools.common import Options, spread
+from benchmarks.tools.machine import processor
+from benchmarks.tools.report import Column, Report
+from benchmarks.whole.peers import running
+from benchmarks.whole.peers.installing import folder_for, installed
+from benchmarks.whole.peers.known import UNTIL_PEERS, Peer, chosen
+from benchmarks.whole.peers.running import Failed
+from flags import setting
+from trainer.machine.launching import PROJECT
+from trainer.storage.records import read_metrics
+from user_error import UserError
+
+COLUMNS = (
+    Column("trainer", 30),
+    Column("settings", 34),
+    Column("seconds to it", 26, ",.0f"),
+    Column("steps to it", 30, ",.0f"),
+    Column("reached", 8),
+    Column("this / ours", 20, ".2f"),
+)
+OURS = "this trainer"
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(Options):
+    until: float = setting(0.0, "Measuring", "the mean raw return of 100 training episodes")
+    repeats: int = setting(3, "Measuring", "turns, each with a seed of its own", least=1)
+    peers: str = setting(
+        ",".join(peer.key for peer in UNTIL_PEERS), "Measuring", "with commas between, or none"
+    )
+    level_name: str = setting("CartPole-v1", "Measuring", "the level")
+    algorithm: str = setting("ppo", "Measuring", "of this trainer; peers have ppo, a2c and dqn")
+    peer_algorithm: str = setting("", "Measuring", "of the peers; default: the same")
+    preset: str = setting("", "Measuring", "of this trainer; default: its defaults")
+    most_s: float = setting(3600.0, "Measuring", "seconds after which a run is cut off", above=0)
+    times: float = setting(
+        10.0, "Measuring", "a peer is cut off at so many times our seconds", above=0
+    )
+    tune_s: float = setting(
+        15.0, "Measuring", "seconds of each way in the search for a peer's threads", above=0
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """How far a run came."""
+
+    seconds: float
+    steps: float
+    reached: bool
+
+
+def measure(arguments: list[str]) -> None:
+    """Prints the table."""
+    own, _ = common.parse(Own, "peers", __doc__, arguments)
+    peers = [(peer, *_ready(own, peer)) for peer in chosen(own.peers, UNTIL_PEERS)]
+    what = f"{own.level_name} to {own.until:g}"
+    report = Report("peers-until", COLUMNS, own, "precision auto here", what)
+    ours: list[Run] = []
+    theirs: dict[str, list[Run]] = {peer.key: [] for peer, *_ in peers}
+    for turn in range(own.repeats):
+        seed = own.seed + turn
+        common.progress(f"turn {turn + 1} of {own.repeats}: {OURS}, seed {seed}")
+        ours.append(_ours(own, seed))
+        limit = min(own.most_s, own.times * ours[-1].seconds)
+        for peer, python, way in peers:
+            common.progress(f"turn {turn + 1} of {own.repeats}: {peer.name}, at most {limit:.0f} s")
+            theirs[peer.key].append(_of_peer(own, peer, python, way, seed, limit))
+    _row(report, OURS, own.preset or f"{own.algorithm}, defaults", ours, ours)
+    for peer, _, way in peers:
+        _row(
+            report, peer.name, " ".join(f"{k}={v}" for k, v in way.items()), theirs[peer.key], ours
+        )
+    report.finish("seconds to it")
+
+
+def _row(report: Report, name: str, how: str, runs: list[Run], ours: list[Run]) -> None:
+    """A trainer's row; a ratio with a run that was cut off is a lower bound."""
+    reached = sum(run.reached for run in runs)
+    against = [run.seconds / mine.seconds for run, mine in zip(runs, ours, strict=True)]
+    report.row(
+        name,
+        how,
+        spread([run.seconds for run in runs]),
+        spread([run.steps for run in runs]),
+        f"{reached} of {len(runs)}",
+        spread(against) if runs is not ours else None,
+    )
+
+
+def _ours(own: Own, seed: int) -> Run:
+    """A run of this trainer as its user would start it."""
+    with tempfile.TemporaryDirectory(prefix="impala-benchmark-") as folder:
+        flags = [f"--level_name={own.level_name}", f"--logdir={folder}/run", f"--seed={seed}"]
+        flags += [f"--preset={own.preset}"] if own.preset else [f"--algorithm={own.algorithm}"]
+        flags += [f"--stop_at_return={own.until}", f"--stop_after_s={own.most_s}"]
+        launched = time.monotonic()
+        with_parent = ["setpriv", "--pdeathsig", "TERM"]
+        done = subprocess.run(
+            [*with_parent, sys.executable, "experiment.py", *flags],
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        seconds = time.monotonic() - launched
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no output"])[-1]
+            raise UserError(f"this trainer ended with exit code {done.returncode}: {reason}")
+        reached = "Ended: the mean return is" in done.stdout
+        return Run(seconds, read_metrics(Path(folder) / "run")[-1]["agent_steps"], reached)
+
+
+def _of_peer(
+    own: Own, peer: Peer, python: Path, way: dict[str, Any], seed: int, limit: float
+) -> Run:
+    log = Path(own.results) / f"peers-until-{peer.key}.log"
+    try:
+        points = running.watch(peer, python, _work(own, seed) | way, limit, log, own.until)
+    except Failed as error:
+        raise UserError(f"{peer.name}: {error}") from None
+    last = points[-1]
+    return Run(last.seconds, last.steps, last.mean is not None and last.mean >= own.until)
+
+
+def _work(own: Own, seed: int) -> dict[str, Any]:
+    algorithm = own.peer_algorithm or own.algorithm
+    return {"level": own.level_name, "algorithm": algorithm, "seed": seed}
+
+
+def _ready(own: Own, peer: Peer) -> tuple[Path, dict[str, Any]]:
+    """A peer's Python, and its fastest way to do this work on this machine, searched once."""
+    python = installed(peer)
+    kept = folder_for(peer) / "tuned.json"
+    try:
+        known = json.loads(kept.read_text())
+    except (OSError, ValueError):
+        known = {}
+    key = json.dumps([processor(), _work(own, 0)], sort_keys=True)
+    if key not in known:
+        known[key] = _searched(own, peer, python)
+        kept.write_text(json.dumps(known, indent=1))
+    return python, known[key]
+
+
+def _searched(own: Own, peer: Peer, python: Path) -> dict[str, Any]:
+    """The way with the most steps a second."""
+    log = Path(own.results) / f"peers-until-{peer.key}.log"
+    rates: dict[tuple[Any, ...], float] = {}
+    for values in itertools.product(*peer.ways.values()):
+        way = dict(zip(peer.ways, values, strict=True))
+        try:
+            points = running.watch(peer, python, _work(own, own.seed) | way, own.tune_s, log)
+        except Failed as error:
+            raise UserError(f"{peer.name}: {error}") from None
+        # From the middle on: it takes a while to start.
+        half = points[len(points) // 2 :]
+        passed = half[-1].seconds - half[0].seconds
+        rates[values] = (half[-1].steps - half[0].steps) / passed if passed else 0.0
+        common.progress(f"{peer.name}, {way}: {rates[values]:,.0f} steps/s")
+    best = max(rates, key=rates.__getitem__)
+    return dict(zip(peer.ways, best, strict=True))

@@ -1,0 +1,47 @@
+"""The report about a GPU, on a machine that may have none."""
+
+import json
+
+import pytest
+
+from benchmarks.whole import gpu
+from user_error import UserError
+
+pytestmark = pytest.mark.xdist_group("benchmarks")
+
+
+def test_two_learners_at_once_are_measured_and_reported(tmp_path, capsys):
+    gpu.measure(["--smoke", "--seconds=1", "--parts=two", f"--results={tmp_path}"])
+    [row] = json.loads((tmp_path / "gpu.json").read_text())["rows"]
+    assert row["part"] == "two" and row["frames/s"] == pytest.approx(4 * row["agent steps/s"])
+    assert row["agent steps/s"] > 0 and row["first update, s"] > 0
+    assert (tmp_path / "gpu.png").exists()
+    assert "two of SimpleConvNetAgent" in capsys.readouterr().out
+
+
+def test_a_part_that_fails_says_why_and_the_others_continue(tmp_path, monkeypatch):
+    def run(case, seconds):
+        if case.part == "acting":
+            raise UserError("no memory left.")
+        return [100.0, 400.0, 1.0, 2.0, 0.5, None]
+
+    monkeypatch.setattr(gpu, "_run", run)
+    gpu.measure(["--parts=learner,acting,a3c", "--workers=4,8", f"--results={tmp_path}"])
+    rows = json.loads((tmp_path / "gpu.json").read_text())["rows"]
+    names = [row["training"] for row in rows]
+    assert len([row for row in rows if row["part"] == "learner"]) == 2 * 3 * 2
+    assert "ResNetLSTMAgent, tf32, XLA on" in names and "8 workers" in names
+    assert any("failed: no memory left." in name for name in names)
+
+
+def test_plain_float32_is_without_tf32():
+    own = gpu.Own()
+    by_name = {case.name: case for case in gpu._learner(own)}
+    assert by_name["ResNetAgent, float32, XLA on"].environment == gpu.NO_TF32
+    assert not by_name["ResNetAgent, tf32, XLA on"].environment
+    assert by_name["ResNetAgent, bf16, XLA off"].settings.learning.xla == "off"
+
+
+def test_unknown_parts_are_refused(tmp_path):
+    with pytest.raises(UserError, match="--parts=gpu: expected some of smoke"):
+        gpu.measure(["--parts=gpu", f"--results={tmp_path}"])

@@ -1,0 +1,98 @@
+"""Time to a return beside a peer: how its runs are watched, searched and cut off."""
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from benchmarks.whole.peers import known, running, until
+from benchmarks.whole.peers.running import Failed
+
+pytestmark = pytest.mark.xdist_group("benchmarks")
+
+# Its return grows with its steps; of its two ways one is four times as fast.
+LEARNING = """
+    import json, sys, time
+    work = json.loads(sys.argv[1])
+    steps, rate = 0, {1: 100, 2: 400}[work.get("threads", 1)]
+    while True:
+        mean = steps / 100 if steps > 200 else None
+        progress = {"steps": steps, "time": time.time(), "return": mean}
+        print("PROGRESS", json.dumps(progress), flush=True)
+        time.sleep(0.05)
+        steps += rate // 20
+"""
+
+
+class StandIn(known.Peer):
+    """A peer whose driver is a program of the test."""
+
+    program = Path()
+
+    @property
+    def driver(self):
+        return self.program
+
+
+def stand_in(tmp_path, text=LEARNING):
+    StandIn.program = tmp_path / "driver.py"
+    StandIn.program.write_text(textwrap.dedent(text))
+    return StandIn("stand_in", "Stand-in", {"threads": (1, 2)})
+
+
+def watched(tmp_path, peer, seconds=60.0, **more):
+    return running.watch(peer, Path(sys.executable), {}, seconds, tmp_path / "log", **more)
+
+
+def test_a_run_is_watched_until_its_return(tmp_path):
+    points = watched(tmp_path, stand_in(tmp_path), until=3.0)
+    assert points[-1].mean >= 3.0 and all((one.mean or 0) < 3.0 for one in points[:-1])
+    assert points[0].mean is None
+    assert points[-1].steps >= 300
+
+
+def test_a_run_is_cut_off_at_its_limit(tmp_path):
+    points = watched(tmp_path, stand_in(tmp_path), seconds=1.0, until=1e9)
+    assert points[-1].seconds >= 1.0 > points[-2].seconds
+
+
+def test_a_run_that_ends_before_is_as_far_as_it_came(tmp_path):
+    ends = LEARNING.replace("while True", "for _ in range(3)")
+    assert len(watched(tmp_path, stand_in(tmp_path, ends), until=1e9)) == 3
+    with pytest.raises(Failed, match="exit code 1: ValueError: broken"):
+        watched(tmp_path, stand_in(tmp_path, "raise ValueError('broken')"))
+
+
+def test_both_sides_are_timed_in_turn_and_the_peers_fastest_way_is_kept(
+    tmp_path, monkeypatch, capsys
+):
+    peer, tried = stand_in(tmp_path), []
+    monkeypatch.setattr(until, "UNTIL_PEERS", (peer,))
+    monkeypatch.setattr(until, "installed", lambda peer: Path(sys.executable))
+    monkeypatch.setattr(until, "folder_for", lambda peer: tmp_path)
+    searched = until._searched
+
+    def counted(*arguments):
+        tried.append(1)
+        return searched(*arguments)
+
+    monkeypatch.setattr(until, "_searched", counted)
+    flags = ["--until=18", "--level_name=CartPole-v1", "--repeats=1", "--tune_s=1"]
+    for _ in range(2):
+        until.measure([*flags, "--peers=stand_in", f"--results={tmp_path}"])
+    assert len(tried) == 1
+    [way] = json.loads((tmp_path / "tuned.json").read_text()).values()
+    assert way == {"threads": 2}
+    [ours, theirs] = json.loads((tmp_path / "peers-until.json").read_text())["rows"]
+    assert ours["trainer"] == "this trainer" and ours["reached"] == "1 of 1"
+    assert theirs["settings"] == "threads=2" and theirs["reached"] == "1 of 1"
+    assert "1 of 1" in capsys.readouterr().out
+
+
+def test_the_zoo_has_what_is_compared():
+    text = (Path(known.__file__).parent / "drive_sb3.py").read_text()
+    for algorithm in ("ppo", "a2c", "dqn"):
+        for level in ("CartPole-v1", "LunarLander-v3"):
+            assert f'("{algorithm}", "{level}")' in text
