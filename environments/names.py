@@ -12,6 +12,7 @@ from user_error import UserError, closest
 
 gymnasium.register_envs(ale_py)
 gymnasium.register("Catch-v0", entry_point="environments.python.catch:Catch")
+gymnasium.register("ArmReach-v0", entry_point="environments.python.arm.reach:ArmReach")
 
 # These cartridges are for several players only; Gymnasium has no ids for them either.
 _SEVERAL_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}

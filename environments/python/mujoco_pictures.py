@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+WORLDS = ("gymnasium.envs.mujoco", "environments.python.arm")
 NEEDS = "To render, MuJoCo needs libegl1 and an OpenGL driver, or libosmesa6 with MUJOCO_GL=osmesa"
 
 
@@ -67,13 +68,13 @@ def is_mujoco(env: gymnasium.Env) -> bool:
 
 @contextlib.contextmanager
 def without_opengl(level_id: str) -> Iterator[None]:
-    """Keeps MuJoCo from loading OpenGL when one of Gymnasium's worlds imports it.
+    """Keeps MuJoCo from loading OpenGL when one of these worlds imports it.
 
     The library in MUJOCO_GL may be missing, or crash beside TensorFlow; only rendering needs it.
     """
     known = gymnasium.registry.get(level_id)
     backend = os.environ.get("MUJOCO_GL")
-    if backend is None or not str(known and known.entry_point).startswith("gymnasium.envs.mujoco"):
+    if backend is None or not str(known and known.entry_point).startswith(WORLDS):
         yield
         return
     os.environ["MUJOCO_GL"] = "disable"

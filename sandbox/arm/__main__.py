@@ -1,0 +1,164 @@
+"""Where a robot arm is, seen in a picture.
+
+  python -m sandbox.arm capture                        pictures with labels, into data/arm
+  python -m sandbox.arm train                          a network that predicts camera and joints
+  python -m sandbox.arm evaluate                       its errors beside a mean predictor
+  python -m sandbox.arm predict PICTURE.png            the pose in one picture
+  python -m sandbox.arm control                        move the simulated arm by keys
+  python -m sandbox.arm control --driver=owi           move OWI's arm over USB
+
+The last tenth of the pictures is held out for `evaluate`. Predictions are made in two ways:
+`direct` by the network, and `geometry`, the pose whose points are nearest to those that the network
+sees.
+"""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import flags
+from flags import setting
+from trainer.machine.quiet import import_tensorflow
+from user_error import UserError
+
+ACTIONS = ("capture", "train", "evaluate", "predict", "control")
+HELD_OUT = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    data: str = setting("data/arm", "Pictures", "folder of pictures and labels")
+    count: int = setting(20_000, "Pictures", "pictures to make", least=10)
+    size: int = setting(64, "Pictures", "pixels of a side", least=32, most=512)
+    network: str = setting("data/arm/network.npz", "Network", "file of its weights")
+    updates: int = setting(10_000, "Network", "updates, each with 128 pictures", least=1)
+    driver: str = setting("simulated", "Control", "the arm to move", choices=("simulated", "owi"))
+    seed: int = setting(1, "Pictures", "of poses, weights and batches", least=0, most=2**31 - 1)
+
+
+def main(arguments: list[str]) -> int:
+    """Does what the first argument says; returns the exit code."""
+    try:
+        _act(arguments)
+    except UserError as error:
+        print(f"sandbox.arm: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"sandbox.arm: {error.filename}: {error.strerror}.", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _act(arguments: list[str]) -> None:
+    definitions = dataclasses.fields(Options)
+    usage = "sandbox.arm capture|train|evaluate|predict PICTURE|control"
+    parser = flags.parser_of(definitions, f"python -m {usage}", __doc__ or "", "")
+    if not arguments or arguments[0] in ("-h", "--help"):
+        parser.print_help()
+        return
+    action, rest = arguments[0], arguments[1:]
+    if action not in ACTIONS:
+        raise UserError(f"{action!r} is unknown; expected {', '.join(ACTIONS)}.")
+    pictures = [one for one in rest if not one.startswith("--")]
+    options = Options(**flags.parse(parser, [one for one in rest if one.startswith("--")]))
+    flags.check_ranges(options)
+    if action == "predict":
+        if len(pictures) != 1:
+            raise UserError("predict: expected the name of one picture.")
+        _predict(options, Path(pictures[0]))
+    elif pictures:
+        raise UserError(f"{pictures[0]!r} is not a flag: write --NAME=VALUE.")
+    else:
+        actions = {"capture": _capture, "train": _train, "evaluate": _evaluate}
+        (actions | {"control": _control})[action](options)
+
+
+def _control(options: Options) -> None:
+    from sandbox.arm.control import control
+    from sandbox.arm.drivers import OwiArm, SimulatedArm
+
+    control(OwiArm() if options.driver == "owi" else SimulatedArm())
+
+
+def _capture(options: Options) -> None:
+    from sandbox.arm.capture import capture
+
+    capture(Path(options.data), options.count, options.size, options.seed)
+
+
+def _train(options: Options) -> None:
+    import_tensorflow()
+    from sandbox.arm import network
+
+    images, poses = _pictures(options)
+    kept = slice(0, _held_out_from(len(images)))
+    network.save(
+        network.train(images[kept], poses[kept], options.updates, options.seed),
+        Path(options.network),
+    )
+    print(f"{options.network} written. Next: python -m sandbox.arm evaluate")
+
+
+def _evaluate(options: Options) -> None:
+    import_tensorflow()
+    import numpy as np
+
+    from sandbox.arm import evaluation, network
+
+    images, poses = _pictures(options)
+    split = _held_out_from(len(images))
+    trained = network.load(Path(options.network))
+    shown, truth = images[split:], poses[split:]
+    predicted = network.predict(trained, shown)
+    # Angles lie in less than half a circle around their middle, so their mean is one of them.
+    predicted["mean predictor"] = np.tile(poses[:split].mean(axis=0), [len(truth), 1])
+    found = evaluation.figures(predicted, truth)
+    print(evaluation.table(found))
+    folder = Path(options.network).parent
+    about = {"pictures": len(truth), "trained_with": split, "options": dataclasses.asdict(options)}
+    evaluation.write(folder, found, about)
+    evaluation.draw(folder / "predictions.png", shown, predicted["geometry"], truth)
+    print(f"{folder / 'evaluation.json'} and predictions.png written")
+
+
+def _predict(options: Options, picture: Path) -> None:
+    import_tensorflow()
+    import numpy as np
+
+    from sandbox.arm import geometry, network
+    from sandbox.arm.capture import decode
+
+    image = _resized(decode(picture.read_bytes(), str(picture)), network.SIZE)
+    predicted = network.predict(network.load(Path(options.network)), image[None])
+    answer = {}
+    for method, [pose] in predicted.items():
+        numbers = [float(pose[0]), *map(float, np.degrees(pose[1:]))]
+        answer[method] = {n: round(x, 3) for n, x in zip(geometry.NAMES, numbers, strict=True)}
+    print(json.dumps(answer, indent=1))
+
+
+def _pictures(options: Options) -> tuple[Any, Any]:
+    import numpy as np
+
+    from sandbox.arm import capture, network
+
+    images, poses = capture.load(Path(options.data))
+    return np.array([_resized(image, network.SIZE) for image in images]), poses
+
+
+def _resized(image: Any, size: int) -> Any:
+    import cv2
+
+    if image.shape[:2] == (size, size):
+        return image
+    return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
+
+
+def _held_out_from(count: int) -> int:
+    return int(count * (1 - HELD_OUT))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,147 @@
+"""Pictures of the arm with labels: random poses, light, colours and things around."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from environments.python.arm import model
+from sandbox.arm import geometry
+from user_error import UserError
+
+MANIFEST = "manifest.jsonl"
+TELL_EVERY = 500
+
+
+class Studio:
+    """Draws the arm as a seed says."""
+
+    def __init__(self, size: int):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+        import mujoco  # with the OpenGL that is chosen above
+
+        self._mujoco, self.model = mujoco, model.load()
+        self.data, self.camera = mujoco.MjData(self.model), mujoco.MjvCamera()
+        self._renderer = mujoco.Renderer(self.model, size, size)
+        self._colours = self.model.geom_rgba.copy()
+
+    def picture(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """A picture [H, W, 3] and its pose [6]."""
+        pose = random.uniform(geometry.LOW, geometry.HIGH)
+        self._decorate(random)
+        return self.drawn(pose), pose
+
+    def drawn(self, pose: np.ndarray) -> np.ndarray:
+        """The picture [H, W, 3] of a pose [6]."""
+        self.data.qpos[:] = pose[3:]
+        self._mujoco.mj_forward(self.model, self.data)
+        self.camera.lookat[:] = model.CENTRE
+        self.camera.distance = pose[0]
+        self.camera.elevation, self.camera.azimuth = np.degrees(pose[1:3])
+        self._renderer.update_scene(self.data, self.camera)
+        return self._renderer.render()
+
+    def close(self) -> None:
+        """Frees the renderer."""
+        self._renderer.close()
+
+    def _decorate(self, random: np.random.Generator) -> None:
+        """Other light, colours and things around; the arm's own colours change a little."""
+        colours, world = self.model.geom_rgba, self.model
+        colours[:, :3] = np.clip(
+            self._colours[:, :3] + random.normal(0, 0.05, [len(colours), 3]), 0, 1
+        )
+        for name in ("floor", *(f"wall_{index}" for index in range(4))):
+            colours[world.geom(name).id, :3] = random.uniform(0, 1, 3)
+        for index in range(model.CLUTTER):
+            geom = world.geom(f"clutter_{index}")
+            angle, away = random.uniform(0, 2 * np.pi), random.uniform(0.75, 2.5)
+            geom.size[:] = random.uniform(0.03, 0.2, 3)
+            geom.pos[:] = (away * np.cos(angle), away * np.sin(angle), geom.size[2])
+            colours[geom.id, :3] = random.uniform(0, 1, 3)
+        light = world.light("light")
+        light.pos[:] = (*random.uniform(-1.5, 1.5, 2), random.uniform(1.5, 3.5))
+        light.dir[:] = -light.pos / np.linalg.norm(light.pos)
+        light.diffuse[:] = random.uniform(0.4, 0.9) * random.uniform(0.85, 1, 3)
+
+
+def capture(folder: Path, count: int, size: int, seed: int) -> None:
+    """Writes pictures, labels and the manifest; a run that was interrupted is continued."""
+    for part in ("img", "label"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    there = _continued(folder, size, seed)
+    with open(folder / MANIFEST, "a") as manifest:
+        if not there and not manifest.tell():
+            manifest.write(json.dumps({"size": size, "seed": seed, "names": geometry.NAMES}) + "\n")
+        studio = Studio(size)
+        for index in range(there, count):
+            image, pose = studio.picture(np.random.default_rng([seed, index]))
+            manifest.write(json.dumps(_written(folder, index, image, pose)) + "\n")
+            if (index + 1) % TELL_EVERY == 0 or index + 1 == count:
+                manifest.flush()
+                print(f"{index + 1:,} of {count:,} pictures", flush=True)
+        studio.close()
+
+
+def _written(folder: Path, index: int, image: np.ndarray, pose: np.ndarray) -> dict[str, Any]:
+    """Writes a picture and its label; returns its line of the manifest."""
+    name = f"{index:06d}"
+    png = cv2.imencode(".png", image[:, :, ::-1])[1].tobytes()
+    numbers = [float(pose[0]), *map(float, np.degrees(pose[1:]))]
+    label = dict(zip(geometry.NAMES, numbers, strict=True))
+    (folder / "img" / f"{name}.png").write_bytes(png)
+    (folder / "label" / f"{name}.json").write_text(json.dumps(label) + "\n")
+    return {"name": name, "sha256": hashlib.sha256(png).hexdigest(), **label}
+
+
+def _continued(folder: Path, size: int, seed: int) -> int:
+    """How many pictures there are; a line that was cut off is dropped."""
+    path = folder / MANIFEST
+    if not path.exists():
+        return 0
+    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    path.write_text("".join(lines))
+    if not lines:
+        return 0
+    head = json.loads(lines[0])
+    if (head["size"], head["seed"]) != (size, seed):
+        raise UserError(
+            f"--data={folder}: its pictures have --size={head['size']} --seed={head['seed']}. Give "
+            "these, or choose another folder."
+        )
+    return len(lines) - 1
+
+
+def load(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures [N, H, W, 3] and poses [N, 6] of a folder, in the order of its manifest."""
+    try:
+        lines = (folder / MANIFEST).read_text().splitlines()[1:]
+    except OSError as error:
+        raise UserError(
+            f"--data={folder}: {MANIFEST} cannot be read ({error.strerror}). Make pictures first: "
+            "python -m sandbox.arm capture."
+        ) from None
+    rows = [json.loads(line) for line in lines]
+    images = [_read(folder / "img" / f"{row['name']}.png", row["sha256"]) for row in rows]
+    poses = np.array([[row[name] for name in geometry.NAMES] for row in rows])
+    poses[:, 1:] = np.radians(poses[:, 1:])
+    return np.array(images), poses
+
+
+def _read(path: Path, checksum: str) -> np.ndarray:
+    content = path.read_bytes() if path.exists() else b""
+    if hashlib.sha256(content).hexdigest() != checksum:
+        raise UserError(f"{path} is missing or not the picture that the manifest names.")
+    return decode(content, str(path))
+
+
+def decode(content: bytes, name: str) -> np.ndarray:
+    """An image file's content as RGB [H, W, 3]."""
+    image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    if image is None:
+        raise UserError(f"{name} is not a picture that OpenCV can read.")
+    return image[:, :, ::-1]

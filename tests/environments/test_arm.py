@@ -1,0 +1,62 @@
+"""ArmReach-v0: what it observes and pays, and how it looks."""
+
+import gymnasium
+import numpy as np
+
+import environments
+from environments.names import find
+from environments.python.arm import model, reach
+
+
+def test_it_is_a_level_with_a_target_that_the_tip_can_reach():
+    assert find("ArmReach-v0")
+    env = gymnasium.make("ArmReach-v0").unwrapped
+    assert isinstance(env, reach.ArmReach)
+    for seed in range(30):
+        observation, _ = env.reset(seed=seed)
+        assert env.observation_space.contains(observation)
+        target = observation[9:12]
+        assert np.linalg.norm(target - [0, 0, model.SHOULDER_HEIGHT]) <= model.REACH + 1e-6
+        tip = env.data.site("tip").xpos
+        np.testing.assert_allclose(observation[12:15], target - tip, atol=1e-6)
+
+
+def test_it_pays_for_being_there_and_a_little_for_being_near():
+    env = reach.ArmReach()
+    env.reset(seed=1)
+    env._target = env.data.site("tip").xpos.copy()
+    assert env.step(np.zeros(3))[1] == 1.0
+    env._target = env._target + [0.0, 0.0, 0.3]
+    far = env.step(np.zeros(3))
+    assert 0.0 < far[1] < 0.1 and abs(far[4]["distance"] - 0.3) < 0.02
+
+
+def test_an_episode_has_a_hundred_steps_and_is_cut_off():
+    env = reach.ArmReach()
+    env.reset(seed=2)
+    ends = [env.step(np.full(3, 0.2))[2:4] for _ in range(reach.STEPS)]
+    assert ends == [(False, False)] * (reach.STEPS - 1) + [(False, True)]
+
+
+def test_torques_turn_the_joints_within_their_ranges():
+    env = reach.ArmReach()
+    env.reset(seed=3)
+    for _ in range(reach.STEPS):
+        env.step(np.ones(3))
+    degrees = np.degrees(env.data.qpos)
+    for name, angle in zip(model.JOINTS, degrees, strict=True):
+        assert angle > model.RANGES[name][1] - 5
+        assert angle < model.RANGES[name][1] + 5
+
+
+def test_pictures_show_the_target_of_the_episode():
+    """They are drawn by another process, from the state alone."""
+    environment = environments.make("ArmReach-v0", 1, seed=5, render=True)
+    try:
+        environment.reset()
+        picture = environment.render(0)
+        assert picture is not None and picture.shape == (240, 240, 3)
+        red, green, blue = picture.astype(int).transpose(2, 0, 1)
+        assert np.sum((red > 60) & (blue > 40) & (green < red / 3)) > 20  # magenta
+    finally:
+        environment.close()

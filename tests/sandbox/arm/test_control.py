@@ -1,0 +1,92 @@
+"""Moving an arm by keys: the simulated one, and what OWI's is sent."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from environments.python.arm import model
+from sandbox.arm import drivers
+from sandbox.arm.control import HELP, SECONDS, control
+from user_error import UserError
+
+PROJECT = Path(__file__).parents[3]
+TURN = drivers.DEGREES_PER_SECOND * SECONDS
+
+
+class StandIn:
+    """A USB device that keeps what it was sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def ctrl_transfer(self, kind, request, value, index, data, timeout):
+        assert (kind, request, value, index) == (0x40, 6, 0x100, 0)
+        self.sent.append(tuple(data))
+
+
+def test_keys_turn_the_joints_and_stop_at_their_ends(capsys):
+    arm = drivers.SimulatedArm()
+    control(arm, io.StringIO("ggbfd?"))
+    assert arm.degrees == pytest.approx({"base": TURN, "upper": TURN, "lower": TURN})
+    control(arm, io.StringIO("g" * 200))
+    assert arm.degrees["base"] == model.RANGES["base"][1]
+    assert HELP in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("key", "command"),
+    [
+        ("a", (1, 0, 0)), ("z", (2, 0, 0)), ("s", (4, 0, 0)), ("x", (8, 0, 0)),
+        ("d", (16, 0, 0)), ("c", (32, 0, 0)), ("f", (64, 0, 0)), ("v", (128, 0, 0)),
+        ("g", (0, 1, 0)), ("b", (0, 2, 0)), ("q", (0, 0, 1)),
+    ],
+)  # fmt: skip
+def test_each_key_is_one_command_and_then_a_stop(key, command, monkeypatch):
+    monkeypatch.setattr(drivers.time, "sleep", lambda seconds: None)
+    device = StandIn()
+    control(drivers.OwiArm(device), io.StringIO(key))
+    lamp = (0, 0, command[2])
+    assert device.sent == [(0, 0, 0), command, lamp, (0, 0, 0)]
+
+
+def test_an_arm_stops_whatever_happens(monkeypatch):
+    device = StandIn()
+    arm = drivers.OwiArm(device)
+
+    def broken(seconds):
+        raise RuntimeError("unplugged")
+
+    monkeypatch.setattr(arm, "wait", broken)
+    with pytest.raises(RuntimeError):
+        control(arm, io.StringIO("f"))
+    assert device.sent[-1] == (0, 0, 0)
+
+
+def test_without_its_library_one_line_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "usb", None)
+    monkeypatch.setitem(sys.modules, "usb.core", None)
+    with pytest.raises(UserError, match="pip install pyusb"):
+        drivers.OwiArm()
+
+
+def test_keys_come_from_a_terminal_and_leave_it_as_it_was():
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sandbox.arm", "control"],
+        cwd=PROJECT,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout and process.stdout.readline().strip() == HELP
+    os.write(ours, b"gg")
+    assert f"base {TURN:.1f}°" in process.stdout.readline()
+    os.write(ours, b"\x1b")
+    assert process.wait(30) == 0
+    os.close(theirs)
+    os.close(ours)
