@@ -28,6 +28,7 @@ class Evaluation:
     checkpoint: Path
     environment_frames: int  # that the agent was trained for
     levels: dict[str, dict[str, Any]]  # statistics, returns, lengths and frames of each level
+    grid: list[dict[str, Any]]  # with ``grid``: the same for each combination, and its settings
 
     @property
     def returns(self) -> list[float]:
@@ -92,7 +93,14 @@ def evaluate(settings: Settings) -> Evaluation:
     from trainer.trained import evaluation
 
     report = evaluation.evaluate(settings)
-    return Evaluation(Path(report["checkpoint"]), report["environment_frames"], report["levels"])
+    if not report:
+        raise UserError("--checkpoint=zoo: lists names; expected zoo:NAME to play with one.")
+    return Evaluation(
+        Path(report["checkpoint"]),
+        report["environment_frames"],
+        report["levels"],
+        report.get("grid", []),
+    )
 
 
 def _checked(settings: Settings) -> Settings:

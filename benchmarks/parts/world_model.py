@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer.machine.quiet import import_tensorflow
@@ -29,6 +30,7 @@ from benchmarks.tools.report import Column, Report  # noqa: E402
 from flags import setting  # noqa: E402
 from trainer import build  # noqa: E402
 from trainer.machine import precision  # noqa: E402
+from trainer.machine.cores import divide  # noqa: E402
 from trainer.settings import config  # noqa: E402
 from trainer.settings.config import Settings  # noqa: E402
 from world_models.networks.loss import Windows, losses  # noqa: E402
@@ -57,29 +59,25 @@ def measure(arguments: list[str]) -> None:
     own, _ = common.parse(Own, "world_model", __doc__, arguments)
     given = [f"--preset={own.preset}", f"--level_name={own.level_name}", f"--seed={own.seed}"]
     settings = config.parse([*given, f"--world_model={own.network}"])
-    model = WorldModel(settings, build.level_spec(settings))
+    pieces = divide(side_by_side=2)
+    model = WorldModel(settings, build.level_spec(settings), pieces)
     simple, random = settings.algorithm, np.random.default_rng(own.seed)
     samples = simple.model_batch * simple.target_frames
     windows = random_windows(model, simple.model_batch, simple.target_frames, random)
     macs = {"learning": learning(model, windows) / samples, "dreaming": dreaming(model)}
-    calls = {
-        "learning": lambda: _done(model.learn(windows), samples),
-        "multiplying for learning": products(settings, 1, macs["learning"])[0],
-        "dreaming": _dreams(model, settings),
-        "multiplying for dreaming": products(settings, 1, macs["dreaming"])[0],
+    calls: dict[str, Sequence[Callable[[], float]]] = {
+        "learning": [lambda: _done(model.learn(windows), samples)],
+        "multiplying for learning": products(settings, pieces, macs["learning"]),
+        "dreaming": [_dreams(model, settings)],
+        "multiplying for dreaming": products(settings, pieces, macs["dreaming"]),
     }
     processor: dict[str, list[float]] = {name: [] for name in calls}
 
     def timed(name: str) -> float:
-        done: list[float] = []
-        began = time.process_time()
-
-        def call() -> float:
-            done.append(calls[name]())
-            return done[-1]
-
-        rate = common.rate([call], own.seconds)
-        processor[name].append(1e3 * (time.process_time() - began) / sum(done))
+        began, start = time.process_time(), time.perf_counter()
+        rate = common.rate(calls[name], own.seconds)
+        spent = time.process_time() - began
+        processor[name].append(1e3 * spent / (rate * (time.perf_counter() - start)))
         return rate
 
     turns = {name: functools.partial(timed, name) for name in calls}

@@ -16,7 +16,7 @@ from tests.docs.pages import DOCS, PROJECT, blocks
 from trainer.settings.config import fields
 
 PROGRAMS = {block.code.split()[1]: block.code for block in blocks(DOCS / "python.md", "python")}
-NOTEBOOK = json.loads((DOCS / "first_training.ipynb").read_text())
+NOTEBOOKS = {path.stem: json.loads(path.read_text()) for path in DOCS.glob("*.ipynb")}
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in (DOCS / "coming_from.md").read_text().splitlines()
@@ -66,16 +66,30 @@ def test_the_reporter_reports(tmp_path):
 
 
 def test_the_notebook_runs_from_top_to_bottom(tmp_path):
-    cells = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
-    assert len(cells) > 3
-    code = "\n".join("".join(cell["source"]) for cell in cells)
+    code = cells_of("first_training")
     (tmp_path / "cells.py").write_text(f"{code}\nprint(len(played.returns), frames[-1])\n")
     returns, frames = map(int, run(tmp_path, "cells.py").splitlines()[-1].split())
     assert returns == 5 and frames >= 40000
 
 
-def test_the_notebook_has_no_outputs():
-    assert not any(cell.get("outputs") for cell in NOTEBOOK["cells"])
+def test_the_notebook_of_agents_plays_them(tmp_path):
+    code = cells_of("agents_to_play").replace("from IPython.display", "from shown")
+    (tmp_path / "shown.py").write_text("Image = open\ndef display(file): file.close()\n")
+    (tmp_path / "cells.py").write_text(f"{code}\nprint(pole.returns, len(pong.returns))\n")
+    assert run(tmp_path, "cells.py").splitlines()[-1] == "[500.0, 500.0, 500.0] 1"
+    assert (tmp_path / "pong.gif").stat().st_size > 10_000
+
+
+def cells_of(notebook: str) -> str:
+    """The code of a notebook."""
+    cells = [cell for cell in NOTEBOOKS[notebook]["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) > 3
+    return "\n".join("".join(cell["source"]) for cell in cells)
+
+
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS))
+def test_a_notebook_has_no_outputs(notebook):
+    assert not any(cell.get("outputs") for cell in NOTEBOOKS[notebook]["cells"])
 
 
 @pytest.mark.parametrize(

@@ -128,12 +128,12 @@ def killed_when(folder: Path, sign: str, **changes) -> None:
 @pytest.mark.extras
 @pytest.mark.parametrize("sign", ["collect 0:", "model 0:", "policy 0:", "collect 1:"])
 def test_a_run_killed_in_any_phase_goes_on_where_it_was(tmp_path, sign):
-    long = {"model_updates": 200, "real_steps": 600, "checkpoint_every_s": 0.2}
-    killed_when(tmp_path / "run", sign, **long)
+    longer = {"model_updates": 60, "real_steps": 240, "checkpoint_every_s": 0.2}
+    killed_when(tmp_path / "run", sign, **longer)
     kept = {path: path.read_bytes() for path in (tmp_path / "run/play").glob("part-*.npz")}
-    assert experiment.main(flags(tmp_path / "run", **long)) == 0
+    assert experiment.main(flags(tmp_path / "run", **longer)) == 0
     assert all(path.read_bytes() == content for path, content in kept.items())
-    totals = schedule.totals(SimpleSettings(model_epochs=1, real_steps=600))
+    totals = schedule.totals(SimpleSettings(model_epochs=1, real_steps=240))
     parts = experience.read_all(tmp_path / "run/play", "Catch-v0")
     assert totals["collect"] <= sum(one.part.steps for one in parts) < totals["collect"] + 100
-    assert opened.opened(str(tmp_path / "run")).model.updates == 200
+    assert opened.opened(str(tmp_path / "run")).model.updates == 60

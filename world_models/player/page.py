@@ -6,7 +6,7 @@ PAGE = """<!doctype html>
 <style>
 body { background: #12141a; color: #e8eaf0; font: 15px/1.5 system-ui, sans-serif; margin: 1rem auto;
   max-width: 1200px; padding: 0 1rem; }
-img { image-rendering: pixelated; max-width: 100%; display: block; }
+img { image-rendering: pixelated; width: 100%; display: block; }
 #names, table { width: 100%; }
 #names { display: flex; color: #8b92a3; }
 #names span { flex: 1; }

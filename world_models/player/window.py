@@ -1,5 +1,6 @@
 """The player in a window, where there is a display."""
 
+import os
 import time
 from typing import Any
 
@@ -61,6 +62,8 @@ def _draw(pygame: Any, screen: Any, font: Any, picture: np.ndarray, header: dict
 
 
 def _pygame() -> Any:
+    # With OpenGL it may crash: Mesa and TensorFlow each bring an LLVM.
+    os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
     try:
         import pygame
     except ImportError:

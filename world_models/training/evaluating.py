@@ -48,6 +48,12 @@ def rollouts(model: WorldModel, real: Experience, targets: np.ndarray, length: i
     )
 
 
+def shown(done: Rollouts) -> tuple[np.ndarray, np.ndarray]:
+    """Predicted and real pictures, black after the real episode's end."""
+    known = done.valid[:, :, None, None, None]
+    return done.predicted * known, done.real * known
+
+
 def figures(done: Rollouts) -> dict[str, Any]:
     """The figures of an evaluation.
 

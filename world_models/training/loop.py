@@ -34,7 +34,7 @@ from world_models.training.world_model import WorldModel, action_count
 
 def train(settings: Settings) -> None:
     """Runs the phases; resumes the run in the logdir."""
-    cores.divide(side_by_side=2)
+    pieces = cores.divide(side_by_side=2)
     alongside.check(settings)
     check_program(settings)
     spec = build.level_spec(settings)
@@ -45,7 +45,7 @@ def train(settings: Settings) -> None:
     lock = FolderLock(where.run)
     try:
         with contextlib.ExitStack() as held:
-            Loop(settings, spec, held).run()
+            Loop(settings, spec, held, pieces).run()
     finally:
         lock.release()
 
@@ -53,8 +53,9 @@ def train(settings: Settings) -> None:
 class Loop:
     """One run."""
 
-    def __init__(self, settings: Settings, spec: Any, held: contextlib.ExitStack):
-        """``held`` closes what is opened on the way."""
+    def __init__(self, settings: Settings, spec: Any, held: contextlib.ExitStack, pieces: int = 1):
+        """``held`` closes what is opened on the way; the model computes ``pieces`` side by side."""
+        self._pieces = pieces
         self._settings, self._spec, self._held = settings, spec, held
         self._folders = folders.of(settings)
         self._stop = StopSignal()
@@ -102,7 +103,7 @@ class Loop:
     def _restored(self) -> WorldModel:
         """The model as far as it has been trained."""
         if self._model is None:
-            self._model = WorldModel(self._settings, self._spec)
+            self._model = WorldModel(self._settings, self._spec, self._pieces)
             world_model.store(self._folders.model).remove_leftovers()
             found = world_model.newest(
                 self._folders.model, lambda text: self.say(f"warning: {text}")

@@ -93,13 +93,14 @@ class ModelPhase:
         random = np.random.default_rng(self._model.updates)
         targets = random.choice(real.targets, SHOWN_ROLLOUTS)
         done = evaluating.rollouts(self._model, real, targets, SHOWN_STEPS)
-        strips = [pictures.strip(done.predicted[n], done.real[n]) for n in range(SHOWN_ROLLOUTS)]
+        predicted, real_ones = evaluating.shown(done)
+        strips = [pictures.strip(*pair) for pair in zip(predicted, real_ones, strict=True)]
         picture = np.concatenate(strips, axis=0)
         path = self._folder / f"beside-{self._model.updates:07d}.png"
         try:
             write_whole(path, pictures.png(picture))
             pictures.write_video(
-                path.with_suffix(".mp4"), np.concatenate(done.predicted), np.concatenate(done.real)
+                path.with_suffix(".mp4"), np.concatenate(predicted), np.concatenate(real_ones)
             )
         except OSError as error:
             self._say(f"warning: {path} could not be written ({error.strerror or error}).")

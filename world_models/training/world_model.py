@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,8 +69,10 @@ def sizes_of(settings: Settings, spec: EnvironmentSpec) -> Sizes:
 class WorldModel:
     """Learns from windows of real play; predicts steps for a batch of dreams."""
 
-    def __init__(self, settings: Settings, spec: EnvironmentSpec):
+    def __init__(self, settings: Settings, spec: EnvironmentSpec, pieces: int = 1):
+        """``pieces`` of a batch are computed side by side, as one operation fills no two cores."""
         self.settings = settings
+        self._pieces = pieces
         self.sizes = sizes_of(settings, spec)
         own = settings.algorithm
         dtype = precision.compute_dtype(settings.agent.precision)
@@ -110,18 +112,36 @@ class WorldModel:
         return Rates(np.float32(rate), np.float32(far), np.float32(far * own.bits_drawn))
 
     def _updated(self, windows: Windows, rates: Rates) -> Losses:
-        with tf.GradientTape() as tape:
-            clip = self.settings.algorithm.model_loss_clip
-            found = losses(self.network, windows, clip, rates.dreamed, rates.chance)
-        gradients = tape.gradient(
-            found.total, self.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        parts = [self._gradients(piece, rates) for piece in self._split(windows)]
+        found = Losses(
+            *(tf.add_n(each) / len(parts) for each in zip(*(p[0] for p in parts), strict=True))
         )
+        gradients = [
+            tf.add_n(each) / len(parts) for each in zip(*(p[1] for p in parts), strict=True)
+        ]
         gradients, norm = tf.clip_by_global_norm(gradients, GRADIENT_NORM)
         usable = tf.cast(tf.math.is_finite(norm), tf.float32)
         gradients = [tf.math.multiply_no_nan(one, usable) for one in gradients]
         with tf.control_dependencies(gradients):
             self._optimizer.apply(gradients, rates.learning_rate)
         return found
+
+    def _gradients(self, windows: Windows, rates: Rates) -> tuple[Losses, list[tf.Tensor]]:
+        with tf.GradientTape() as tape:
+            clip = self.settings.algorithm.model_loss_clip
+            found = losses(self.network, windows, clip, rates.dreamed, rates.chance)
+        unconnected = tf.UnconnectedGradients.ZERO
+        return found, tape.gradient(found.total, self.weights, unconnected_gradients=unconnected)
+
+    def _split(self, given: Any) -> list[Any]:
+        """Pieces of a nest of tensors [B, ...], of about the same size."""
+        count = tf.nest.flatten(given)[0].shape[0]
+        ends = [count * n // self._pieces for n in range(self._pieces + 1)]
+        return [
+            tf.nest.map_structure(lambda one, a=a, b=b: one[a:b], given)
+            for a, b in zip(ends, ends[1:], strict=False)
+            if a < b
+        ]
 
     def predict(self, stacks: np.ndarray, actions: np.ndarray, state: Any) -> Dreamt:
         """The likeliest next step of each dream; of chance, what its bits say."""
@@ -131,9 +151,12 @@ class WorldModel:
         return Dreamt(*(one.numpy() for one in self._predict[len(stacks)](*given)))
 
     def _predicted(self, stacks: tf.Tensor, actions: tf.Tensor, state: tf.Tensor) -> Any:
-        found = self.network(stacks, actions, state)
-        reward = tf.cast(tf.argmax(found.reward, -1) - 1, tf.float32)
-        return Dreamt(to_bytes(found.frame), reward, found.end > 0, found.state)
+        steps = []
+        for piece in self._split((stacks, actions, state)):
+            found = self.network(*piece)
+            reward = tf.cast(tf.argmax(found.reward, -1) - 1, tf.float32)
+            steps.append(Dreamt(to_bytes(found.frame), reward, found.end > 0, found.state))
+        return Dreamt(*(tf.concat(each, 0) for each in zip(*steps, strict=True)))
 
     def initial_state(self, count: int) -> np.ndarray:
         """What dreams carry before their first step."""
@@ -181,6 +204,11 @@ class WorldModel:
                 f"the world model in {where} is of another game or size: it has {had}, and this "
                 f"command asks for {given}. Give the same settings, or choose another --logdir."
             )
+
+
+def _means(rows: Iterable[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """The mean of each column."""
+    return [tf.add_n(each) / len(each) for each in zip(*rows, strict=True)]
 
 
 def store(folder: Path) -> Store:

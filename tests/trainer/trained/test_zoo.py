@@ -11,7 +11,8 @@ from trainer.storage.checkpoints import read
 from trainer.trained.evaluation import evaluate
 
 ENTRIES: dict[str, dict[str, Any]] = yaml.safe_load(fetching.OWN_REGISTRY.read_text())
-REACHED = {"cartpole": 475.0}  # by greedy actions, in games of at most 500 steps
+# By greedy actions in 500 steps; random play of Pong is at about -5 by then.
+REACHED = {"cartpole": 475.0, "pong": 0.5}
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))
