@@ -13,7 +13,9 @@ from environments.atari import (
     AtariEnvironment,
 )
 from environments.atari_games import atari_spec
-from environments.names import AtariLevel, RealTimeLevel, find
+from environments.bodies.levels import bodies_environment, bodies_spec
+from environments.bodies.pettingzoo import AtariRules
+from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, find
 from environments.python.gym import GymnasiumEnvironment
 from environments.python.levels import make_one
 from environments.python.plain import gymnasium_spec
@@ -30,6 +32,8 @@ def spec(level_name: str, **view: Any) -> EnvironmentSpec:
     level, shown = find(level_name), View(**view)
     if isinstance(level, AtariLevel):
         return atari_spec(level_name, level.rom, shown)
+    if isinstance(level, BodiesLevel):
+        return bodies_spec(level, level_name, shown)
     if isinstance(level, RealTimeLevel):
         return realtime.spec(level, level_name, shown)
     env = make_one(level, level_name, shown)
@@ -53,10 +57,14 @@ def make(
     batches: int = 1,
     cores: int = 0,
     render: bool = False,
+    whole_games: bool = False,
     remotes: realtime.Remotes | None = None,
     **view: Any,
 ) -> VectorEnvironment:
     """A batch of environments of one level, each with a seed of its own drawn from `seed`.
+
+    Where several bodies play a game, each counts as an environment, and there are more than
+    `num_envs` where that makes the last game whole; with `whole_games` there are `num_envs` games.
 
     `sticky_actions` (None: as the id says), `episodic_life`, `noop_max`, `max_episode_frames` and
     `max_rewardless_steps` (0: no limit) and `num_threads` (0: one a core) are for Atari only.
@@ -82,6 +90,11 @@ def make(
             max_rewardless_steps=max_rewardless_steps,
             num_threads=num_threads,
             render=render,
+        )
+    if isinstance(level, BodiesLevel):
+        rules = AtariRules(noop_max, sticky_actions, max_episode_frames)
+        return bodies_environment(
+            level, level_name, seeds, shown, rules, level_index, render, whole_games
         )
     if isinstance(level, RealTimeLevel):
         places = remotes or realtime.Remotes()

@@ -1,7 +1,8 @@
-"""Parses level names: an Atari game, a Gymnasium id or your own environment."""
+"""Parses level names: an Atari game, a Gymnasium id, your own environment, or a reserved word."""
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import ale_py
@@ -25,6 +26,7 @@ _ATARI_ID = re.compile(
 )
 _VERSION = re.compile(r"-v\d+$")
 _MODULE_AND_ID = re.compile(r"[\w.]+:[\w./-]+-v\d+")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_][\w.]*)")
 
 
@@ -65,22 +67,48 @@ class BrowserLevel:
     page: str
 
 
+@dataclass(frozen=True)
+class BodiesLevel:
+    """`pettingzoo:package.module`, whose `parallel_env` makes a game of several bodies."""
+
+    module: str
+
+
 # Those that are stepped one by one, in this process or in others.
 PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel
-Level = AtariLevel | PythonLevel | RealTimeLevel
-REAL_TIME, BROWSER = "vnc:", "browser:"
+Level = AtariLevel | PythonLevel | RealTimeLevel | BodiesLevel
 DESCRIPTIONS = (".yaml", ".yml")
+
+
+def _real_time(served: str) -> RealTimeLevel:
+    if not served.endswith(DESCRIPTIONS):
+        find(served)
+    return RealTimeLevel(served)
+
+
+def _bodies(module: str) -> BodiesLevel:
+    if not _MODULE.fullmatch(module):
+        raise UserError(
+            f"--level_name: pettingzoo:{module}: expected pettingzoo:package.module, such as "
+            "pettingzoo:mpe2.simple_spread_v3 or pettingzoo:atari.pong_v3."
+        )
+    return BodiesLevel(module)
+
+
+# Words that are reserved in front of a colon, and what makes a level of the rest.
+REAL_TIME = "vnc"
+PREFIXES: dict[str, Callable[[str], Level]] = {
+    REAL_TIME: _real_time,
+    "browser": BrowserLevel,
+    "pettingzoo": _bodies,
+}
 
 
 def find(level_name: str) -> Level:
     """The level of a name; a UserError with its successor or the nearest names if it is unknown."""
-    if level_name.startswith(REAL_TIME):
-        served = level_name.removeprefix(REAL_TIME)
-        if not served.endswith(DESCRIPTIONS):
-            find(served)
-        return RealTimeLevel(served)
-    if level_name.startswith(BROWSER):
-        return BrowserLevel(level_name.removeprefix(BROWSER))
+    prefix, colon, rest = level_name.partition(":")
+    if colon and prefix in PREFIXES:
+        return PREFIXES[prefix](rest)
     if level_name in _games().values():
         return AtariLevel(level_name, sticky_actions=0.0)
     atari = _ATARI_ID.fullmatch(level_name)
@@ -111,7 +139,7 @@ def is_atari(level_name: str) -> bool:
 
 def is_real_time(level_name: str) -> bool:
     """Whether it is a world that does not wait."""
-    return level_name.startswith(REAL_TIME)
+    return level_name.startswith(f"{REAL_TIME}:")
 
 
 def newest_version(level_name: str) -> str | None:

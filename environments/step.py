@@ -16,8 +16,9 @@ class EnvironmentStep(NamedTuple):
 
     An episode's last row holds its final observation; the action chosen on that row is
     ignored, and the next row is `first`. So a row that is followed by a `first` one without
-    having been `terminated` was truncated: the task could have continued. An environment that
-    is not there yet after a reset has `first` rows until it is; nothing is learned from these.
+    having been `terminated` was truncated: the task could have continued. An environment that is
+    not there yet after a reset, and a body that has no part in its game, have `first` rows until
+    they do; nothing is learned from these.
 
     The arrays are valid until the next step; copy them to keep them longer.
     """
@@ -58,6 +59,12 @@ class EnvironmentSpec:
     masked: bool = False  # whether its last numbers say which actions are allowed
     action_meanings: tuple[str, ...] | None = None
     measures: tuple[Measure, ...] = ()  # what `VectorEnvironment.figures` gives
+    bodies: tuple[str, ...] = ()  # of one game, if there are several: rows of it, in this order
+
+    @property
+    def num_bodies(self) -> int:
+        """How many rows of a batch belong to one game."""
+        return max(1, len(self.bodies))
 
     @property
     def action_dtype(self) -> type[np.float32] | type[np.int32]:
@@ -117,6 +124,9 @@ def check_alike(specs: Sequence[EnvironmentSpec]) -> None:
         ):
             difference = f"observations {_shape(one)} and {_shape(other)}"
             remedy = ""
+        elif one.bodies != other.bodies:
+            difference = f"bodies {_named(one)} and {_named(other)}"
+            remedy = ""
         elif one.frame_stack != other.frame_stack:
             difference = f"frame stacks {one.frame_stack} and {other.frame_stack}"
             remedy = ""
@@ -130,3 +140,7 @@ def check_alike(specs: Sequence[EnvironmentSpec]) -> None:
 
 def _shape(spec: EnvironmentSpec) -> str:
     return f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}"
+
+
+def _named(spec: EnvironmentSpec) -> str:
+    return ", ".join(spec.bodies) or "one"

@@ -24,7 +24,7 @@ class View:
     and resized to `width` × `height`. `frame_stack` is the number of the newest observations that
     an agent sees at once (0: as usual for the level). `full_action_set`, `frame_skip` and `colour`
     are for Atari; `action_masks`, `env_kwargs` and `wrappers` for environments written in Python;
-    `action_set` and `fps` for worlds in real time.
+    `action_set` and `fps` for worlds in real time; `tell_bodies` for games of several bodies.
     """
 
     num_action_repeats: int = 1
@@ -40,6 +40,7 @@ class View:
     wrappers: str = ""  # package.module:name,package.module:name
     action_set: str = ""
     fps: float = 0.0  # frames a second of a world in real time; 0: as usual for it
+    tell_bodies: str = "auto"  # auto, mark, mirror, none
 
     def crop_of(self, height: int, width: int) -> Crop | None:
         """The part to keep of a picture of this size, None for all of it."""

@@ -22,7 +22,8 @@ from trainer.machine import launching
 pytestmark = pytest.mark.xdist_group("setup")
 
 PROJECT = Path(__file__).parents[1]
-LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "test", "docs", "browser")
+EXTRAS = ("browser", "pettingzoo")
+LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "test", "docs", *EXTRAS)
 BASIC_COMMANDS = (
     *("bash", "cat", "cmp", "cut", "dirname", "flock", "grep", "mkdir", "readlink", "rm"),
     *("sed", "tail", "xargs"),
@@ -252,11 +253,14 @@ def test_without_root_and_sudo_the_packages_to_install_are_named(set_up, bare_pa
 def test_an_extra_alone_comes_on_top_of_what_actors_need(copy, bare_path):
     told = copy.run("bin/setup", "--extra=vnc", "--dry_run", PATH=bare_path).stdout
     assert "tigervnc-standalone-server" in told and "actor.txt" in told
-    assert "Horovod" not in told and "chromium" not in told and "browser.txt" not in told
+    assert "Horovod" not in told and "chromium" not in told
+    assert not any(f"{extra}.txt" in told for extra in EXTRAS)
     told = copy.run("bin/setup", "--extra=browser", "--learner", "--dry_run", PATH=bare_path).stdout
     assert "chromium" in told and "browser.txt" in told and "Horovod" in told
+    told = copy.run("bin/setup", "--extra=pettingzoo", "--dry_run", PATH=bare_path).stdout
+    assert "pettingzoo.txt" in told and "actor.txt" in told and "Horovod" not in told
     refused = copy.run("bin/setup", "--extra=vcn", PATH=bare_path)
-    assert refused.returncode == 2 and "there are vnc and browser" in refused.stderr
+    assert refused.returncode == 2 and "there are: vnc browser pettingzoo" in refused.stderr
 
 
 def test_where_there_is_no_dpkg_commands_that_are_there_are_enough(set_up, bare_path):

@@ -263,7 +263,7 @@ def _emulator_threads(settings: Settings) -> int:
 
 
 def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
-    """Environments for evaluation: whole games, rendered if they are recorded or watched."""
+    """``count`` games for evaluation, rendered if they are recorded or watched."""
     return environments.make(
         settings.level.levels[level],
         count,
@@ -276,6 +276,7 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
         remotes=_remotes(settings, 0),
         num_threads=settings.actors.env_threads,
         render=settings.trained.draws,
+        whole_games=True,
         **_looks(settings),
     )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium
 
-from environments.names import AtariLevel, RealTimeLevel, find
+from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, find
 from environments.python.levels import make_undressed
 from environments.realtime.actions import Action
 from environments.view import View
@@ -30,6 +30,8 @@ def made(level_name: str, view: View) -> gymnasium.Env:
         )
     if isinstance(level, RealTimeLevel):
         raise UserError(f"--level_name: {level_name} is on a desktop already.")
+    if isinstance(level, BodiesLevel):
+        raise UserError(f"--level_name: {level_name} is for several bodies; a desktop has one.")
     env = make_undressed(level, level_name, view, render=True)
     if not isinstance(env.action_space, gymnasium.spaces.Discrete):
         raise UserError(

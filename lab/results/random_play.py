@@ -76,7 +76,8 @@ def play(settings: Settings, level: str) -> dict[str, float]:
     with contextlib.closing(environment):
         environment.reset()
         while len(returns) < EPISODES and (not returns or time.monotonic() < until):
-            environment.step(np.array([space.sample()], environment.spec.action_dtype))
+            actions = [space.sample() for _ in range(environment.num_envs)]
+            environment.step(np.array(actions, environment.spec.action_dtype))
             returns += [one.raw_return for one in environment.episodes()]
             if not returns and time.monotonic() > until + GIVE_UP_S / 2:
                 raise UserError(f"{level}: no episode has ended")

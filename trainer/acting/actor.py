@@ -165,10 +165,10 @@ class _Rows:
             self.recorded[MEASURED + name][t] = values
 
     def write_episodes(self, t: int, ended: list[Episode]) -> None:
-        """Stores the episodes that ended at row ``t``; their columns do not matter."""
-        for column, episode in enumerate(ended):
-            self.episodes.raw_return[t, column] = episode.raw_return
-            self.episodes.length[t, column] = episode.length
+        """Stores the episodes that ended at row ``t``."""
+        for episode in ended:
+            self.episodes.raw_return[t, episode.environment] = episode.raw_return
+            self.episodes.length[t, episode.environment] = episode.length
 
     def drop(self, columns: np.ndarray) -> None:
         """Makes all rows of some environments ones from which nothing is learned."""

@@ -28,6 +28,7 @@ class Game(NamedTuple):
     length: int  # agent steps
     frames: int  # of the emulator or simulator
     finished: bool
+    environment: int = 0  # of the batch
 
 
 class Player:
@@ -85,6 +86,7 @@ def play(
 ) -> list[Game]:
     """Plays ``num_episodes`` games and returns them, environment by environment.
 
+    Where several bodies play a game, each of them counts as an environment and has a `Game`.
     Each environment's number of games is fixed in advance. Taking the first games to end would
     favour short ones, and the return often depends on the length. A game that has lasted for
     ``step_limit`` steps counts as it is then (0: no limit); what follows of it does not count.
@@ -112,8 +114,12 @@ class _Games:
         step_limit: int,
         finished: Callable[[Game], None],
     ):
-        count = environment.num_envs
-        self._due = [num_episodes // count + (i < num_episodes % count) for i in range(count)]
+        count, bodies = environment.num_envs, environment.spec.num_bodies
+        games = count // bodies
+        self._bodies = bodies
+        self._due = np.array([num_episodes // games + (i < num_episodes % games)
+                              for i in range(games)])  # fmt: skip
+        self._over = np.zeros(games, int)  # games that no body plays any more
         self._limit = step_limit
         self._frames_per_step = environment.spec.frames_per_step
         self._finished = finished
@@ -121,16 +127,21 @@ class _Games:
         self._returns = np.zeros([2, count])  # raw and clipped, of the games in play
         self._lengths = np.zeros(count, int)
         self._cut = np.zeros(count, bool)  # the game in play was counted when it was cut off
+        self._playing: np.ndarray = np.zeros(games, bool)  # any body, at the row before
 
     @property
     def are_due(self) -> bool:
         """Whether there are games that are still to be played."""
-        return any(len(mine) < due for mine, due in zip(self.played, self._due, strict=True))
+        counted = np.reshape([len(mine) for mine in self.played], [-1, self._bodies]).min(1)
+        return bool((np.maximum(counted, self._over) < self._due).any())
 
     def add(self, step: EnvironmentStep, episodes: list[Episode]) -> None:
         """Counts a row, and the episodes that it ended."""
         if self._limit:
             self._cut_off(step.first)
+        playing = np.logical_or.reduce(np.reshape(~step.first, [-1, self._bodies]), axis=1)
+        self._over += self._playing & ~playing
+        self._playing = playing
         self._returns += [step.reward, np.clip(step.reward, -1, 1)]
         self._lengths += 1
         for restarted in (self._returns.T, self._lengths, self._cut):
@@ -150,9 +161,9 @@ class _Games:
             self._cut[index] = True
 
     def _count(self, index: int, game: Game) -> None:
-        if len(self.played[index]) < self._due[index]:
-            self.played[index].append(game)
-            self._finished(game)
+        if len(self.played[index]) < self._due[index // self._bodies]:
+            self.played[index].append(game._replace(environment=index))
+            self._finished(self.played[index][-1])
 
 
 def first_action(environment: VectorEnvironment) -> np.ndarray:

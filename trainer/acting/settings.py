@@ -7,6 +7,7 @@ from user_error import UserError
 
 MOST_PROCESSES = 1024
 DEVICES = ("cpu", "gpu")
+TELL_BODIES = ("auto", "mark", "mirror", "none")
 SEPARATE = ("auto", "on", "off")
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -19,7 +20,8 @@ class LevelSettings:
         "PongNoFrameskip-v4",
         "Environment",
         "a Gymnasium id (legacy Atari ids included), an Atari game like ms_pacman, "
-        "package.module:make for one's own, or several with commas between",
+        "package.module:make for one's own, pettingzoo:package.module, or several with commas "
+        "between",
     )
     env_kwargs: str = setting(
         "",
@@ -72,6 +74,14 @@ class LevelSettings:
         "Environment",
         "environments written in Python: choose only among the actions that info['action_mask'] "
         "allows",
+    )
+    tell_bodies: str = setting(
+        "auto",
+        "Environment",
+        "how an agent knows which body of a game it plays: mark (numbers, or a further channel of "
+        "pictures), mirror (pictures of every second body are mirrored) or none; auto: mark for "
+        "Atari, otherwise none",
+        choices=TELL_BODIES,
     )
     action_set: str = setting(
         "",

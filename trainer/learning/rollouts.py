@@ -114,7 +114,8 @@ class WholeEpisodes(Rollouts):
         resets: collections.Counter[int] = collections.Counter()
         for block in self._blocks:
             first = block.environment.first
-            begun = (first[1:] & ~first[:-1]).sum(0)  # a wait for a reset has several such rows
+            # Several such rows in a row are of a wait for a reset, or of a body without a part.
+            begun = (first[1:] & ~first[:-1]).sum(0)
             resets.update(dict(zip(block.stream, begun, strict=True)))
         whole = sum(max(0, int(count) - 1) for count in resets.values())
         rows = sum(len(block.action) - 1 for block in self._blocks)

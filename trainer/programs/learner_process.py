@@ -63,7 +63,13 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                     receiver, agent, make_batches, build.random_unrolls(settings, spec, agent)
                 )
                 if settings.remote.synthetic_unrolls
-                else RemoteActors(receiver, agent, make_batches, peers.forward if peers else ignore)
+                else RemoteActors(
+                    receiver,
+                    agent,
+                    make_batches,
+                    peers.forward if peers else ignore,
+                    spec.num_bodies,
+                )
             )
             if run and team.size == 1:
                 feeding = settings.algorithm.feeding
@@ -160,6 +166,7 @@ def _start(
             first["counters"],
             learner.figures,
             [one.name for one in spec.measures],
+            spec.bodies,
         )
     return run, meter
 

@@ -71,7 +71,9 @@ def train(
         players = _players(settings, spec, agent, device)
         stop = stop or StopSignal()
         make = functools.partial(build.batches, settings, spec, agent, say=run.reporter.say)
-        threads = ActorThreads(settings, players, make, learner.updates, make_environment)
+        threads = ActorThreads(
+            settings, players, make, learner.updates, make_environment, spec.num_bodies
+        )
         with stop, threads as actors:
             replay.connect(run, settings.algorithm.feeding, actors.batches, learner.updates)
             training = Training(settings, learner, meter, actors, stop, run)
@@ -116,10 +118,12 @@ class ActorThreads:
         make_batches: Callable[[Crew], Feeder],
         start: int = 0,
         make_environment: MakeEnvironment = build.actor_environment,
+        bodies: int = 1,
     ):
         """Each actor plays with one of ``players``, which may be the same.
 
-        ``make_batches`` gets these actors; ``start`` is the number of updates before.
+        ``make_batches`` gets these actors; ``start`` is the number of updates before; ``bodies`` is
+        the number of those in a game.
         """
         self._make_environment = make_environment
         self._settings = settings
@@ -130,7 +134,7 @@ class ActorThreads:
         self.batches = make_batches(self)
         self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[Any] = []
-        self._episodes = EndedEpisodes()
+        self._episodes = EndedEpisodes(bodies)
         self._queue = UnrollQueue(sizes.capacity(settings))
         # A GPU's batches are copied while it computes; on a processor the copy would only be older.
         self._ahead = BatchesAhead(self._make_on_gpu) if visible_gpus() else None

@@ -115,19 +115,19 @@ class Run:
     def resume(self, learner: Learner) -> Meter:
         """Restores the newest checkpoint, if there is one; returns the run's counters."""
         levels, frames_per_step = self._settings.level.levels, self._spec.frames_per_step
-        measures = [one.name for one in self._spec.measures]
+        measures, bodies = [one.name for one in self._spec.measures], self._spec.bodies
         if self._initial:
             path, checkpoint = self._initial
             self._initial = None
             initial.take(checkpoint, learner)
             self.reporter.say(f"Starting with the agent of {path}.")
         if self._found is None:
-            return Meter(levels, frames_per_step, {}, learner.figures, measures)
+            return Meter(levels, frames_per_step, {}, learner.figures, measures, bodies)
         path, checkpoint = self._found
         self._found = None
         learner.restore(resuming.arrays_of(checkpoint), checkpoint.counters["updates"])
         counters = resuming.counters(checkpoint, self._settings)
-        meter = Meter(levels, frames_per_step, counters, learner.figures, measures)
+        meter = Meter(levels, frames_per_step, counters, learner.figures, measures, bodies)
         self.reporter.say(f"Resuming from {path} at {meter.environment_frames:,} frames.")
         return meter
 

@@ -28,17 +28,19 @@ class RemoteActors:
         agent: Any,
         make_batches: Callable[[Crew], Feeder],
         received: Callable[[Any], None] = ignore,
+        bodies: int = 1,
     ):
         """Weights are sent in the types in which ``agent`` keeps them.
 
-        ``make_batches`` gets these actors, see ``build.batches``; ``received`` gets each block.
+        ``make_batches`` gets these actors, see ``build.batches``; ``received`` gets each block;
+        ``bodies`` is the number of those in a game.
         """
         self._receiver = receiver
         self._received = received
         self.batches = make_batches(self)
         self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[tf.Tensor] = []
-        self._episodes = EndedEpisodes()
+        self._episodes = EndedEpisodes(bodies)
         self._ahead = BatchesAhead(self._next)
         dtypes = [weight.dtype for weight in agent.variables]
         # A copy, because the next update moves the learner's own weights.

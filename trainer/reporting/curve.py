@@ -75,7 +75,7 @@ def _draw(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
         mean,
         color="black" if levels else BLUE,
         linewidth=2,
-        label="mean of all levels" if levels else "training",
+        label="mean of all" if levels else "training",
         marker=_marker(rows),
         markersize=4,
     )

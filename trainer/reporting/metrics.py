@@ -25,10 +25,12 @@ class Meter:
         counters: dict[str, Any],
         figures: Sequence[str] = (),
         measures: Sequence[str] = (),
+        bodies: Sequence[str] = (),
     ):
         """``counters`` are a checkpoint's.
 
         ``figures`` are the names of each update's figures, ``measures`` those of the levels'.
+        ``bodies`` are those of a game in which there are several.
         """
         self.figures = figures
         self.measures = sorted(measures)
@@ -38,14 +40,14 @@ class Meter:
         self.skipped_updates = int(counters.get("skipped_updates", 0))
         self.skipped_in_a_row = 0
         self._train_seconds_before = float(counters.get("wall_time", 0.0))
-        self._levels = levels
+        self._places = _places(levels, bodies)
         self.frames_per_step = frames_per_step
         self._returns: list[collections.deque[float]] = [
-            collections.deque(maxlen=RECENT_EPISODES) for _ in levels
+            collections.deque(maxlen=RECENT_EPISODES) for _ in self._places
         ]
         self._lengths: collections.deque[int] = collections.deque(maxlen=RECENT_EPISODES)
-        for level, returns in zip(self._returns, counters.get("recent_returns", []), strict=False):
-            level.extend(returns)
+        for place, returns in zip(self._returns, counters.get("recent_returns", []), strict=False):
+            place.extend(returns)
         self._lengths.extend(counters.get("recent_lengths", []))
         self._started = time.monotonic()
         self._whole = _Window(self, {})
@@ -58,13 +60,13 @@ class Meter:
 
     @property
     def mean_episode_return(self) -> float | None:
-        """Mean raw return of the last episodes: the mean over levels of each level's mean."""
+        """Mean raw return of the last episodes: the mean over levels and bodies of their means."""
         means = [float(np.mean(returns)) for returns in self._returns if returns]
         return float(np.mean(means)) if means else None
 
     @property
     def recent_episodes(self) -> int:
-        """The number of episodes in a level's mean return, for the level with the fewest."""
+        """The number of episodes in a mean return, for the level or body with the fewest."""
         return min(len(returns) for returns in self._returns)
 
     def counters(self) -> dict[str, Any]:
@@ -81,11 +83,11 @@ class Meter:
 
     def add_episodes(self, rows: np.ndarray) -> None:
         """Counts ended episodes and measures, in the format of ``ended_episodes``."""
-        for level, raw_return, length in rows:
-            if level < 0:
-                self._window.add_measure(-1 - int(level), raw_return, int(length))
+        for place, raw_return, length in rows:
+            if place < 0:
+                self._window.add_measure(-1 - int(place), raw_return, int(length))
                 continue
-            self._returns[int(level)].append(float(raw_return))
+            self._returns[int(place)].append(float(raw_return))
             self._lengths.append(int(length))
             self.episodes += 1
 
@@ -113,20 +115,27 @@ class Meter:
             "episodes": self.episodes,
             "mean_episode_return": self.mean_episode_return,
             "mean_episode_length": float(np.mean(self._lengths)) if self._lengths else None,
-            **self._by_level(),
+            **self._by_place(),
             **figures,
             "recent_episodes": self.recent_episodes,
             "skipped_updates": self.skipped_updates,
             "wall_time": self.wall_time,
         }
 
-    def _by_level(self) -> dict[str, float | None]:
-        if len(self._levels) == 1:
+    def _by_place(self) -> dict[str, float | None]:
+        if len(self._places) == 1:
             return {}
         return {
-            f"mean_episode_return/{level}": float(np.mean(returns)) if returns else None
-            for level, returns in zip(self._levels, self._returns, strict=True)
+            f"mean_episode_return/{place}": float(np.mean(returns)) if returns else None
+            for place, returns in zip(self._places, self._returns, strict=True)
         }
+
+
+def _places(levels: Sequence[str], bodies: Sequence[str]) -> list[str]:
+    """The names of what has returns of its own: levels, or each body on each level."""
+    if not bodies:
+        return list(levels)
+    return [body if len(levels) == 1 else f"{level}:{body}" for level in levels for body in bodies]
 
 
 class _Window:
@@ -188,13 +197,15 @@ class _Window:
 class EndedEpisodes:
     """Collects ended episodes until they are taken; safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, bodies: int = 1) -> None:
+        """``bodies`` is the number of those in a game."""
+        self._bodies = bodies
         self._rows: list[np.ndarray] = []
         self._lock = threading.Lock()
 
     def add(self, block: Unroll) -> None:
         """Adds the episodes that ended in a block of unrolls."""
-        rows = ended_episodes(block)
+        rows = ended_episodes(block, self._bodies)
         with self._lock:
             self._rows.append(rows)
 
@@ -205,15 +216,17 @@ class EndedEpisodes:
         return np.concatenate([np.zeros([0, 3]), *rows])
 
 
-def ended_episodes(block: Unroll) -> np.ndarray:
-    """[N, 3]: level, raw return and length of the episodes that ended in a block of unrolls.
+def ended_episodes(block: Unroll, bodies: int = 1) -> np.ndarray:
+    """[N, 3]: place, raw return and length of the episodes that ended in an actor's block.
 
+    The place is the level's index, or that of the level and the body among all of these.
     Further rows are for what the level has measured: -1 for the first measure by name, -2 for the
     next, and so on; the sum of its known values; how many these are.
     """
     ended = Episodes(*(array[1:] for array in block.episodes))
     there = np.nonzero(ended.length)
-    columns = (block.level[there[1]], ended.raw_return[there], ended.length[there])
+    places = block.level * bodies + np.arange(len(block.level)) % bodies
+    columns = (places[there[1]], ended.raw_return[there], ended.length[there])
     return np.concatenate([np.stack(columns, axis=-1).astype(np.float64), _measured(block)])
 
 

@@ -47,6 +47,12 @@ class TrainedSettings:
         "episodes, step_limit, sticky_actions, max_episode_frames, seed. Writes a table, and "
         "LOGDIR/evaluation_grid.json and .png",
     )
+    opponent: str = setting(
+        "",
+        "Testing",
+        "who plays the other bodies of a game, of which the agent then plays one: random, or the "
+        "folder of a run or one of its checkpoints; default: the agent plays all of them",
+    )
     num_videos: int = setting(
         0,
         "Testing",

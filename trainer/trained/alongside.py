@@ -16,6 +16,7 @@ from trainer.acting.playing import Choice, Player, play
 from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread
 from trainer.settings.config import Settings
+from trainer.trained.opponent import against, own_games
 from trainer.trained.trained_agent import to_value
 from user_error import UserError
 
@@ -150,7 +151,7 @@ class Evaluations(Alongside):
         games = settings.trained.test_num_episodes
         levels = settings.level.levels
         with contextlib.ExitStack() as stack:
-            environments = [
+            environments: list[VectorEnvironment] = [
                 stack.enter_context(
                     contextlib.closing(
                         build.test_environment(
@@ -163,21 +164,26 @@ class Evaluations(Alongside):
                 )
                 for level in range(len(levels))
             ]
+            players = [against(settings, one.spec, self.player) for one in environments]
             while True:
                 frames = self.next_weights()
-                self._report(frames, [self._returns(one, games) for one in environments])
+                returns = [
+                    self._returns(one, player, games)
+                    for one, player in zip(environments, players, strict=True)
+                ]
+                self._report(frames, returns)
 
-    def _returns(self, environment: VectorEnvironment, games: int) -> list[float]:
+    def _returns(self, environment: VectorEnvironment, player: Player, games: int) -> list[float]:
         seed = self.settings.program.seed
         played = play(
             environment,
-            self.player,
+            player,
             games,
             seed=seed,
             step_limit=self.settings.trained.step_limit,
             onlookers=(self.check,),
         )
-        return [game.raw_return for game in played]
+        return [game.raw_return for game in own_games(self.settings, environment.spec, played)]
 
     def _report(self, frames: int, returns: list[list[float]]) -> None:
         means = [float(np.mean(each)) for each in returns]

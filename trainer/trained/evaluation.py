@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from environments import EnvironmentSpec
 from trainer import build
 from trainer.acting.playing import Game, Player, play
 from trainer.settings import grid
@@ -18,6 +19,7 @@ from trainer.storage.records import write_whole
 from trainer.trained import grid_report, scoreboard, video
 from trainer.trained import trained_agent as trained
 from trainer.trained.human_scores import human_normalised
+from trainer.trained.opponent import against, own_games
 from trainer.trained.trained_agent import Trained
 from user_error import UserError
 
@@ -44,7 +46,7 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
         f"{settings.trained.test_policy} actions: {_about(found)}."
     )
     results, warnings = _play(found, agent, console)
-    console.print(scoreboard.table(results), soft_wrap=False)
+    console.print(scoreboard.table(_with_bodies(results)), soft_wrap=False)
     report = _report(found, results)
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
@@ -98,9 +100,17 @@ def _play(
     for level, name in enumerate(settings.level.levels):
         title = f"{name} {cell}".strip()
         with scoreboard.Counter(console, title, test.test_num_episodes) as counter:
-            games = _play_level(found, player, level, cell, counter, warnings.append)
-        results[name] = summary(name, games)
+            results[name] = _play_level(found, player, level, cell, counter, warnings.append)
     return results, warnings
+
+
+def _with_bodies(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A row for each level, and one for each of several bodies."""
+    rows: dict[str, dict[str, Any]] = {}
+    for level, figures in results.items():
+        rows[level] = figures
+        rows |= {f"  {body}": mine for body, mine in figures.get("bodies", {}).items()}
+    return rows
 
 
 def _play_level(
@@ -110,7 +120,7 @@ def _play_level(
     cell: str,
     counter: scoreboard.Counter,
     warn: Callable[[str], None],
-) -> list[Game]:
+) -> dict[str, Any]:
     settings = found.settings
     if level:
         settings = settings.replace(video="")  # the video shows the first level
@@ -118,20 +128,42 @@ def _play_level(
     seed = seed_of_level(settings.program.seed, level)
     environment = build.test_environment(settings, level, count, seed)
     try:
-        value = found.value(environment.spec.level_name)
+        spec = environment.spec
+        value = found.value(spec.level_name)
+        bodies = 1 if settings.trained.opponent else spec.num_bodies
+        counter.total = settings.trained.test_num_episodes * bodies
         movies = video.files(settings, found.folder, level, cell, count)
         with video.spectators(settings, environment, value, movies, warn) as onlookers:
-            return play(
+            games = play(
                 environment,
-                player,
+                against(settings, spec, player),
                 settings.trained.test_num_episodes,
                 seed=settings.program.seed,
                 step_limit=settings.trained.step_limit,
                 onlookers=onlookers,
-                finished=lambda game: counter.add(game.raw_return),
+                finished=lambda game: counter.add(
+                    [one.raw_return for one in own_games(settings, spec, [game])]
+                ),
             )
+        return _figures(spec, own_games(settings, spec, games))
     finally:
         environment.close()
+
+
+def _figures(spec: EnvironmentSpec, games: list[Game]) -> dict[str, Any]:
+    """The figures of a level, and of each body where a game has several."""
+    figures, bodies = summary(spec.level_name, games), {}
+    for index, body in enumerate(spec.bodies):
+        mine = [game for game in games if game.environment % spec.num_bodies == index]
+        if mine:
+            bodies[body] = summary(spec.level_name, mine)
+    if bodies:
+        figures["bodies"] = bodies
+    rows = {game.environment for game in games}
+    if len({row // spec.num_bodies for row in rows}) < len(rows):
+        # Returns of one game are alike: there are fewer of them than it seems.
+        figures["interval_of_mean"] = None
+    return figures
 
 
 def seed_of_level(seed: int, level: int) -> int:
@@ -182,6 +214,7 @@ def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any
     return {
         "checkpoint": str(found.path.resolve()),
         "environment_frames": found.environment_frames,
+        "opponent": found.settings.trained.opponent,
         "policy": found.settings.trained.test_policy,
         "temperature": found.settings.trained.test_temperature,
         "seed": found.settings.program.seed,

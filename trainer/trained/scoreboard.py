@@ -84,7 +84,7 @@ class Counter:
     """Shows how many episodes are over: a bar on a terminal, otherwise a line now and then."""
 
     def __init__(self, shown_on: Console, level_name: str, total: int):
-        self._console, self._level, self._total = shown_on, level_name, total
+        self._console, self._level, self.total = shown_on, level_name, total
         self._returns: list[float] = []
         self._printed = time.monotonic()
         self._bar = Progress(
@@ -106,13 +106,13 @@ class Counter:
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def add(self, raw_return: float) -> None:
-        """Counts a game that was played."""
-        self._returns.append(raw_return)
+    def add(self, raw_returns: list[float]) -> None:
+        """Counts games that were played."""
+        self._returns += raw_returns
         mean = f"{np.mean(self._returns):,.2f}"
-        self._bar.update(self._task, completed=len(self._returns), mean=mean)
+        self._bar.update(self._task, completed=len(self._returns), total=self.total, mean=mean)
         if self._bar.disable and time.monotonic() - self._printed > PLAIN_REPORT_EVERY_S:
             self._printed = time.monotonic()
             self._console.print(
-                f"{self._level}: {len(self._returns)} of {self._total} games, mean return {mean}"
+                f"{self._level}: {len(self._returns)} of {self.total} games, mean return {mean}"
             )

@@ -1,0 +1,1 @@
+"""Games of several bodies, each a column of the batch; see docs/bodies.md."""

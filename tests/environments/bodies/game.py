@@ -1,0 +1,97 @@
+"""A game with PettingZoo's parallel API: one body leaves early, one comes late, one never comes."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+LENGTH = 6
+FROM_TO = {"early": (0, 2), "whole": (0, LENGTH), "late": (3, LENGTH), "never": (99, 99)}
+BODIES = tuple(FROM_TO)
+
+
+class Shift:
+    """Each body sees the time and its own number; the reward is the time, or the body's action.
+
+    `early` ends for good, `whole` is only cut off, `late` ends for good at the end of all.
+    """
+
+    metadata = {"render_fps": 7}
+    possible_agents = list(BODIES)
+
+    def __init__(self, pay_actions: bool = False, render_mode: str | None = None) -> None:
+        self._pay_actions = pay_actions
+        self.taken: list[dict[str, Any]] = []
+        self.seeds: list[int | None] = []
+
+    def observation_space(self, body: str) -> Box:
+        return Box(0, 9, (2,), np.float32)
+
+    def action_space(self, body: str) -> Discrete:
+        return Discrete(3)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.seeds.append(seed)
+        self._time = 0
+        self.agents = ["early", "whole"]
+        return self._seen(self.agents), {}
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        assert set(actions) == set(self.agents)
+        self.taken.append(actions)
+        self._time += 1
+        there = list(self.agents)
+        reward = {body: float(actions[body] if self._pay_actions else self._time) for body in there}
+        ends = {body: FROM_TO[body][1] == self._time for body in there}
+        terminated = {body: ends[body] and body != "whole" for body in there}
+        truncated = {body: ends[body] and body == "whole" for body in there}
+        self.agents = [body for body in there if not ends[body]]
+        if self._time == FROM_TO["late"][0]:
+            self.agents.append("late")
+            there.append("late")
+        return self._seen(there), reward, terminated, truncated, {}
+
+    def _seen(self, bodies: list[str]) -> dict[str, np.ndarray]:
+        return {body: np.array([self._time, BODIES.index(body)], np.float32) for body in bodies}
+
+    def render(self) -> np.ndarray:
+        return np.full([8, 8, 3], self._time, np.uint8)
+
+    def close(self) -> None:
+        pass
+
+
+def parallel_env(**options: Any) -> Shift:
+    return Shift(**options)
+
+
+class Vanishing(Shift):
+    """`early` is suddenly not there any more, and nobody says that it has ended."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        observation, reward, terminated, truncated, info = super().step(actions)
+        if self._time == FROM_TO["early"][1]:
+            del observation["early"], reward["early"], terminated["early"], truncated["early"]
+        return observation, reward, terminated, truncated, info
+
+
+class Unlike(Shift):
+    """Bodies that see different things."""
+
+    def observation_space(self, body: str) -> Box:
+        return Box(0, 9, (2 + BODIES.index(body),), np.float32)
+
+
+def vanishing(env: Shift) -> Shift:
+    """A wrapper of `--wrappers`."""
+    return Vanishing()
+
+
+def unlike(env: Shift) -> Shift:
+    """Another one."""
+    return Unlike()
+
+
+def nothing(env: Shift) -> object:
+    """A wrapper that returns something else."""
+    return object()

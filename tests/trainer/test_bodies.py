@@ -1,0 +1,142 @@
+"""One agent in several bodies of a game: what it learns from, its returns, games against others."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.environments.bodies.game import BODIES, LENGTH
+from tests.trainer.training import parts, small
+from tests.trainer.untrained import make_run
+from trainer.learning.rollouts import WholeEpisodes
+from trainer.programs import local
+from trainer.programs.local import train
+from trainer.reporting.metrics import Meter, ended_episodes
+from trainer.settings.config import Settings
+from trainer.storage.records import read_metrics
+from trainer.trained.evaluation import evaluate
+from user_error import UserError
+
+SHIFT = "pettingzoo:tests.environments.bodies.game"
+RETURNS = {"early": 3.0, "whole": 21.0, "late": 15.0}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("bodies")
+    make_run(folder, SHIFT)
+    return folder
+
+
+def report(folder: Path, **changes: Any) -> dict[str, Any]:
+    evaluate(Settings(mode="test", logdir=str(folder), test_num_episodes=3, **changes))
+    return json.loads((folder / "evaluation.json").read_text())["levels"][SHIFT]
+
+
+def refused(folder: Path, **changes: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        report(folder, **changes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_actor_reports_the_returns_of_each_body():
+    made = parts(small(SHIFT, envs_per_actor=5, unroll_length=4))
+    actor = made.actor()
+    meter = Meter([SHIFT], 1, {}, bodies=BODIES)
+    blocks = [actor.unroll() for _ in range(7)]
+    for block in blocks:
+        meter.add_episodes(ended_episodes(block, len(BODIES)))
+    figures = meter.report({})
+    for body, raw_return in RETURNS.items():
+        assert figures[f"mean_episode_return/{body}"] == raw_return
+    assert figures["mean_episode_return/never"] is None
+    assert meter.episodes == 2 * 4 * 3  # two games, four times, of three bodies
+    # Nothing is learned from rows without a part: 2, 6, 3 and 0 actions of 7 rows a game.
+    acted = sum((~block.environment.first[1:]).sum(0) for block in blocks)
+    assert np.asarray(acted).tolist() == [8, 24, 12, 0] * 2
+
+
+def test_returns_of_bodies_on_several_levels_have_names_of_their_own():
+    meter = Meter(["A", "B"], 1, {}, bodies=["left", "right"])
+    meter.add_episodes(np.array([[3, 5.0, 1], [0, 1.0, 1]]))
+    figures = meter.report({})
+    assert figures["mean_episode_return/B:right"] == 5.0
+    assert figures["mean_episode_return/A:left"] == 1.0
+    assert figures["mean_episode_return/A:right"] is None
+
+
+def test_rows_without_a_part_are_no_whole_episodes():
+    made = parts(small(SHIFT, envs_per_actor=4, unroll_length=2 * (LENGTH + 1)))
+    block = made.actor().unroll()
+    for size, full in ((3, True), (4, False)):
+        # Of two games each of three bodies has one episode that began and ended here; `late`
+        # was not there at the start, which shows an end as little as `never` does.
+        collected = WholeEpisodes(size, Crew())
+        collected.begin(0)
+        collected._add(block._replace(weights_version=np.ones_like(block.weights_version)))
+        assert collected._is_full() == full
+
+
+class Crew:
+    """One actor."""
+
+    def present(self) -> int:
+        return 1
+
+    def play_again(self, number: int) -> None:
+        pass
+
+
+def test_a_training_with_bodies_that_come_and_go_reports_each_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+    train(
+        Settings(
+            level_name=SHIFT,
+            logdir=str(tmp_path),
+            total_environment_frames=400,
+            envs_per_actor=4,
+            batch_size=8,
+            unroll_length=5,
+            precision="float32",
+        )
+    )
+    last = read_metrics(tmp_path)[-1]
+    assert last["agent_steps"] >= 400 and np.isfinite(last["total_loss"])
+    assert {body: last[f"mean_episode_return/{body}"] for body in RETURNS} == RETURNS
+
+
+def test_all_bodies_play_whole_games(run):
+    figures = report(run)
+    assert {body: of["returns"] for body, of in figures["bodies"].items()} == {
+        body: [raw_return] * 3 for body, raw_return in RETURNS.items()
+    }
+    assert figures["episodes"] == 9 and figures["mean"] == 13.0
+    assert figures["interval_of_mean"] is None
+
+
+def test_against_an_opponent_the_agent_plays_one_body_of_each_game(run, tmp_path):
+    # Three games: the first body of the first, and so on; the fourth body never plays.
+    for opponent in ("random", str(run)):
+        figures = report(run, opponent=opponent, env_kwargs="pay_actions=true")
+        assert {body: of["episodes"] for body, of in figures["bodies"].items()} == {
+            "early": 1, "whole": 1, "late": 1,
+        }  # fmt: skip
+
+
+def test_an_opponent_is_another_agent(run, tmp_path):
+    make_run(tmp_path / "other", SHIFT, seed=5)
+    greedy: dict[str, Any] = {"test_policy": "greedy", "env_kwargs": "pay_actions=true"}
+    alone = report(run, **greedy)["bodies"]["early"]["returns"]
+    against = report(run, opponent=str(tmp_path / "other"), **greedy)["bodies"]["early"]["returns"]
+    assert against == alone[:1]
+
+
+def test_a_wrong_opponent_is_refused(run, tmp_path):
+    assert "no such folder or file; expected random" in refused(run, opponent="rendom")
+    make_run(tmp_path / "pole", "CartPole-v1")
+    assert "that of --opponent" in refused(run, opponent=str(tmp_path / "pole"))
+    with pytest.raises(UserError, match="only one body plays CartPole-v1"):
+        evaluate(Settings(mode="test", logdir=str(tmp_path / "pole"), opponent="random"))

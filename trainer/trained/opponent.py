@@ -1,0 +1,112 @@
+"""``--opponent``: who plays the other bodies of a game in which the agent plays one."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium
+import numpy as np
+
+from environments import EnvironmentSpec, EnvironmentStep, check_alike
+from trainer import build
+from trainer.acting.playing import Choice, Game, Player
+from trainer.settings.config import Settings
+from trainer.trained import trained_agent
+from user_error import UserError
+
+RANDOM = "random"
+
+
+class Opponent(Protocol):
+    """Chooses actions for all rows of a batch."""
+
+    def start(self, batch_size: int, seed: int) -> None:
+        """Begins with new games."""
+
+    def act(self, step: EnvironmentStep, last_action: np.ndarray) -> Any:
+        """The actions to take on a row, as ``Choice.action`` [B, ...]."""
+
+
+class _Actions(NamedTuple):
+    action: np.ndarray
+
+
+class AtRandom:
+    """Plays at random."""
+
+    def __init__(self, space: gymnasium.Space):
+        self._space = space
+
+    def start(self, batch_size: int, seed: int) -> None:
+        """The same seed draws the same actions."""
+        self._space.seed(seed)
+
+    def act(self, step: EnvironmentStep, last_action: np.ndarray) -> _Actions:
+        """An action for each row."""
+        drawn = [self._space.sample() for _ in range(len(step.first))]
+        return _Actions(np.array(drawn, last_action.dtype))
+
+
+class Against(Player):
+    """An agent that plays one body of each game, the next one in the next game, and its opponent.
+
+    Only the games of its own rows say how good it is, see ``own_games``.
+    """
+
+    def __init__(self, player: Player, opponent: Opponent, bodies: int):
+        self._player, self._opponent, self._bodies = player, opponent, bodies
+
+    def start(self, batch_size: int, seed: int) -> None:
+        """Resets both."""
+        self._own = np.array([_is_own(row, self._bodies) for row in range(batch_size)])
+        self._player.start(batch_size, seed)
+        self._opponent.start(batch_size, seed + 1)
+
+    def act(self, step: EnvironmentStep, last_action: np.ndarray) -> Choice:
+        """The agent's choice, with the actions of its opponent in the other rows."""
+        choice = self._player.act(step, last_action)
+        others = self._opponent.act(step, last_action).action
+        own = self._own.reshape([-1] + [1] * (others.ndim - 1))
+        return choice._replace(action=np.where(own, choice.action, others))
+
+
+def against(settings: Settings, spec: EnvironmentSpec, player: Player) -> Player:
+    """The player with ``--opponent``; itself where there is none."""
+    chosen = settings.trained.opponent
+    if not chosen:
+        return player
+    if spec.num_bodies == 1:
+        raise UserError(
+            f"--opponent={chosen}: only one body plays {spec.level_name}; leave it out, or give a "
+            "level of several, such as pettingzoo:atari.pong_v3."
+        )
+    other: Opponent = AtRandom(spec.action_space)
+    if chosen != RANDOM:
+        other = _trained(chosen, settings.trained.test_policy, spec)
+    return Against(player, other, spec.num_bodies)
+
+
+def own_games(settings: Settings, spec: EnvironmentSpec, games: list[Game]) -> list[Game]:
+    """Those games that the agent has played, not its ``--opponent``."""
+    if not settings.trained.opponent:
+        return games
+    return [game for game in games if _is_own(game.environment, spec.num_bodies)]
+
+
+def _is_own(row: int, bodies: int) -> bool:
+    """Whether the agent plays this row against an opponent."""
+    return row % bodies == row // bodies % bodies
+
+
+def _trained(chosen: str, policy: str, spec: EnvironmentSpec) -> Player:
+    """The agent of another run, with the settings of that run."""
+    if not Path(chosen).exists():
+        raise UserError(
+            f"--opponent={chosen}: there is no such folder or file; expected {RANDOM}, the folder "
+            "of a run or one of its checkpoints."
+        )
+    where = {"checkpoint": chosen} if Path(chosen).is_file() else {"logdir": chosen}
+    found = trained_agent.find(Settings(mode="test", **where))
+    theirs = build.level_spec(found.settings)
+    check_alike([spec, dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}")])
+    return Player(found.agent(theirs), build.algorithm(found.settings), policy == "greedy")
