@@ -22,7 +22,7 @@ from trainer.machine import launching
 pytestmark = pytest.mark.xdist_group("setup")
 
 PROJECT = Path(__file__).parents[1]
-LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "test", "docs")
+LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "kubernetes", "test", "docs")
 BASIC_COMMANDS = (
     *("bash", "cat", "cmp", "cut", "dirname", "flock", "grep", "mkdir", "readlink", "rm"),
     *("sed", "tail", "xargs"),
