@@ -9,7 +9,9 @@ from cluster.on_host.pod import PRIVATE, SECRETS
 
 # What libraries write to a home goes to the pod's own folder: everything else is read-only.
 ENVIRONMENT = {"MPLCONFIGDIR": "/tmp", "XDG_CACHE_HOME": "/tmp", "PYTHONUNBUFFERED": "1"}
-HEALTH = {"exec": {"command": [PYTHON, f"{PROJECT}/docker/health"]}, "timeoutSeconds": 10}
+# docker/health takes a container for healthy before its entrypoint has said what it is for.
+IS_HEALTHY = f"[ -e /tmp/impala-promise ] && exec {PYTHON} {PROJECT}/docker/health"
+HEALTH = {"exec": {"command": ["sh", "-c", IS_HEALTHY]}, "timeoutSeconds": 10}
 LISTENS = {"tcpSocket": {"port": SSH_PORT}}
 # A learner may take so long to open its port, for example while it reads a checkpoint.
 STARTS_WITHIN_S = 600
