@@ -12,7 +12,7 @@ from trainer.settings import checks, config, sources
 from trainer.settings.config import Settings
 from user_error import UserError
 
-BACKENDS = ("ssh", "slurm")
+BACKENDS = ("ssh", "slurm", "kubernetes")
 ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop", "fetch")
 
 # Flags for some actions only. Others would ignore them: an --action=stop that was meant as a
@@ -24,7 +24,18 @@ FOR = {
     "name": ("logs",),
 }
 
-OF_SLURM = ("learners", "actors", "learner_resources", "actor_resources", "one_job")
+# Flags for some backends only.
+OF_OTHERS = ("slurm", "kubernetes")
+OF = {
+    "learners": OF_OTHERS,
+    "actors": OF_OTHERS,
+    "learner_resources": OF_OTHERS,
+    "actor_resources": OF_OTHERS,
+    "one_job": ("slurm",),
+    "namespace": ("kubernetes",),
+    "kube_context": ("kubernetes",),
+    "storage_class": ("kubernetes",),
+}
 
 # Decided by the plan for each process, so not flags of the whole cluster.
 DECIDED = (
@@ -48,29 +59,55 @@ class Options:
     backend: str = setting(
         "ssh",
         "Cluster",
-        "what starts the processes. ssh: hosts of your own; slurm: nodes that Slurm lends",
+        "what starts the processes. ssh: hosts of your own; slurm: nodes that Slurm lends; "
+        "kubernetes: pods",
         choices=BACKENDS,
     )
     action: str = setting("start", "Cluster", "what to do with the run", choices=ACTIONS)
     learners: int = setting(
-        0, "Cluster", "slurm: number of learners, where no CSV lists them", least=0, most=1024
+        0,
+        "Cluster",
+        "number of learners, where no CSV lists them; not for ssh",
+        least=0,
+        most=1024,
     )
     actors: int = setting(
-        0, "Cluster", "slurm: number of actors, where no CSV lists them", least=0, most=10**5
+        0,
+        "Cluster",
+        "number of actors, where no CSV lists them; not for ssh",
+        least=0,
+        most=10**5,
     )
     learner_resources: str = setting(
         "",
         "Cluster",
-        "slurm: options of sbatch for the learners' job, such as --partition=gpu --gpus-per-task=1",
+        "slurm: options of sbatch for the learners' job, such as --partition=gpu "
+        "--gpus-per-task=1; kubernetes: what each learner's pod asks for, such as cpu=8 "
+        "nvidia.com/gpu=1 node:pool=gpu",
     )
     actor_resources: str = setting(
-        "", "Cluster", "slurm: options of sbatch for each actor, such as --cpus-per-task=4"
+        "",
+        "Cluster",
+        "slurm: options of sbatch for each actor, such as --cpus-per-task=4; kubernetes: what each "
+        "actor's pod asks for, such as cpu=2 memory=2Gi tolerate:spot=true",
     )
     one_job: bool = setting(
         False, "Cluster", "slurm: all in one heterogeneous job, which starts and ends as a whole"
     )
+    namespace: str = setting(
+        "", "Cluster", "kubernetes: the namespace; default: that of your configuration"
+    )
+    kube_context: str = setting(
+        "", "Cluster", "kubernetes: the context of your configuration; default: the current one"
+    )
+    learner_image: str = setting("impala-learner", "Cluster", "kubernetes: the learners' image")
+    actor_image: str = setting("impala-actor", "Cluster", "kubernetes: the actors' image")
+    storage: str = setting("10Gi", "Cluster", "kubernetes: size of the volume for the run's folder")
+    storage_class: str = setting(
+        "", "Cluster", "kubernetes: class of that volume; default: the cluster's"
+    )
     dry_run: bool = setting(
-        False, "Cluster", "only show what would be started, as a table and as commands"
+        False, "Cluster", "only show what would be started: a table, commands, scripts or manifests"
     )
     tmux_sess: str = setting(
         "impala", "Cluster", "tmux session whose windows show the run; empty: no tmux"
@@ -133,8 +170,8 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
     given = {word.partition("=")[0].removeprefix("--") for word in arguments}
-    if options.backend == "slurm" and "transport" not in given | set(defaults):
-        settings = settings.replace(transport="secure")  # nodes are shared with other people
+    if options.backend in OF_OTHERS and "transport" not in given | set(defaults):
+        settings = settings.replace(transport="secure")  # others use nodes and network, too
     flags.check_ranges(options)
     checks.check_ranges(settings)
     _check(options)
@@ -173,9 +210,10 @@ def _check(options: Options) -> None:
             "--workers_csv_path is not given: name the CSV of hosts, for example "
             "sandbox/local_workers_example.csv."
         )
-    for flag in OF_SLURM:
-        if starts and options.backend != "slurm" and getattr(options, flag):
-            raise UserError(f"--{flag} is for --backend=slurm: give that, too, or leave it out.")
+    for flag, backends in OF.items():
+        if starts and options.backend not in backends and getattr(options, flag):
+            named = " or --backend=".join(backends)
+            raise UserError(f"--{flag} is for --backend={named}: give that, too, or leave it out.")
     for flag, actions in FOR.items():
         if getattr(options, flag) and options.action not in actions:
             raise UserError(

@@ -60,9 +60,12 @@ class Record:
     parts: tuple[Part, ...]
     listeners: tuple[Listener, ...]
     backend: str = "ssh"
-    # Of Slurm: each job's id, and the processes in it; one for each task of an array.
+    # Of Slurm and Kubernetes: each job's name, and the processes in it by their number.
     jobs: tuple[tuple[str, tuple[str, ...]], ...] = ()
     allocation: str = ""  # the job whose steps they are, where it was there before
+    # Of Kubernetes: where its objects are, and the context of the user's configuration.
+    namespace: str = ""
+    context: str = ""
 
     @property
     def path(self) -> Path:
@@ -137,10 +140,12 @@ def read(logdir: str) -> Record | None:
             tuple(
                 Listener(**{**one, "place": _place(one["place"])}) for one in written["listeners"]
             ),
-            # Earlier versions wrote neither.
+            # Earlier versions wrote none of these.
             written.get("backend", "ssh"),
             tuple((job, tuple(names)) for job, names in written.get("jobs", ())),
             written.get("allocation", ""),
+            written.get("namespace", ""),
+            written.get("context", ""),
         )
     except FileNotFoundError:
         return None

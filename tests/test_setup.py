@@ -23,7 +23,10 @@ pytestmark = pytest.mark.xdist_group("setup")
 
 PROJECT = Path(__file__).parents[1]
 EXTRAS = ("browser", "pettingzoo")
-LAYERS = ("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "test", "docs", *EXTRAS)
+LAYERS = (
+    *("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "kubernetes", "test", "docs"),
+    *EXTRAS,
+)
 BASIC_COMMANDS = (
     *("bash", "cat", "cmp", "cut", "dirname", "flock", "grep", "mkdir", "readlink", "rm"),
     *("sed", "tail", "xargs"),

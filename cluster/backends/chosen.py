@@ -11,6 +11,10 @@ def make(name: str, options: Options, settings: Settings) -> Backend:
         from cluster.backends.slurm.backend import SlurmBackend
 
         return SlurmBackend(options, settings)
+    if name == "kubernetes":
+        from cluster.backends.kubernetes.backend import KubernetesBackend
+
+        return KubernetesBackend(options, settings)
     from cluster.backends.ssh.backend import SshBackend
 
     return SshBackend(options, settings)

@@ -88,12 +88,25 @@ class Member:
     def __init__(self) -> None:
         self.is_asked = False
         self.child: Child | None = None
+        self._has_passed_on = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._pass_on)
+
+    def start(self, command: list[str], tag: bytes = b"") -> None:
+        """Starts the child; a signal that came just before reaches it, too."""
+        self.child = Child(command, tag)
+        if self.is_asked and not self._has_passed_on:
+            self.child.send(signal.SIGTERM)
+
+    def end(self) -> None:
+        """Ends the child."""
+        assert self.child
+        self.child.end()
 
     def _pass_on(self, number: int, _: object) -> None:
         self.is_asked = True
         if self.child:
+            self._has_passed_on = True
             self.child.send(number)
 
     def wait(self, look: Callable[[], bool]) -> int | None:
@@ -117,7 +130,7 @@ def learn(records: Path, run_id: str, ports: str, network: str, command: list[st
     path.unlink(missing_ok=True)
     member = Member()
     tag = f"[1,{rank}]<stdout>:".encode() if len(given) > 1 else b""
-    member.child = Child([word.replace(ADDRESS, address) for word in command], tag)
+    member.start([word.replace(ADDRESS, address) for word in command], tag)
 
     def publish() -> bool:
         if not path.exists() and listens(port):
@@ -141,14 +154,14 @@ def act(records: Path, run_id: str, learner: str, keeper: str, command: list[str
                 return 0
             time.sleep(LOOK_EVERY_S)
             continue
-        member.child = Child([word.replace(ADDRESS, address) for word in command])
+        member.start([word.replace(ADDRESS, address) for word in command])
         where = functools.partial(read_address, records, learner, run_id)
         code = member.wait(functools.partial(_is_gone, where, address, records, keeper, run_id))
         if code is not None:
             return code
         if where():
             print(f"{learner} has moved", flush=True)
-        member.child.end()
+        member.end()
     return 0
 
 

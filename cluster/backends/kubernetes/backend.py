@@ -1,0 +1,118 @@
+"""The backend for a cluster of Kubernetes, reached as kubectl reaches it."""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from rich import box
+from rich.table import Table
+
+from cluster import show
+from cluster.actions.seen import Seen
+from cluster.backends.backend import Tails
+from cluster.backends.kubernetes import folder, looking, starting, stopping
+from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
+from cluster.backends.kubernetes.model import RUN_LABEL, KubernetesPlan, Manifest
+from cluster.backends.kubernetes.plan import make_plan, rows_of
+from cluster.inventory import hosts_csv
+from cluster.options import Options
+from cluster.record import Record
+from trainer.settings.config import Settings
+from user_error import UserError
+
+# In the place of a run's id, where somebody else applies the manifests.
+BY_HAND = "by-hand"
+
+
+class KubernetesBackend:
+    """See ``Backend``."""
+
+    def __init__(self, options: Options, settings: Settings):
+        self._options = options
+        self._settings = settings
+        self._plan: KubernetesPlan
+
+    @functools.cached_property
+    def _cluster(self) -> Cluster:
+        return Cluster(self._options.namespace, self._options.kube_context)
+
+    def prepare(self) -> None:
+        options = self._options
+        if options.workers_csv_path and (options.learners or options.actors):
+            raise UserError(
+                "--workers_csv_path lists learners and actors, and --learners and --actors count "
+                "them: give only one of these."
+            )
+        path = Path(options.workers_csv_path)
+        given = bool(options.workers_csv_path)
+        rows = hosts_csv.read(path, of_nodes=True) if given else rows_of(options)
+        self._plan = make_plan(rows, self._settings, options)
+
+    def show(self) -> None:
+        print(yaml.safe_dump_all(folder.of_run(self._plan, BY_HAND), sort_keys=False), end="")
+        for secret, name in self._plan.secrets:
+            print(f"---\n# and a Secret {secret} of LOGDIR/credentials/{name}, which is not shown")
+
+    def sync(self) -> int:
+        starting.make_credentials(self._plan)
+        made = folder.write(self._plan, BY_HAND, self._options.namespace)
+        print(f"Written, and nothing started. Apply it with\n  kubectl apply -k {made}")
+        return 0
+
+    def check(self, before: Record | None = None) -> bool:
+        table = Table("object", "problem", "how to fix it", box=box.SIMPLE)
+        for one in folder.of_run(self._plan, BY_HAND):
+            problem = self._problem(one, before)
+            if problem:
+                name = f"{one['kind']} {one['metadata']['name']}"
+                table.add_row(name, *problem)
+        if table.rows:
+            show.console().print(table)
+        return not table.rows
+
+    def _problem(self, one: Manifest, before: Record | None) -> tuple[str, str] | None:
+        """Why an object cannot be created, and what to do; None if it can."""
+        name = one["metadata"]["name"]
+        try:
+            found = self._cluster.find(one["kind"], name)
+            if found is None:
+                self._cluster.create(one, only_check=True)
+            elif one["kind"] != "PersistentVolumeClaim":
+                run = found["metadata"].get("labels", {}).get(RUN_LABEL, "")
+                if not before or run != before.run_id:
+                    what = f"of a run {run}" if run else "of somebody else"
+                    return f"it is there already, {what}", "stop that, or give another --logdir"
+        except KubernetesFailed as error:
+            return str(error), "fix --namespace, --kube_context, resources or the cluster"
+        return None
+
+    def start(self) -> int:
+        return starting.start(self._plan, self._options, self._cluster)
+
+    def look(self, record: Record) -> Seen:
+        return looking.look(record, _of(record))
+
+    def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
+        return looking.tail(record, offsets, _of(record))
+
+    def fetch(self, record: Record, folder: str) -> int:
+        learner = f"{RUN_LABEL}={record.run_id},app.kubernetes.io/component=learner"
+        raise UserError(
+            "--action=fetch cannot read a cluster's volume. While the first learner runs: "
+            f"kubectl -n {record.namespace} cp POD:logs {folder}, with the name of its pod from "
+            f"kubectl -n {record.namespace} get pods -l {learner}."
+        )
+
+    def stop(self, record: Record) -> int:
+        return stopping.stop(record, self._options, _of(record))
+
+
+@functools.cache
+def _cluster_of(namespace: str, context: str) -> Cluster:
+    return Cluster(namespace, context)
+
+
+def _of(record: Record) -> Cluster:
+    """The cluster and namespace in which a run was started."""
+    return _cluster_of(record.namespace, record.context)

@@ -1,0 +1,211 @@
+"""From rows or numbers to manifests for Kubernetes.
+
+Pure functions: nothing is created, looked up or written here.
+"""
+
+import itertools
+import math
+import os.path
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import credentials
+from algorithms.feeding import Gradients
+from cluster.backends.kubernetes import manifests, resources
+from cluster.backends.kubernetes.model import (
+    PROJECT,
+    PYTHON,
+    SSH_PORT,
+    KubernetesPlan,
+    Manifest,
+    Process,
+)
+from cluster.backends.kubernetes.pods import Pod
+from cluster.inventory.hosts_csv import Row
+from cluster.mpi_environment import ENVIRONMENT
+from cluster.on_host.member import ADDRESS
+from cluster.on_host.pod import CREDENTIALS, TASK
+from cluster.options import Options, passed_on
+from trainer.settings.config import Settings
+from user_error import UserError
+
+PORT = 8001
+# A learner's checkpoint is written before it is killed, also to a slow volume.
+LEARNER_GRACE_S = 60
+LONGEST_NAME = 40
+# Kubernetes itself retries a Job so often. An MPIJob counts evictions, too.
+TEAM_RESTARTS = 6
+
+
+def make_plan(rows: Sequence[Row], settings: Settings, options: Options) -> KubernetesPlan:
+    """Links actors to learners round-robin, and makes every manifest."""
+    learners = [row for row in rows if row.job == "learner"]
+    actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
+    _check(rows, len(actors), settings, options)
+    name = name_of(settings.run_folder)
+    is_team = len(learners) > 1 and not isinstance(settings.algorithm.feeding, Gradients)
+    ports = [row.tf_port or PORT for row in learners]
+    addresses = _addresses(f"{name}-learner", ports, is_team)
+    learning = _learning(name, learners, addresses, is_team, settings, options)
+    acting = _acting(name, actors, addresses, settings, options)
+    is_exchange = len(learners) > 1 and not is_team
+    made = [manifests.claim(f"{name}-logs", name, options.storage, options.storage_class)]
+    if not is_team:  # the operator makes the one of an MPIJob
+        made.append(manifests.service(f"{name}-learner", name, ports))
+    made += manifests.policies(name, ports, is_team or is_exchange)
+    made += [learning, *(one for one, _ in acting)]
+    names = tuple(f"learner-{number}" for number in range(len(learners)))
+    nodes = ",".join(dict.fromkeys(row.ip for row in learners if row.ip)) or "any"
+    team = [Process("learners", "learner", nodes, names)]
+    processes = team if is_team else [Process(one, "learner", nodes) for one in names]
+    jobs = [(_key(learning), tuple(one.name for one in processes))]
+    for one, numbers in acting:
+        jobs.append((_key(one), tuple(f"actor-{number}" for number in numbers)))
+    processes += [Process(f"actor-{n}", "actor", row.ip or "any") for n, row in enumerate(actors)]
+    links = tuple((f"actor-{n}", names[n % len(names)]) for n in range(len(actors)))
+    return KubernetesPlan(
+        name, tuple(made), tuple(processes), tuple(jobs), links, _secrets(name, settings),
+        settings.run_folder,
+    )  # fmt: skip
+
+
+def rows_of(options: Options) -> list[Row]:
+    """The rows that --learners and --actors stand for."""
+    if not options.learners:
+        raise UserError(
+            "--backend=kubernetes: say what to start, by --learners=1 --actors=8, or by a CSV with "
+            "--workers_csv_path."
+        )
+    actors = Row(2, "actor", "", 0, count=options.actors)
+    return [Row(1, "learner", "", 0)] * options.learners + [actors] * bool(options.actors)
+
+
+def name_of(logdir: str) -> str:
+    """The name of a run's objects, in the letters that Kubernetes allows."""
+    words = re.sub("[^a-z0-9]+", "-", os.path.basename(os.path.normpath(logdir)).lower())
+    return f"impala-{words.strip('-')[:LONGEST_NAME].strip('-') or 'run'}"
+
+
+def _check(rows: Sequence[Row], actors: int, settings: Settings, options: Options) -> None:
+    levels = settings.level.levels
+    if 0 < actors < len(levels):
+        raise UserError(
+            f"--level_name names {len(levels)} levels, but there are {actors} actors, and "
+            "each plays one level. Give more actors, or name fewer levels."
+        )
+    of_learners = [(row.ip, row.env, row.tf_port) for row in rows if row.job == "learner"]
+    if len(set(of_learners)) > 1:
+        raise UserError(
+            f"{options.workers_csv_path}: learners of one run need the same columns ip, env and "
+            "tf_port, because they are the pods of one job."
+        )
+    for row in rows:
+        if row.python:
+            raise UserError(
+                f"{options.workers_csv_path}:{row.line}: column python: leave it empty: the "
+                "image has its own."
+            )
+    if not resources.QUANTITY.fullmatch(options.storage):
+        raise UserError(f"--storage={options.storage}: expected an amount such as 10Gi.")
+
+
+def _addresses(job: str, ports: Sequence[int], is_team: bool) -> list[str]:
+    """Where learners are found: their pods' names below that of their service."""
+    hosts = [f"{job}-{index}" for index in range(len(ports))]
+    if is_team:
+        hosts = [f"{job}-launcher", *(f"{job}-worker-{n}" for n in range(len(ports) - 1))]
+    return [f"{host}.{job}:{port}" for host, port in zip(hosts, ports, strict=True)]
+
+
+def _learning(
+    name: str,
+    rows: Sequence[Row],
+    addresses: Sequence[str],
+    is_team: bool,
+    settings: Settings,
+    options: Options,
+) -> Manifest:
+    """The learners' job: numbered pods, or a team under one mpirun."""
+    port = addresses[0].rpartition(":")[2]
+    peers = {} if is_team or len(rows) == 1 else {"peers": ",".join(addresses)}
+    flags = _command(name, settings, "learner", task=0 if is_team else TASK, **peers)
+    command = _member(("learner", port), flags)
+    given: dict[str, Any] = {
+        "role": "learner",
+        "image": options.learner_image,
+        "asked": resources.parse(options.learner_resources, "learner_resources"),
+        "grace_s": max(LEARNER_GRACE_S, math.ceil(options.stop_grace_s)),
+        "env": rows[0].env,
+        "secret": f"{name}-learner" if settings.remote.transport == "secure" else "",
+        "node": rows[0].ip,
+    }
+    logs, restarts = f"{name}-logs", options.restart_learners
+    if not is_team:
+        pod = Pod(**given, command=command, claim=logs, service=f"{name}-learner")
+        return manifests.job(f"{name}-learner", name, pod, len(rows), restarts)
+    given["env"] = (*ENVIRONMENT.items(), *rows[0].env)
+    given["is_of_team"] = True
+    launch = _member(("team",), manifests.mpirun(len(rows), command))
+    waits = (f"{PROJECT}/docker/entrypoint", "sshd", str(SSH_PORT))
+    return manifests.mpi_job(
+        f"{name}-learner",
+        name,
+        Pod(**given, command=launch, claim=logs),
+        Pod(**given, command=waits, has_sshd_only=True),
+        len(rows),
+        max(TEAM_RESTARTS, restarts),
+    )
+
+
+def _acting(
+    name: str,
+    rows: Sequence[Row],
+    addresses: Sequence[str],
+    settings: Settings,
+    options: Options,
+) -> list[tuple[Manifest, range]]:
+    """A job for each group of equal actors, and their numbers."""
+    asked = resources.parse(options.actor_resources, "actor_resources")
+    found = []
+    groups = itertools.groupby(enumerate(rows), key=lambda one: id(one[1]))
+    for number, (_, members) in enumerate(groups):
+        (first, row), *others = members
+        more = {} if row.envs is None else {"envs_per_actor": row.envs}
+        flags = _command(name, settings, "actor", task=TASK, actors_on_host=1, **more)
+        pod = Pod(
+            role="actor",
+            image=options.actor_image,
+            command=_member(("actor", ",".join(addresses), str(first)), flags),
+            asked=asked,
+            grace_s=math.ceil(options.stop_grace_s),
+            env=(*row.env, ("CUDA_VISIBLE_DEVICES", "-1")),
+            secret=f"{name}-actor" if settings.remote.transport == "secure" else "",
+            node=row.ip,
+        )
+        count = len(others) + 1
+        made = manifests.job(f"{name}-actors-{number}", name, pod, count, options.restart_actors)
+        found.append((made, range(first, first + count)))
+    return found
+
+
+def _member(words: Sequence[str], command: Sequence[str]) -> tuple[str, ...]:
+    return (PYTHON, "-m", "cluster.on_host.pod", *words, "--", *command)
+
+
+def _command(name: str, settings: Settings, job: str, **more: Any) -> list[str]:
+    if settings.remote.transport == "secure":
+        more["credentials"] = CREDENTIALS
+    logdir = f"logs/{name.removeprefix('impala-')}"
+    flags = passed_on(settings, job_name=job, learner_host=ADDRESS, logdir=logdir, **more)
+    return [f"{PROJECT}/docker/entrypoint", *flags]
+
+
+def _secrets(name: str, settings: Settings) -> tuple[tuple[str, str], ...]:
+    if settings.remote.transport != "secure":
+        return ()
+    return ((f"{name}-learner", credentials.LEARNER), (f"{name}-actor", credentials.ACTOR))
+
+
+def _key(manifest: Manifest) -> str:
+    return f"{manifest['kind']}/{manifest['metadata']['name']}"

@@ -1,0 +1,126 @@
+"""Starts a plan on Kubernetes: creates its objects, and waits until the learners listen."""
+
+import time
+import uuid
+from pathlib import Path
+
+import credentials
+from cluster import record as records
+from cluster import show
+from cluster.actions.next_steps import failure, print_next_steps
+from cluster.actions.seen import Seen
+from cluster.backends.kubernetes import folder, looking, manifests, stopping
+from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
+from cluster.backends.kubernetes.model import RUN_ID, RUN_LABEL, KubernetesPlan
+from cluster.model import Host, Place
+from cluster.options import Options
+from cluster.record import Part, Record
+
+LOOK_EVERY_S = 0.5
+# A pod that waits for so long, for a node or its image, may wait for hours.
+WAITS_S = 30.0
+
+
+def record_of(plan: KubernetesPlan, cluster: Cluster, options: Options) -> Record:
+    """A new run's record, written before its objects exist: they are found by their label."""
+    place = {one.name: Place(Host(one.node, 22), "", "") for one in plan.processes}
+    parts = [Part(one.name, one.job, place[one.name], one.parts) for one in plan.processes]
+    return Record(
+        uuid.uuid4().hex,
+        plan.logdir,
+        "",
+        tuple(parts),
+        (),
+        "kubernetes",
+        plan.jobs,
+        namespace=cluster.namespace,
+        context=options.kube_context,
+    )
+
+
+def make_credentials(plan: KubernetesPlan) -> None:
+    """Creates the credentials that are missing, and reads them, so that a damaged one is found."""
+    if plan.secrets:
+        made = Path(plan.logdir) / credentials.FOLDER
+        credentials.make(made)
+        credentials.read(str(made / credentials.LEARNER), of_learner=True)
+
+
+def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
+    """Creates the plan's objects; deletes them again if one cannot be created or fails."""
+    record = record_of(plan, cluster, options)
+    records.write(record, {})
+    make_credentials(plan)
+    folder.write(plan, record.run_id, cluster.namespace)
+    seen = None
+    try:
+        with show.console().status("creating, and waiting for the learners to listen"):
+            problems = _create(plan, record, cluster)
+            if not problems:
+                problems, seen = _wait(record, options, cluster)
+    except BaseException:
+        stopping.stop(record, options, cluster)
+        raise
+    if problems and not (options.allow_partial and seen and seen.is_learning):
+        print("Not everything started, so the run is stopped again:")
+        print("\n".join(problems))
+        stopping.stop(record, options, cluster)
+        return 1
+    assert seen
+    if problems:
+        print("Not everything started; the rest keeps running:")
+        print("\n".join(problems))
+    if not seen.is_learning:
+        print("The learners ended at once, without an error: see --action=logs.")
+        return 0
+    print_next_steps(plan.logdir, seen, [])
+    return 0
+
+
+def _create(plan: KubernetesPlan, record: Record, cluster: Cluster) -> list[str]:
+    marks = manifests.labels(plan.name, "learner")
+    marks = {name: text.replace(RUN_ID, record.run_id) for name, text in marks.items()}
+    for one in [*folder.secrets(plan, marks), *folder.of_run(plan, record.run_id)]:
+        try:
+            cluster.create(one)
+        except KubernetesFailed as error:
+            if error.status == 409 and one["kind"] == "PersistentVolumeClaim":
+                continue  # of an earlier run in this folder, which this one continues
+            return [f"  {one['kind']} {one['metadata']['name']}: {error}"]
+    return []
+
+
+def _wait(record: Record, options: Options, cluster: Cluster) -> tuple[list[str], Seen]:
+    """Waits until the learners listen, or for long enough to see that they wait for a node."""
+    started = time.monotonic()
+    learners = [part.name for part in record.parts if part.job == "learner"]
+    while True:
+        seen = looking.look(record, cluster)
+        problems = [failure(one) for one in seen.parts if one.has_failed and not one.is_unseen]
+        first = [one for one in seen.parts if one.name in learners]
+        seconds = time.monotonic() - started
+        may_live = any(one.is_alive or one.is_unseen for one in first)
+        if (problems and not options.allow_partial) or not may_live:
+            return problems, seen
+        if _listening(record, cluster) >= len(learners):
+            return problems, seen
+        waits = [one.state for one in first if one.state.startswith("waiting")]
+        if waits and seconds > WAITS_S:
+            print(f"The learners wait: {waits[0]}.")
+            return problems, seen
+        if seconds >= options.start_timeout_s:
+            late = f"--start_timeout_s={options.start_timeout_s:g}"
+            return [*problems, f"  {learners[0]}: does not listen within {late}."], seen
+        time.sleep(LOOK_EVERY_S)
+
+
+def _listening(record: Record, cluster: Cluster) -> int:
+    """How many learners' pods are ready; of a team, whether the one that starts it is."""
+    label = f"{RUN_LABEL}={record.run_id},app.kubernetes.io/component=learner"
+    try:
+        pods = cluster.list("Pod", label)
+    except KubernetesFailed:
+        return 0
+    ready = [one for one in pods if looking.is_ready(one)]
+    is_launcher = [one["metadata"]["labels"].get(looking.ROLE, "launcher") for one in ready]
+    return is_launcher.count("launcher")
