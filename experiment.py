@@ -2,6 +2,7 @@
 
 import sys
 
+from algorithms import registry
 from trainer.machine.launching import import_from_here, script_name
 from trainer.machine.quiet import import_tensorflow
 from trainer.programs.stopping import ended_by_signals
@@ -56,6 +57,10 @@ def _end_output() -> None:
 
 def _train(settings: config.Settings) -> None:
     """Runs this process's part of a training."""
+    program = registry.program_of(settings.program.algorithm)
+    if program:
+        program(settings)
+        return
     if settings.program.job_name == "actor":
         from trainer.programs.actor_process import act
 

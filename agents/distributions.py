@@ -29,6 +29,9 @@ class Distribution(Protocol):
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
         """[..., P] → the likeliest actions."""
 
+    def tempered(self, parameters: tf.Tensor, temperature: float) -> tf.Tensor:
+        """[..., P] → [..., P] of a distribution that is sharper below 1 and flatter above."""
+
     def log_prob(self, parameters: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         """[..., P] and actions → the logarithm of their probability or density, [...]."""
 
@@ -52,6 +55,10 @@ class Categorical:
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
         """[..., P] → [...] int32."""
         return tf.argmax(parameters, axis=-1, output_type=tf.int32)
+
+    def tempered(self, parameters: tf.Tensor, temperature: float) -> tf.Tensor:
+        """Logits divided by the temperature."""
+        return parameters / temperature
 
     def log_prob(self, parameters: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         """[..., P] and [...] integers → [...]."""
@@ -83,6 +90,10 @@ class MultiCategorical:
         """[..., P] → [..., choices] int32."""
         pairs = zip(self._parts, self._split(parameters), strict=True)
         return tf.stack([part.mode(logits) for part, logits in pairs], axis=-1)
+
+    def tempered(self, parameters: tf.Tensor, temperature: float) -> tf.Tensor:
+        """Logits divided by the temperature."""
+        return parameters / temperature
 
     def log_prob(self, parameters: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         """[..., P] and [..., choices] integers → [...]."""
@@ -133,6 +144,11 @@ class DiagonalGaussian:
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
         """[..., P] → [...] + the Box's shape, float32."""
         return self._to_actions(self._split(parameters)[0])
+
+    def tempered(self, parameters: tf.Tensor, temperature: float) -> tf.Tensor:
+        """Deviations multiplied by the temperature."""
+        mean, log_std = self._split(parameters)
+        return tf.concat([mean, log_std + math.log(temperature)], axis=-1)
 
     def log_prob(self, parameters: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         """[..., P] and actions → [...], a density in the environment's units."""

@@ -9,9 +9,12 @@ import tensorflow as tf
 import vtrace
 from agents import Heads
 from algorithms import losses
+from algorithms.advantage_scale import AdvantageScale
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.popart import PopArt
 from algorithms.trajectory import AgentOutput, Unroll
+
+LARGEST = 20.0  # of the logarithms of importance weights, so that no ratio is infinite
 
 
 class Impala(Algorithm):
@@ -23,6 +26,7 @@ class Impala(Algorithm):
         super().__init__(settings, levels)
         self.heads = Heads(values=levels if settings.popart else 1)
         self._popart: PopArt | None = None
+        self._scale = AdvantageScale(levels) if settings.normalise_advantages else None
 
     def start(self, agent: Any) -> None:
         """Creates PopArt's estimates, with ``--popart``."""
@@ -31,8 +35,9 @@ class Impala(Algorithm):
 
     @property
     def kept(self) -> dict[str, tf.Variable]:
-        """PopArt's estimates."""
-        return self._popart.kept if self._popart else {}
+        """PopArt's estimates, and those of the size of advantages."""
+        parts = (self._popart, self._scale)
+        return {name: one for part in parts if part for name, one in part.kept.items()}
 
     def scale_of_values(self, kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """PopArt's spread and mean, with ``--popart``."""
@@ -69,7 +74,13 @@ class Impala(Algorithm):
             targets = self._popart.normalise(targets, batch.level)
             advantages /= self._popart.spread(batch.level)
         weights = 1.0 - tf.cast(is_reset, tf.float32)
-        policy_loss = vtrace.policy_gradient_loss(log_prob, advantages, weights)
+        log_weights = tf.clip_by_value(tf.stop_gradient(corrected), -LARGEST, LARGEST)
+        if settings.clip_ratio:  # PPO's objective weights advantages itself
+            advantages /= tf.minimum(tf.exp(log_weights), settings.vtrace_rho)
+        sums = self._sums(returns.vs, advantages, batch.level, weights)
+        if self._scale:
+            advantages = self._scale.scaled(advantages, batch.level)
+        policy_loss = self._policy_loss(log_prob, log_weights, advantages, weights)
         baseline_loss = vtrace.baseline_loss(head[:-1], targets, weights)
         entropy = -vtrace.entropy_loss(distribution.entropy(policy), weights)
         total, figures = losses.combined(settings, policy_loss, baseline_loss, entropy)
@@ -86,19 +97,42 @@ class Impala(Algorithm):
                 "advantage": advantages,
                 "log_importance_weight": log_rhos,
             },
-            sums=self._popart.sums(returns.vs, batch.level, weights)
-            if self._popart
-            else self.no_sums(),
+            sums=sums,
         )
 
+    def _policy_loss(
+        self,
+        log_prob: tf.Tensor,
+        log_weights: tf.Tensor,
+        advantages: tf.Tensor,
+        weights: tf.Tensor,
+    ) -> tf.Tensor:
+        """V-trace's policy gradient or, with ``--clip_ratio``, PPO's objective; [T, B] each."""
+        limit = self.settings.clip_ratio
+        if not limit:
+            return vtrace.policy_gradient_loss(log_prob, advantages, weights)
+        ratio = tf.exp(log_weights + log_prob - tf.stop_gradient(log_prob))
+        return losses.clipped_objective(ratio, advantages, limit, weights)
+
     def no_sums(self) -> tf.Tensor:
-        """Zeros of the shape of ``PopArt.sums``."""
-        return tf.zeros([3, self.levels])
+        """Zeros of the shape of the sums of ``PopArt`` and ``AdvantageScale``, one below other."""
+        return tf.zeros([5, self.levels])
+
+    def _sums(
+        self, targets: tf.Tensor, advantages: tf.Tensor, level: tf.Tensor, weights: tf.Tensor
+    ) -> tf.Tensor:
+        """[5, L]: what ``after_update`` needs of a batch."""
+        none = self.no_sums()
+        of_targets = self._popart.sums(targets, level, weights) if self._popart else none[:3]
+        of_advantages = self._scale.sums(advantages, level, weights) if self._scale else none[3:]
+        return tf.concat([of_targets, of_advantages], axis=0)
 
     def after_update(self, sums: tf.Tensor) -> None:
-        """Moves PopArt's estimates."""
+        """Moves the estimates of PopArt and of the size of advantages."""
         if self._popart:
-            self._popart.update(sums)
+            self._popart.update(sums[:3])
+        if self._scale:
+            self._scale.update(sums[3:])
 
     def _baseline(self, output: AgentOutput, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """[T + 1, B] each: the baseline head's output for each unroll's level, and its value."""

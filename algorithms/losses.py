@@ -15,6 +15,14 @@ def spread(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(mean(tf.square(values - mean(values, weights)), weights))
 
 
+def clipped_objective(
+    ratio: tf.Tensor, advantages: tf.Tensor, limit: float, weights: tf.Tensor
+) -> tf.Tensor:
+    """Minus PPO's objective: the policy gains nothing from ratios beyond 1 ± limit; [T, B] each."""
+    clipped = tf.clip_by_value(ratio, 1.0 - limit, 1.0 + limit)
+    return -mean(tf.minimum(ratio * advantages, clipped * advantages), weights)
+
+
 def combined(
     settings: Any, policy_loss: tf.Tensor, baseline_loss: tf.Tensor, entropy: tf.Tensor
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:

@@ -23,9 +23,8 @@ class PPO(OnPolicy):
         now = self.outputs(agent, batch)
         log_ratio = tf.minimum(now.log_prob - prepared.log_prob, LARGEST_LOG_RATIO)
         ratio, limit = tf.exp(log_ratio), settings.clip_ratio
-        clipped = tf.clip_by_value(ratio, 1.0 - limit, 1.0 + limit)
         advantage = prepared.advantage
-        policy_loss = -losses.mean(tf.minimum(ratio * advantage, clipped * advantage), weights)
+        policy_loss = losses.clipped_objective(ratio, advantage, limit, weights)
         baseline_loss = losses.mean(self._value_errors(now.value, prepared), weights)
         entropy = -vtrace.entropy_loss(now.entropy, weights)
         total, figures = losses.combined(settings, policy_loss, baseline_loss, entropy)

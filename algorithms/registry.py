@@ -16,6 +16,7 @@ KNOWN = {
     "reinforce": "algorithms.own_settings.reinforce:ReinforceSettings",
     "dqn": "algorithms.own_settings.dqn:DQNSettings",
     "double_dqn": "algorithms.own_settings.dqn:DoubleDQNSettings",
+    "simple": "world_models.settings:SimpleSettings",
 }
 
 
@@ -38,7 +39,18 @@ def settings_of(name: str) -> type[AlgorithmSettings]:
 
 def make(name: str, settings: Any, levels: int) -> Any:
     """The algorithm with these settings, for a run on ``levels`` levels."""
+    if settings_of(name).program:
+        raise UserError(
+            f"--algorithm={name} is a program of trainings, which only experiment.py runs, in one "
+            "process on one machine."
+        )
     return _import(name, settings_of(name).implementation)(settings, levels)
+
+
+def program_of(name: str) -> Any:
+    """The function that trains with all settings in place of the usual programs, or None."""
+    path = settings_of(name).program
+    return _import(name, path) if path else None
 
 
 def _import(name: str, path: str) -> Any:

@@ -20,7 +20,9 @@ class Kind(NamedTuple):
 class AlgorithmSettings:
     """An algorithm's own settings are fields of a subclass, in a module without TensorFlow."""
 
-    implementation: ClassVar[str]  # package.module:Class, a subclass of ``Algorithm``
+    implementation: ClassVar[str] = ""  # package.module:Class, a subclass of ``Algorithm``
+    # package.module:function, which trains in phases of its own with the algorithms of others
+    program: ClassVar[str] = ""
     figures: ClassVar[tuple[Figure, ...]] = ()  # of each update, besides its total loss
     defaults: ClassVar[Mapping[str, Any]] = {}  # of other settings, where they differ from theirs
     fixed: ClassVar[tuple[str, ...]] = ()  # fields that a resume must not change

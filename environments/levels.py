@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from environments.atari import MAX_FRAMES, MAX_STEPS_WITHOUT_REWARD, AtariEnvironment
+from environments.atari import (
+    MAX_FRAMES,
+    MAX_STEPS_WITHOUT_REWARD,
+    NOOP_MAX,
+    AtariEnvironment,
+)
 from environments.atari_games import atari_spec
 from environments.names import AtariLevel, RealTimeLevel, find
 from environments.python.gym import GymnasiumEnvironment
@@ -40,6 +45,7 @@ def make(
     level_index: int = 0,
     sticky_actions: float | None = None,
     episodic_life: bool = False,
+    noop_max: int = NOOP_MAX,
     max_episode_frames: int = MAX_FRAMES,
     max_rewardless_steps: int = MAX_STEPS_WITHOUT_REWARD,
     num_threads: int = 0,
@@ -52,7 +58,7 @@ def make(
 ) -> VectorEnvironment:
     """A batch of environments of one level, each with a seed of its own drawn from `seed`.
 
-    `sticky_actions` (None: as the id says), `episodic_life`, `max_episode_frames` and
+    `sticky_actions` (None: as the id says), `episodic_life`, `noop_max`, `max_episode_frames` and
     `max_rewardless_steps` (0: no limit) and `num_threads` (0: one a core) are for Atari only.
     `env_processes` step the environments if these are written in Python (0: the caller's thread;
     None: as many as make steps faster where so many `batches` share so many `cores`, 0: all that
@@ -71,6 +77,7 @@ def make(
             level_index=level_index,
             sticky_actions=level.sticky_actions if sticky_actions is None else sticky_actions,
             episodic_life=episodic_life,
+            noop_max=noop_max,
             max_episode_frames=max_episode_frames,
             max_rewardless_steps=max_rewardless_steps,
             num_threads=num_threads,

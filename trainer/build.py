@@ -229,6 +229,7 @@ def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorE
             level_index=level,
             sticky_actions=settings.level.sticky_actions,
             episodic_life=settings.level.episodic_life,
+            noop_max=settings.level.noop_max,
             max_episode_frames=settings.level.max_episode_frames,
             max_rewardless_steps=settings.level.max_rewardless_steps,
             num_threads=_emulator_threads(settings),
@@ -269,11 +270,12 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
         seed,
         level_index=level,
         sticky_actions=settings.level.sticky_actions,
+        noop_max=settings.level.noop_max,
         max_episode_frames=settings.level.max_episode_frames,
         max_rewardless_steps=0,
         remotes=_remotes(settings, 0),
         num_threads=settings.actors.env_threads,
-        render=bool(settings.trained.video or settings.trained.watch),
+        render=settings.trained.draws,
         **_looks(settings),
     )
 

@@ -10,6 +10,7 @@ from algorithms.settings import Kind
 from flags import setting
 
 SHARE_OF_VECTORS = 0.75
+CLIP_OF_NUMBERS = 0.2
 ENTROPY, ENTROPY_OF_VECTORS = 0.01, 0.005
 CORRECTIONS = ("vtrace", "none")
 
@@ -26,7 +27,7 @@ class ImpalaSettings(RewardSettings):
         Figure("baseline_spread", "baseline spread", "learning"),
         Figure("importance_weight", "importance weight", "", in_line=False),
     )
-    fixed: ClassVar[tuple[str, ...]] = ("popart",)
+    fixed: ClassVar[tuple[str, ...]] = ("popart", "normalise_advantages")
 
     entropy_cost: float | None = setting(
         None,
@@ -75,15 +76,30 @@ class ImpalaSettings(RewardSettings):
         "learn the baseline in units of its targets' spread, separately for each level, so that "
         "costs mean the same for rewards of any size",
     )
+    normalise_advantages: bool | None = setting(
+        None,
+        "Learning",
+        "advantages in units of their usual size; default: where actions are numbers",
+    )
+    clip_ratio: float | None = setting(
+        None,
+        "Learning",
+        "largest change of an action's probability that pays, as a share, since the action was "
+        "chosen, as in PPO; 0: no limit, V-trace's own policy gradient; default: 0.2 where actions "
+        "are numbers, otherwise 0",
+        least=0,
+    )
 
     def completed(self, kind: Kind) -> Self:
         """Clips the rewards of Atari only: elsewhere PopArt adapts to their size.
 
         Networks of vectors are so small that four updates for each new batch cost little, and a
         policy that stays as random as one of Atari would not land anything. Where actions are
-        numbers, a bonus has no end: their spread could grow for ever.
+        numbers, a bonus has no end: their spread could grow for ever. And four updates with the
+        same unrolls would collapse it, if nothing kept the policy near the one that played.
         """
         share, entropy = self.replay_share, self.entropy_cost
+        normalise, clip = self.normalise_advantages, self.clip_ratio
         usual_entropy = ENTROPY_OF_VECTORS if kind.vectors else ENTROPY
         if kind.continuous:
             usual_entropy = 0.0
@@ -91,6 +107,8 @@ class ImpalaSettings(RewardSettings):
             super().completed(kind),
             replay_share=(SHARE_OF_VECTORS if kind.vectors else 0.0) if share is None else share,
             entropy_cost=usual_entropy if entropy is None else entropy,
+            normalise_advantages=kind.continuous if normalise is None else normalise,
+            clip_ratio=(CLIP_OF_NUMBERS if kind.continuous else 0.0) if clip is None else clip,
         )
 
     @property

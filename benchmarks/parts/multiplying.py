@@ -20,14 +20,14 @@ SIDE = 1024  # of the matrices
 def for_inference(settings: Settings, callers: int) -> list[Callable[[], float]]:
     """Products that say how many steps an agent could have acted for as many multiplications."""
     acting, _ = each(settings)
-    return _products(settings, callers, acting)
+    return products(settings, callers, acting)
 
 
 def for_learning(settings: Settings, callers: int) -> list[Callable[[], float]]:
     """The same of learning, which sees one row more than an unroll has steps."""
     _, learning = each(settings)
     rows = (settings.actors.unroll_length + 1) / settings.actors.unroll_length
-    return _products(settings, callers, learning * rows)
+    return products(settings, callers, learning * rows)
 
 
 def each(settings: Settings) -> tuple[int, int]:
@@ -49,10 +49,11 @@ def each(settings: Settings) -> tuple[int, int]:
             loss = tf.add_n([tf.cast(one, tf.float32) for one in outputs])
         return loss, tape.gradient(loss, agent.trainable_variables)
 
-    return _multiplications(act), _multiplications(learn)
+    return multiplications(act), multiplications(learn)
 
 
-def _products(settings: Settings, callers: int, for_step: float) -> list[Callable[[], float]]:
+def products(settings: Settings, callers: int, for_step: float) -> list[Callable[[], float]]:
+    """Calls that return how many steps could have been done for their multiplications."""
     dtype = precision.compute_dtype(settings.agent.precision)
 
     def caller() -> Callable[[], float]:
@@ -67,8 +68,8 @@ def _products(settings: Settings, callers: int, for_step: float) -> list[Callabl
     return [caller() for _ in range(callers)]
 
 
-def _multiplications(function: Callable[[], Any]) -> int:
-    """Of all convolutions and products that lead to what a function returns."""
+def multiplications(function: Callable[[], Any]) -> int:
+    """The number of them in all convolutions and products that a function's results need."""
     graph = tf.function(function).get_concrete_function().graph
     needed = {output.op for output in graph.outputs}
     waiting = list(needed)

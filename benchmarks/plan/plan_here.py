@@ -4,9 +4,10 @@
   python -m benchmarks plan_here --smoke --repeats=1 --seconds=0.05 --train_s=1
 
 For each training it measures the parts (`benchmarks plan_parts`), then whole trainings of one
-learner and more and more actors as processes of this machine, then the parts again. It writes
-NAME.json for each and here.csv, and prints them beside the predictions. One figure is not measured
-but fitted, the same for all of these trainings: the cost of sharing the cores.
+learner and more and more actors as processes of this machine, then the parts again, except with
+--smoke. It writes NAME.json for each and here.csv, and prints them beside the predictions. One
+figure is not measured but fitted, the same for all of these trainings: the cost of sharing the
+cores.
 """
 
 import csv
@@ -68,7 +69,8 @@ def measure(arguments: list[str]) -> None:
             common.progress(f"{case.name}, {actors} actors: {rate:,.0f} agent steps/s")
             cluster = Cluster(learners=1, actors=actors, one_machine=True)
             rows.append(Measured(out / f"{case.name}.json", cluster, rate))
-        parts = plan_parts.mean([before, plan_parts.measured(own, settings)])
+        again = [] if own.smoke else [plan_parts.measured(own, settings)]
+        parts = plan_parts.mean([before, *again])
         rows[-1].parts.write_text(plan_parts.as_json(parts))
         write(rows, out / "here.csv")
     share(rows)

@@ -23,9 +23,11 @@ CODE = (
     "cluster",
     "environments",
     "presets",
+    "zoo",
     "trainer",
     "transport",
     "vtrace",
+    "world_models",
 )
 LEAST_FREE_BYTES = 2 << 30
 # Not imported: TensorFlow would take seconds. Its CPU-only package has another name.

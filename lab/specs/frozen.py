@@ -1,22 +1,14 @@
 """Freezes a spec: the mode, seeds, versions and commit with which its figures come about."""
 
-import importlib.metadata
-import platform
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from lab.specs.spec import Spec
-from trainer.machine.launching import PROJECT
-from trainer.machine.quota import usable_cores
+from trainer.machine.provenance import commit, machine, versions
 
-PACKAGES = (
-    *("tensorflow-cpu", "tensorflow", "dm-sonnet", "numpy", "gymnasium", "ale-py", "optuna"),
-)
 # New seeds of finalists start this far from the others.
 FINALS_FROM = 1000
 
@@ -69,38 +61,3 @@ def changes(spec: Spec) -> str:
         f"{name} {before.get(name)} → {now[name]}" for name in now if now[name] != before.get(name)
     ]
     return ", ".join(differ)
-
-
-def commit() -> str:
-    """The checkout's commit, with a + if files differ from it; "" where it is none."""
-    try:
-        git = ["git", "-C", str(PROJECT)]
-        found = subprocess.run(
-            [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-        )
-        status = [*git, "status", "--porcelain", "--untracked-files=no"]
-        changed = subprocess.run(status, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return found.stdout.strip() + ("+" if changed.stdout.strip() else "")
-
-
-def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that decide what is learned."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def machine() -> str:
-    """The processor, and how many of its cores there are to use."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {usable_cores()} cores"

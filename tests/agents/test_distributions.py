@@ -141,6 +141,19 @@ def test_gradients_of_log_prob_and_entropy_are_finite():
         assert np.all(np.isfinite(gradient)) and np.any(gradient != 0)
 
 
+def test_a_temperature_sharpens_or_flattens():
+    logits = tf.constant([[0.0, 1.0, 2.0]])
+    cold = distribution_for(gym.spaces.Discrete(3)).tempered(logits, 0.5)
+    np.testing.assert_allclose(tf.nn.softmax(cold), tf.nn.softmax(2 * logits), rtol=1e-6)
+    several = distribution_for(gym.spaces.MultiDiscrete([2, 1])).tempered(logits, 2.0)
+    np.testing.assert_allclose(several, logits / 2)
+    gaussian = distribution_for(gym.spaces.Box(-2.0, 2.0, (1,), np.float32))
+    parameters = tf.tile([[0.3, -1.0]], [4000, 1])
+    samples = gaussian.sample(gaussian.tempered(parameters, 0.5), tf.constant([1, 2]))
+    assert float(tf.math.reduce_std(samples)) == pytest.approx(0.5 * np.exp(-1.0) * 2, rel=0.05)
+    assert float(tf.reduce_mean(samples)) == pytest.approx(0.6, abs=0.05)
+
+
 @pytest.mark.parametrize(
     "space", [gym.spaces.Text(3), gym.spaces.Box(0, 9, (2,), np.int32)], ids=str
 )

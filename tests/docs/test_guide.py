@@ -175,6 +175,7 @@ def told_by_the_code() -> list[str]:
         "trainer",
         "transport",
         "vtrace",
+        "world_models",
     )
     files = [path for folder in folders for path in (PROJECT / folder).rglob("*.py")]
     found = [(PROJECT / "bin" / "setup").read_text()]

@@ -125,12 +125,14 @@ def test_messages(team: HorovodTeam) -> None:
 
 if __name__ == "__main__":
     hvd = horovod()
-    for compression in ROUNDED:
+    # Three learners show all of it; two only what may differ with their number.
+    all_of_it = hvd.size() > 2
+    for compression in ROUNDED if all_of_it else ["none"]:
         together = HorovodTeam(hvd, 60, compression)
-        assert together.size > 1
+        assert together.size > 1, "start it under mpirun"
         test_messages(together)
         test_sums(together, compression)
         test_bit_equality(together)
     exactly = HorovodTeam(hvd, 60)
-    for variant in VARIANTS:
+    for variant in VARIANTS if all_of_it else [CLIPPED]:
         test_updates(exactly, **variant)

@@ -26,6 +26,8 @@ def test_defaults_fit_the_level(level_name, agent, frames, clipping, replayed, e
         reward_clipping=clipping,
         replay_share=replayed,
         entropy_cost=entropy,
+        normalise_advantages=False,
+        clip_ratio=0.0,
     )
     assert build.complete(completed, spec) == completed
 
@@ -38,6 +40,8 @@ def test_chosen_settings_are_kept():
         reward_clipping="soft_asymmetric",
         replay_share=0.0,
         entropy_cost=0.02,
+        normalise_advantages=True,
+        clip_ratio=0.1,
     )
     assert build.complete(settings, build.level_spec(settings)) == settings
 

@@ -28,7 +28,11 @@ def make_run(folder: Path, level_name: str, *, frames: int = 1000, **changes: An
     kept = {name: np.full([levels], value, np.float32) for name, value in estimates.items()}
     counters = {"environment_frames": frames}
     checkpoint = Checkpoint(
-        weights, {}, kept if settings.algorithm.popart else {}, counters, settings.flat()
+        weights,
+        {},
+        kept if getattr(settings.algorithm, "popart", False) else {},
+        counters,
+        settings.flat(),
     )
     Store(folder / "checkpoints", 3).save(checkpoint)
     return settings

@@ -27,14 +27,18 @@ def decide(
     seed: tf.Tensor,
     greedy: bool = False,
     chance: tf.Tensor | None = None,
+    temperature: float = 1.0,
 ) -> tuple[Decision, Any]:
     """The decision on a row [B, ...], and the agent's new state; runs inside a graph.
 
-    ``chance`` [B] is that of random actions, for algorithms that explore so.
+    ``chance`` [B] is that of random actions, for algorithms that explore so; a ``temperature``
+    below 1 makes sampled actions less random, for those that sample.
     """
     row = (tf.expand_dims(array, 0) for array in (observation, reward, last_action, first))
     output, state = agent(*row, state)
     output = tf.nest.map_structure(lambda rows: rows[0], output)
+    if temperature != 1.0:
+        output = output._replace(policy=agent.distribution.tempered(output.policy, temperature))
     more = {"chance": chance} if algorithm.explores else {}
     action, recorded = algorithm.act(agent, output, seed, greedy, **more)
     return Decision(action, recorded, algorithm.shown(output)), state

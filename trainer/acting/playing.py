@@ -20,13 +20,27 @@ class Choice(NamedTuple):
     baseline: Any  # [B] or [B, L], or ()
 
 
-class Player:
-    """Chooses actions for a batch of environments, row by row; call ``start`` first."""
+class Game(NamedTuple):
+    """A game that was played, to its end or until it was cut off."""
 
-    def __init__(self, agent: Any, algorithm: Algorithm, greedy: bool):
+    raw_return: float
+    clipped_return: float  # of rewards clipped to [-1, 1]
+    length: int  # agent steps
+    frames: int  # of the emulator or simulator
+    finished: bool
+
+
+class Player:
+    """Chooses actions for a batch of environments, row by row; call ``start`` first.
+
+    A temperature of 0 is greedy.
+    """
+
+    def __init__(self, agent: Any, algorithm: Algorithm, greedy: bool, temperature: float = 1.0):
         self._agent = agent
         self._algorithm = algorithm
-        self._greedy = greedy
+        self._greedy = greedy or temperature == 0.0
+        self._temperature = 1.0 if self._greedy else temperature
 
     def start(self, batch_size: int, seed: int) -> None:
         """Resets the agent's state; the same seed samples the same actions."""
@@ -51,6 +65,7 @@ class Player:
             state,
             seed,
             self._greedy,
+            temperature=self._temperature,
         )
         return Choice(decision.action, *decision.output), state
 
@@ -64,30 +79,80 @@ def play(
     num_episodes: int,
     *,
     seed: int,
+    step_limit: int = 0,
     onlookers: tuple[Onlooker, ...] = (),
-    finished: Callable[[Episode], None] = lambda episode: None,
-) -> list[Episode]:
-    """Plays ``num_episodes`` whole games and returns them, environment by environment.
+    finished: Callable[[Game], None] = lambda game: None,
+) -> list[Game]:
+    """Plays ``num_episodes`` games and returns them, environment by environment.
 
     Each environment's number of games is fixed in advance. Taking the first games to end would
-    favour short ones, and the return often depends on the length.
+    favour short ones, and the return often depends on the length. A game that has lasted for
+    ``step_limit`` steps counts as it is then (0: no limit); what follows of it does not count.
     """
-    count = environment.num_envs
-    quota = [num_episodes // count + (index < num_episodes % count) for index in range(count)]
-    played: list[list[Episode]] = [[] for _ in range(count)]
-    player.start(count, seed)
+    games = _Games(environment, num_episodes, step_limit, finished)
+    player.start(environment.num_envs, seed)
     step, action = environment.reset(), first_action(environment)
-    while any(len(mine) < due for mine, due in zip(played, quota, strict=True)):
+    while games.are_due:
         choice = player.act(step, action)
         for look in onlookers:
             look(environment, step, choice)
         action = choice.action
         step = environment.step(action)
-        for episode in environment.episodes():
-            if len(played[episode.environment]) < quota[episode.environment]:
-                played[episode.environment].append(episode)
-                finished(episode)
-    return [episode for mine in played for episode in mine]
+        games.add(step, environment.episodes())
+    return [game for mine in games.played for game in mine]
+
+
+class _Games:
+    """The games of each environment, counted row by row after a reset."""
+
+    def __init__(
+        self,
+        environment: VectorEnvironment,
+        num_episodes: int,
+        step_limit: int,
+        finished: Callable[[Game], None],
+    ):
+        count = environment.num_envs
+        self._due = [num_episodes // count + (i < num_episodes % count) for i in range(count)]
+        self._limit = step_limit
+        self._frames_per_step = environment.spec.frames_per_step
+        self._finished = finished
+        self.played: list[list[Game]] = [[] for _ in range(count)]
+        self._returns = np.zeros([2, count])  # raw and clipped, of the games in play
+        self._lengths = np.zeros(count, int)
+        self._cut = np.zeros(count, bool)  # the game in play was counted when it was cut off
+
+    @property
+    def are_due(self) -> bool:
+        """Whether there are games that are still to be played."""
+        return any(len(mine) < due for mine, due in zip(self.played, self._due, strict=True))
+
+    def add(self, step: EnvironmentStep, episodes: list[Episode]) -> None:
+        """Counts a row, and the episodes that it ended."""
+        if self._limit:
+            self._cut_off(step.first)
+        self._returns += [step.reward, np.clip(step.reward, -1, 1)]
+        self._lengths += 1
+        for restarted in (self._returns.T, self._lengths, self._cut):
+            restarted[step.first] = 0
+        for _, raw_return, length, frames, index in episodes:
+            if not self._cut[index]:
+                clipped = float(self._returns[1, index])
+                self._count(index, Game(raw_return, clipped, length, frames, True))
+
+    def _cut_off(self, ended: np.ndarray) -> None:
+        """Counts the games that have reached the limit, and did not end just then."""
+        for index in np.flatnonzero((self._lengths >= self._limit) & ~self._cut & ~ended):
+            raw, clipped = self._returns[:, index]
+            length = int(self._lengths[index])
+            frames = length * self._frames_per_step
+            self._count(int(index), Game(float(raw), float(clipped), length, frames, False))
+            self._cut[index] = True
+
+    def _count(self, index: int, game: Game) -> None:
+        if len(self.played[index]) < self._due[index]:
+            self.played[index].append(game)
+            self._finished(game)
 
 
 def first_action(environment: VectorEnvironment) -> np.ndarray:

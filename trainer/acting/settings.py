@@ -90,6 +90,13 @@ class LevelSettings:
     episodic_life: bool = setting(
         False, "Environment", "training only: the loss of a life ends an Atari episode"
     )
+    noop_max: int = setting(
+        30,
+        "Environment",
+        "an Atari game begins with a random number of steps without action, at most so many",
+        least=0,
+        most=10_000,
+    )
     max_rewardless_steps: int = setting(
         1_000,
         "Environment",

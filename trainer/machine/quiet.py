@@ -11,6 +11,10 @@ from typing import IO
 from trainer.machine.launching import is_checkout
 from user_error import UserError
 
+# TensorFlow imports these where they are installed, which takes a third of its time. What needs
+# them imports them later as usual, tf.keras among them.
+NOT_NEEDED = ("keras", "jax", "matplotlib")
+
 
 def import_tensorflow() -> None:
     """Imports it; shows what its libraries print only if the import fails.
@@ -20,7 +24,7 @@ def import_tensorflow() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     stderr = os.dup(2)
-    with _capture_file() as captured, _without_garbage_collection():
+    with _capture_file() as captured, _without_garbage_collection(), _without(*NOT_NEEDED):
         os.dup2(captured.fileno(), 2)
         try:
             import tensorflow  # noqa: F401
@@ -63,6 +67,18 @@ def _without_garbage_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextlib.contextmanager
+def _without(*packages: str) -> Iterator[None]:
+    """Makes imports of these packages fail as if they were not installed."""
+    hidden = [name for name in packages if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def _capture_file() -> IO[bytes]:

@@ -3,13 +3,17 @@
 from pathlib import Path
 
 from trainer.learning.learner import Learner
+from trainer.storage import fetching
 from trainer.storage.checkpoints import Checkpoint, Damaged, Store, read
 from user_error import UserError
 
 
-def find(source: str, learner: Learner) -> tuple[Path, Checkpoint]:
-    """The checkpoint of a run's folder or file; an error if it does not fit the learner."""
-    path = Path(source)
+def find(source: str, registry: str, learner: Learner) -> tuple[Path, Checkpoint]:
+    """The checkpoint of a run's folder or file; an error if it does not fit the learner.
+
+    ``registry`` has the bundles that are given by name.
+    """
+    path = fetching.located(source, "--initial_weights", registry) or Path(source)
     try:
         if path.is_dir():
             found = Store(path / "checkpoints", 1).newest(warn=lambda text: None)
@@ -19,8 +23,8 @@ def find(source: str, learner: Learner) -> tuple[Path, Checkpoint]:
         raise UserError(f"--initial_weights={source}: {error}.") from None
     if found is None:
         raise UserError(
-            f"--initial_weights={source}: expected a run's folder with checkpoints, or a "
-            "checkpoint's file."
+            f"--initial_weights={source}: expected a run's folder with checkpoints, a "
+            "checkpoint's or bundle's file, https://...#sha256=..., or zoo:NAME."
         )
     path, checkpoint = found
     given = [array.shape for array in checkpoint.weights.values()]

@@ -40,6 +40,9 @@ from trainer.settings.config import Settings
 from transport import Closed, UnrollQueue
 from user_error import EndedOutside, UserError
 
+# Makes the environments of an actor from the settings, its index and the updates before.
+MakeEnvironment = Callable[[Settings, int, int], VectorEnvironment]
+
 
 def train(
     settings: Settings,
@@ -47,10 +50,12 @@ def train(
     on_report: OnReport = ignore,
     launched: float | None = None,
     companions: Companions = nobody,
+    make_environment: MakeEnvironment = build.actor_environment,
 ) -> Outcome:
     """Trains until ``--total_environment_frames`` or a signal; resumes the run in the logdir.
 
     ``stop`` can request the end, too; ``Run`` explains ``on_report`` and ``launched``.
+    ``make_environment`` gives actors something else to play in that looks like the level.
     """
     reporters.load(settings.reporting.reporters)  # refuses a wrong one before anything is made
     parallel_ops = cores.divide(side_by_side=2)
@@ -66,7 +71,8 @@ def train(
         players = _players(settings, spec, agent, device)
         stop = stop or StopSignal()
         make = functools.partial(build.batches, settings, spec, agent, say=run.reporter.say)
-        with stop, ActorThreads(settings, players, make, learner.updates) as actors:
+        threads = ActorThreads(settings, players, make, learner.updates, make_environment)
+        with stop, threads as actors:
             replay.connect(run, settings.algorithm.feeding, actors.batches, learner.updates)
             training = Training(settings, learner, meter, actors, stop, run)
             computes = not isinstance(settings.algorithm.feeding, Gradients)
@@ -109,11 +115,13 @@ class ActorThreads:
         players: list[ActingAgent],
         make_batches: Callable[[Crew], Feeder],
         start: int = 0,
+        make_environment: MakeEnvironment = build.actor_environment,
     ):
         """Each actor plays with one of ``players``, which may be the same.
 
         ``make_batches`` gets these actors; ``start`` is the number of updates before.
         """
+        self._make_environment = make_environment
         self._settings = settings
         self._start = start
         self._players = players
@@ -219,7 +227,7 @@ class ActorThreads:
             # actor's are created while this one's start.
             with self._making:
                 self._queue.check_open()
-                environment = build.actor_environment(settings, index, self._start)
+                environment = self._make_environment(settings, index, self._start)
             with contextlib.closing(environment):
                 self._play(environment, index)
         except Closed:

@@ -68,7 +68,9 @@ class Run:
         warnings: list[str] = []
         self._found = self.store.newest(warnings.append)
         source = settings.storage.initial_weights
-        self._initial = initial.find(source, learner) if source and not self._found else None
+        starts_from = source and not self._found
+        registry = settings.storage.registry
+        self._initial = initial.find(source, registry, learner) if starts_from else None
         if self._found:
             resuming.check_fits(self._found[1], learner, settings, spec, self.folder)
             warnings += resuming.changes(self._found[1], settings)

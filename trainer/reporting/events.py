@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.plugins.histogram.summary import histogram_pb
@@ -37,6 +38,17 @@ class EventsFile(GrowingFile):
             finite = np.asarray(values, np.float64)
             finite = finite[np.isfinite(finite)]
             event.summary.MergeFrom(histogram_pb(name, finite))
+        self.append(_records([*self._head(now, step), event]))
+        self._started = self._started or self.error is None
+
+    def add_picture(self, name: str, picture: np.ndarray, step: int) -> None:
+        """Writes a picture [H, W, 3] uint8."""
+        now, event = time.time(), Event(wall_time=time.time(), step=step)
+        height, width, _ = picture.shape
+        image = event.summary.value.add(tag=name).image
+        image.height, image.width, image.colorspace = height, width, 3
+        content = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1]
+        image.encoded_image_string = content.tobytes()
         self.append(_records([*self._head(now, step), event]))
         self._started = self._started or self.error is None
 

@@ -4,7 +4,7 @@ import math
 
 import flags
 from algorithms.feeding import Gradients, InStep
-from trainer.settings import addresses
+from trainer.settings import addresses, grid
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -29,11 +29,31 @@ def check(settings: Settings) -> None:
             "--watch is for a training on this machine, or for --mode=test. A cluster's agent can "
             "be watched with --mode=test --watch and a copy of the run's folder."
         )
+    if settings.algorithm.program and settings.program.mode != "train":
+        raise UserError(
+            f"--mode={settings.program.mode} --algorithm={settings.program.algorithm}: that is a "
+            "program of trainings. Leave it and its preset out: the run's folder, --logdir="
+            f"{settings.run_folder}, says how its policy was trained."
+        )
     _check_minibatches(settings)
     if settings.remote.peers:
         _check_peers(settings)
+    if settings.trained.grid:
+        _check_grid(settings)
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+
+
+def _check_grid(settings: Settings) -> None:
+    """Whether a grid can be read, and is for an evaluation."""
+    grid.cells(settings.trained.grid)
+    if settings.program.mode != "test":
+        raise UserError(f"--grid is for --mode=test, not {settings.program.mode}.")
+    if settings.trained.video:
+        raise UserError(
+            f"--video={settings.trained.video} is for a single evaluation; expected --num_videos "
+            "beside --grid."
+        )
 
 
 def _check_peers(settings: Settings) -> None:

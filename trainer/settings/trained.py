@@ -5,6 +5,7 @@ import dataclasses
 from flags import setting
 
 POLICIES = ("sampled", "greedy")
+FORMATS = ("saved_model", "bundle")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,13 +13,47 @@ class TrainedSettings:
     """What to do with a trained agent."""
 
     checkpoint: str = setting(
-        "newest", "Testing", "newest, best, or a checkpoint's file or number of frames"
+        "newest",
+        "Testing",
+        "newest, best, a number of frames, a checkpoint's or bundle's file, "
+        "https://...#sha256=..., or zoo:NAME; zoo: lists names",
     )
     test_num_episodes: int = setting(
         10, "Testing", "episodes to play on each level", least=1, most=100_000
     )
     test_policy: str = setting(
         "sampled", "Testing", "sampled actions, or greedy: the likeliest one", choices=POLICIES
+    )
+    test_temperature: float = setting(
+        1.0,
+        "Testing",
+        "divides the logits of actions, and multiplies deviations: below 1, sampled actions are "
+        "the likelier ones more often; 0: greedy",
+        least=0,
+    )
+    step_limit: int = setting(
+        0,
+        "Testing",
+        "agent steps after which a game is cut off; it counts with the return until then, and the "
+        "table says how many there were; 0: games are played to their end",
+        least=0,
+        most=2**31 - 1,
+    )
+    grid: str = setting(
+        "",
+        "Testing",
+        "evaluate each combination of these settings, as in "
+        "'temperature=0,0.5,1;noops=0,8;episodes=20'. Names: test_policy, temperature, noops, "
+        "episodes, step_limit, sticky_actions, max_episode_frames, seed. Writes a table, and "
+        "LOGDIR/evaluation_grid.json and .png",
+    )
+    num_videos: int = setting(
+        0,
+        "Testing",
+        "record the first games of so many environments for each level, and each combination of "
+        "--grid, in LOGDIR/videos",
+        least=0,
+        most=16,
     )
     video: str = setting("", "Testing", "record an episode here: FILE.mp4 or FILE.gif")
     watch: bool = setting(
@@ -35,5 +70,17 @@ class TrainedSettings:
         least=0,
     )
     export_dir: str = setting(
-        "", "Testing", "where --mode=export writes the SavedModel; default: LOGDIR/export"
+        "", "Testing", "folder that --mode=export writes to; default: LOGDIR/export"
     )
+    export_format: str = setting(
+        "saved_model",
+        "Testing",
+        "saved_model: for programs without this code; bundle: one small file with weights, "
+        "settings and where they come from, for --checkpoint and --initial_weights",
+        choices=FORMATS,
+    )
+
+    @property
+    def draws(self) -> bool:
+        """Whether games are drawn for people."""
+        return bool(self.video or self.watch or self.num_videos)

@@ -35,6 +35,7 @@ UNNAMED = {
     "normalise_observations": False,
     "separate_baseline": "off",
     "action_masks": False,
+    "normalise_advantages": False,
 }
 NAME = re.compile(r"frames-(\d+)\.npz")
 
@@ -167,7 +168,7 @@ class Store:
         flush(self.folder)
 
 
-def write(checkpoint: Checkpoint, file: Any) -> None:
+def write(checkpoint: Checkpoint, file: Any, compress: bool = False) -> None:
     """Writes a checkpoint to an open file."""
     arrays = {
         f"{group}/{name}": array
@@ -175,7 +176,8 @@ def write(checkpoint: Checkpoint, file: Any) -> None:
         for name, array in getattr(checkpoint, group).items()
     }
     about = json.dumps({"counters": checkpoint.counters, "settings": checkpoint.settings})
-    np.savez(file, about=np.frombuffer(about.encode(), np.uint8), **arrays)
+    save = np.savez_compressed if compress else np.savez
+    save(file, about=np.frombuffer(about.encode(), np.uint8), **arrays)
 
 
 def read(path: Path) -> Checkpoint:
@@ -202,6 +204,7 @@ def read(path: Path) -> Checkpoint:
             for group in GROUPS
         }
         groups["algorithm"] = _with_variance(groups["algorithm"])
+        groups["weights"] = {name: _widened(one) for name, one in groups["weights"].items()}
         settings = UNNAMED | about["settings"]
         if isinstance(settings["separate_baseline"], bool):
             settings["separate_baseline"] = "on" if settings["separate_baseline"] else "off"
@@ -222,6 +225,11 @@ def _renamed(arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> dict[st
         f"algorithm/{kept[name]}" if name in kept else name.replace("_", "/", 1): arrays[name]
         for name in names
     }
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    """Weights of a bundle, which has 16 bits of them, in 32 bits."""
+    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def _with_variance(kept: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

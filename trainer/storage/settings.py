@@ -18,8 +18,15 @@ class StorageSettings:
     initial_weights: str = setting(
         "",
         "What to do",
-        "start from another run's agent: its folder, or a checkpoint's file. The count of frames "
-        "and the optimizer start afresh; a resume of this run does not need it",
+        "start from another run's agent: its folder, a checkpoint's or bundle's file, "
+        "https://...#sha256=..., or zoo:NAME. The count of frames and the optimizer start afresh; "
+        "a resume of this run does not need it",
+    )
+    registry: str = setting(
+        "",
+        "What to do",
+        "a YAML file, or its address, with source and sha256 of each zoo:NAME; default: those of "
+        "this project. --checkpoint=zoo: lists them",
     )
     checkpoint_every_s: float = setting(
         60.0, "Watching", "seconds between two checkpoints", above=0

@@ -55,7 +55,10 @@ class Alongside:
         self.say = say
         self._agent = build.acting_agent(settings, spec)
         self._algorithm = build.algorithm(settings)
-        self.player = Player(self._agent, self._algorithm, settings.trained.test_policy == "greedy")
+        test = settings.trained
+        self.player = Player(
+            self._agent, self._algorithm, test.test_policy == "greedy", test.test_temperature
+        )
         self._due = time.monotonic() + self.every_s
         self._ready = threading.Event()
         self._handed: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -143,7 +146,7 @@ class Evaluations(Alongside):
     def work(self) -> None:
         from trainer.trained.evaluation import MOST_ENVIRONMENTS, seed_of_level
 
-        settings = self.settings.replace(watch=False, video="")
+        settings = self.settings.replace(watch=False, video="", num_videos=0)
         games = settings.trained.test_num_episodes
         levels = settings.level.levels
         with contextlib.ExitStack() as stack:
@@ -166,8 +169,15 @@ class Evaluations(Alongside):
 
     def _returns(self, environment: VectorEnvironment, games: int) -> list[float]:
         seed = self.settings.program.seed
-        played = play(environment, self.player, games, seed=seed, onlookers=(self.check,))
-        return [episode.raw_return for episode in played]
+        played = play(
+            environment,
+            self.player,
+            games,
+            seed=seed,
+            step_limit=self.settings.trained.step_limit,
+            onlookers=(self.check,),
+        )
+        return [game.raw_return for game in played]
 
     def _report(self, frames: int, returns: list[list[float]]) -> None:
         means = [float(np.mean(each)) for each in returns]

@@ -1,48 +1,49 @@
 """``--mode=test``: plays whole games with a trained agent and reports the results."""
 
+import dataclasses
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
-from environments import Episode
 from trainer import build
-from trainer.acting.playing import Player, play
+from trainer.acting.playing import Game, Player, play
+from trainer.settings import grid
 from trainer.settings.config import Settings
+from trainer.storage import fetching
 from trainer.storage.records import write_whole
-from trainer.trained import scoreboard, video
+from trainer.trained import grid_report, scoreboard, video
 from trainer.trained import trained_agent as trained
 from trainer.trained.human_scores import human_normalised
 from trainer.trained.trained_agent import Trained
+from user_error import UserError
 
 MOST_ENVIRONMENTS = 16
+RESAMPLED = 2_000
 # Training takes its environments' seeds from smaller numbers.
 FIRST_TEST_SEED = 2**40
 
 
 def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
     """Plays, prints a table, and writes evaluation.json into the run's folder; returns it."""
+    if settings.trained.checkpoint == fetching.NAMED:
+        print(fetching.listing(settings.storage.registry))
+        return {}
     video.prepare(settings)
     found = trained.find(settings, given)
-    settings = found.settings
-    spec = build.level_spec(settings)
-    player = Player(
-        found.agent(spec), build.algorithm(settings), settings.trained.test_policy == "greedy"
-    )
+    agent = found.agent(build.level_spec(found.settings))
     console = scoreboard.console()
+    if settings.trained.grid:
+        return _evaluate_grid(found, agent, console)
+    settings = found.settings
     console.print(
         f"Playing {settings.trained.test_num_episodes} games per level with "
-        f"{settings.trained.test_policy} actions: {settings.agent.agent_name} from {found.path}, "
-        f"trained for {found.environment_frames:,} frames."
+        f"{settings.trained.test_policy} actions: {_about(found)}."
     )
-    results: dict[str, Any] = {}
-    warnings: list[str] = []
-    for level, name in enumerate(settings.level.levels):
-        with scoreboard.Counter(console, name, settings.trained.test_num_episodes) as counter:
-            games = _play_level(found, player, level, counter, warnings.append)
-        results[name] = summary(name, games)
+    results, warnings = _play(found, agent, console)
     console.print(scoreboard.table(results), soft_wrap=False)
     report = _report(found, results)
     mean = report["human_normalised_percent"]
@@ -54,13 +55,62 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
     return report
 
 
+def _evaluate_grid(found: Trained, agent: Any, console: Console) -> dict[str, Any]:
+    """Plays each combination of ``--grid``, prints a table, and writes figures and a picture."""
+    settings, cells = found.settings, grid.cells(found.settings.trained.grid)
+    console.print(f"Playing {len(cells)} combinations of settings: {_about(found)}.")
+    played: list[grid_report.Played] = []
+    for cell in cells:
+        of_cell = dataclasses.replace(found, settings=settings.replace(**cell.changes))
+        results, warnings = _play(of_cell, agent, console, cell.name)
+        for warning in warnings:
+            console.print(warning)
+        for level, figures in results.items():
+            played.append(grid_report.Played(cell, of_cell.settings, level, figures))
+    console.print(scoreboard.table(grid_report.rows(played), "settings"), soft_wrap=False)
+    report = _report(found, {}) | {"grid": grid_report.as_json(played)}
+    console.print(_written(found.folder / "evaluation_grid.json", report))
+    title = f"{settings.agent.agent_name} after {found.environment_frames:,} frames of training"
+    for line in grid_report.write(found.folder, title, found.environment_frames, played):
+        console.print(line)
+    return report
+
+
+def _about(found: Trained) -> str:
+    name = found.settings.agent.agent_name
+    return f"{name} from {found.path}, trained for {found.environment_frames:,} frames"
+
+
+def _play(
+    found: Trained, agent: Any, console: Console, cell: str = ""
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The figures of each level, and warnings."""
+    settings = found.settings
+    algorithm, test = build.algorithm(settings), settings.trained
+    if algorithm.heads.action_values and test.test_temperature not in (0.0, 1.0):
+        raise UserError(
+            f"--test_temperature={test.test_temperature:g}: --algorithm="
+            f"{settings.program.algorithm} does not sample actions; expected 0 (greedy) or 1."
+        )
+    player = Player(agent, algorithm, test.test_policy == "greedy", test.test_temperature)
+    results: dict[str, dict[str, Any]] = {}
+    warnings: list[str] = []
+    for level, name in enumerate(settings.level.levels):
+        title = f"{name} {cell}".strip()
+        with scoreboard.Counter(console, title, test.test_num_episodes) as counter:
+            games = _play_level(found, player, level, cell, counter, warnings.append)
+        results[name] = summary(name, games)
+    return results, warnings
+
+
 def _play_level(
     found: Trained,
     player: Player,
     level: int,
+    cell: str,
     counter: scoreboard.Counter,
     warn: Callable[[str], None],
-) -> list[Episode]:
+) -> list[Game]:
     settings = found.settings
     if level:
         settings = settings.replace(video="")  # the video shows the first level
@@ -69,14 +119,16 @@ def _play_level(
     environment = build.test_environment(settings, level, count, seed)
     try:
         value = found.value(environment.spec.level_name)
-        with video.spectators(settings, environment, value, warn) as onlookers:
+        movies = video.files(settings, found.folder, level, cell, count)
+        with video.spectators(settings, environment, value, movies, warn) as onlookers:
             return play(
                 environment,
                 player,
                 settings.trained.test_num_episodes,
                 seed=settings.program.seed,
+                step_limit=settings.trained.step_limit,
                 onlookers=onlookers,
-                finished=counter.add,
+                finished=lambda game: counter.add(game.raw_return),
             )
     finally:
         environment.close()
@@ -87,13 +139,17 @@ def seed_of_level(seed: int, level: int) -> int:
     return FIRST_TEST_SEED * (level + 1) + seed
 
 
-def summary(level_name: str, episodes: list[Episode]) -> dict[str, Any]:
+def summary(level_name: str, games: list[Game]) -> dict[str, Any]:
     """The figures of an evaluation on one level."""
-    returns = [episode.raw_return for episode in episodes]
-    lengths = [episode.length for episode in episodes]
+    returns = [game.raw_return for game in games]
+    clipped = [game.clipped_return for game in games]
+    lengths = [game.length for game in games]
     return {
-        "episodes": len(episodes),
+        "episodes": len(games),
+        "unfinished": sum(not game.finished for game in games),
         "mean": float(np.mean(returns)),
+        "interval_of_mean": interval_of_mean(returns),
+        "clipped_mean": float(np.mean(clipped)),
         "median": float(np.median(returns)),
         "standard_deviation": float(np.std(returns, ddof=1)) if len(returns) > 1 else None,
         "min": min(returns),
@@ -101,9 +157,23 @@ def summary(level_name: str, episodes: list[Episode]) -> dict[str, Any]:
         "mean_length": float(np.mean(lengths)),
         "human_normalised_percent": human_normalised(level_name, float(np.mean(returns))),
         "returns": returns,
+        "clipped_returns": clipped,
         "lengths": lengths,
-        "frames": [episode.frames for episode in episodes],
+        "frames": [game.frames for game in games],
+        "finished": [game.finished for game in games],
     }
+
+
+def interval_of_mean(returns: Sequence[float]) -> list[float] | None:
+    """The range in which 95% of means lie that are drawn from these returns; None for a single one.
+
+    Returns of games are rarely distributed normally, so they are drawn again instead.
+    """
+    if len(returns) < 2:
+        return None
+    drawn = np.random.default_rng(0).choice(returns, [RESAMPLED, len(returns)])
+    low, high = np.percentile(drawn.mean(axis=1), [2.5, 97.5])
+    return [float(low), float(high)]
 
 
 def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -113,6 +183,7 @@ def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any
         "checkpoint": str(found.path.resolve()),
         "environment_frames": found.environment_frames,
         "policy": found.settings.trained.test_policy,
+        "temperature": found.settings.trained.test_temperature,
         "seed": found.settings.program.seed,
         "human_normalised_percent": float(np.mean(known)) if known else None,
         "levels": results,
@@ -123,6 +194,7 @@ def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any
 def _written(path: Path, report: dict[str, Any]) -> str:
     """Writes the report; returns the line to print about it, also if it could not be written."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)  # a bundle may have no run here
         write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
     except OSError as error:
         return f"warning: {path} could not be written ({error.strerror})."

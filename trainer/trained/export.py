@@ -13,6 +13,7 @@ from environments import EnvironmentSpec
 from trainer import build
 from trainer.acting.deciding import decide
 from trainer.settings.config import Settings
+from trainer.trained import bundling
 from trainer.trained import trained_agent as trained
 from trainer.trained.export_notes import FORMAT, README, about
 from trainer.trained.trained_agent import Trained
@@ -92,6 +93,9 @@ class ExportedAgent(tf.Module):
 def export(settings: Settings, given: Collection[str] = ()) -> None:
     """Writes the SavedModel, about.json and README.md to ``--export_dir``."""
     found = trained.find(settings, given)
+    if settings.trained.export_format == "bundle":
+        bundling.export(found)
+        return
     folder = Path(settings.trained.export_dir or found.folder / "export")
     _check_replaceable(folder)
     spec = build.level_spec(found.settings)

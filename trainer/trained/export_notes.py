@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from environments import EnvironmentSpec, atari
+from environments import EnvironmentSpec
 from environments.names import AtariLevel, find
 from trainer.acting.settings import LevelSettings
 from trainer.trained.trained_agent import Trained
@@ -101,7 +101,7 @@ def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
 
 def _atari(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
     return [
-        f"0 to {atari.NOOP_MAX} frames without action after a reset; then, and after each lost "
+        f"0 to {level.noop_max} frames without action after a reset; then, and after each lost "
         "life, FIRE if the game has it",
         f"each action lasts {spec.frames_per_step} frames; the observation is the maximum over "
         "the last two",

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from environments import Episode
 from trainer.machine.terminal import Unfailing
 from trainer.reporting.wording import NONE
 
@@ -20,7 +19,10 @@ PLAIN_REPORT_EVERY_S = 10.0
 # figure: its heading and format
 COLUMNS = {
     "episodes": ("games", "d"),
+    "unfinished": ("cut off", "d"),
     "mean": ("mean", ",.2f"),
+    "interval_of_mean": ("95% of means", ",.2f"),
+    "clipped_mean": ("clipped", ",.2f"),
     "median": ("median", ",.2f"),
     "standard_deviation": ("std", ",.2f"),
     "min": ("min", ",.6g"),
@@ -46,24 +48,36 @@ def console() -> Console:
     )
 
 
-def table(results: dict[str, dict[str, Any]]) -> Table:
-    """A table with a row for each level, without figures that no level has.
+def table(results: dict[str, dict[str, Any]], what: str = "level") -> Table:
+    """A table with a row for each level or combination, without figures that say nothing.
 
     ``results`` come from ``trainer.trained.evaluation.summary``.
     """
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
-    drawn.add_column("level", overflow="fold")
+    drawn.add_column(what, overflow="fold")
     known = {
         name: column
         for name, column in COLUMNS.items()
-        if any(figures[name] is not None for figures in results.values())
+        if any(_says_something(name, figures) for figures in results.values())
     }
     for heading, _ in known.values():
         drawn.add_column(heading, justify="right", no_wrap=True)
     for level, figures in results.items():
         cells = ((figures[name], form) for name, (_, form) in known.items())
-        drawn.add_row(level, *(NONE if v is None else format(v, form) for v, form in cells))
+        drawn.add_row(level, *(_shown(value, form) for value, form in cells))
     return drawn
+
+
+def _says_something(name: str, figures: dict[str, Any]) -> bool:
+    if name == "clipped_mean":
+        return figures["clipped_mean"] != figures["mean"]
+    return bool(figures[name]) if name == "unfinished" else figures[name] is not None
+
+
+def _shown(value: Any, form: str) -> str:
+    if isinstance(value, list):
+        return " – ".join(format(one, form) for one in value)
+    return NONE if value is None else format(value, form)
 
 
 class Counter:
@@ -92,9 +106,9 @@ class Counter:
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def add(self, episode: Episode) -> None:
-        """Counts an episode that is over."""
-        self._returns.append(episode.raw_return)
+    def add(self, raw_return: float) -> None:
+        """Counts a game that was played."""
+        self._returns.append(raw_return)
         mean = f"{np.mean(self._returns):,.2f}"
         self._bar.update(self._task, completed=len(self._returns), mean=mean)
         if self._bar.disable and time.monotonic() - self._printed > PLAIN_REPORT_EVERY_S:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ from environments import EnvironmentSpec
 from trainer import build
 from trainer.settings import config
 from trainer.settings.config import Settings
+from trainer.storage import fetching
 from trainer.storage.checkpoints import Checkpoint, Store
 from user_error import UserError
 
+# Settings that may name code to import, as package.module:name.
+NAMING_CODE = ("level_name", "wrappers", "agent_name", "algorithm")
 # The values that the run was trained with apply unless others are given.
 INHERITED_GROUPS = ("Environment", "Agent")
 
@@ -104,10 +107,12 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
 
     Settings that were ``given`` override those of the run, also if they are defaults.
     """
+    which = settings.trained.checkpoint
+    fetched = fetching.located(which, "--checkpoint", settings.storage.registry)
     try:
         folder = _run_folder(settings)
         store = Store(folder / "checkpoints", settings.storage.keep_checkpoints)
-        path, checkpoint = store.find(settings.trained.checkpoint, _warn)
+        path, checkpoint = store.find(str(fetched or which), _warn)
     except OSError as error:
         raise UserError(
             f"--logdir={settings.run_folder} --checkpoint={settings.trained.checkpoint}: "
@@ -119,8 +124,28 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
         for name, default in inherited(checkpoint.settings.get("algorithm", "")).items()
         if name in checkpoint.settings and name not in given and now.get(name, default) == default
     }
+    if fetched or (path == Path(which) and not _is_of_a_run(path)):
+        _check_names_no_code(changes, path)
+        if not settings.storage.logdir:
+            folder = Path(config.from_record(now | changes).run_folder)
     settings = config.from_record(now | {"logdir": str(folder)} | changes)
     return Trained(settings, folder, path, checkpoint)
+
+
+def _is_of_a_run(path: Path) -> bool:
+    """Whether a checkpoint lies where a run has put it."""
+    folder = path.resolve().parent
+    return folder.name == "checkpoints" and (folder.parent / "settings.json").exists()
+
+
+def _check_names_no_code(settings: Mapping[str, Any], path: Path) -> None:
+    """Refuses settings from somebody else's file that would import and call code by its name."""
+    for name, value in settings.items():
+        if name in NAMING_CODE and ":" in str(value):
+            raise UserError(
+                f"--checkpoint={path} asks for code by its name, which a file must not: "
+                f"--{name}={value}. If you trust it, give that flag yourself."
+            )
 
 
 def inherited(algorithm: str) -> dict[str, Any]:

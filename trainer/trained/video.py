@@ -2,9 +2,10 @@
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,28 @@ def prepare(settings: Settings) -> None:
             "Record the game instead: --video=FILE.mp4."
         )
     if settings.trained.video:
-        _check_writable(Path(settings.trained.video))
+        _check_writable(Path(settings.trained.video), f"--video={settings.trained.video}")
+    if settings.trained.num_videos:
+        folder = Path(settings.run_folder) / "videos"
+        _check_writable(folder / "1.mp4", f"--num_videos: {folder}")
     if not _has_display():
         # Several of Gymnasium's simulators draw with SDL, which reads this when it starts.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+
+def files(
+    settings: Settings, folder: Path, level: int, cell: str, environments: int
+) -> dict[int, Path]:
+    """The video's file of each environment that ``--video`` or ``--num_videos`` record.
+
+    ``cell`` is the name of a combination of ``--grid``.
+    """
+    found = {0: Path(settings.trained.video)} if settings.trained.video else {}
+    name = f"{settings.level.levels[level]} {cell}".strip()
+    name = re.sub(r"[^\w.=-]+", "_", name)
+    for index in range(min(settings.trained.num_videos, environments)):
+        found.setdefault(index, folder / "videos" / f"{name}_{index + 1}.mp4")
+    return found
 
 
 @contextlib.contextmanager
@@ -45,27 +64,34 @@ def spectators(
     settings: Settings,
     environment: VectorEnvironment,
     value: Value,
+    files: Mapping[int, Path],
     warn: Callable[[str], None],
 ) -> Iterator[tuple[Onlooker, ...]]:
-    """The onlookers of a game in ``environment``; finishes the video at the end, or warns."""
-    if not (settings.trained.video or settings.trained.watch):
+    """The onlookers of games in ``environment``; finishes the videos at the end, or warns.
+
+    ``files`` has a video's file for each environment that is recorded.
+    """
+    if not (files or settings.trained.watch):
         yield ()
         return
     rate = environment.pictures_per_second
     with contextlib.ExitStack() as stack:
         window = stack.enter_context(Window(rate)) if settings.trained.watch else None
         _check_drawable(settings, environment)
-        movie = (
-            stack.enter_context(Movie(Path(settings.trained.video), rate))
-            if settings.trained.video
-            else None
-        )
+        movies = {i: stack.enter_context(Movie(path, rate)) for i, path in files.items()}
         subtitle = f"{settings.agent.agent_name}, {settings.trained.test_policy} actions"
         of_actions = build.algorithm(settings).heads.action_values
-        dashboard = Dashboard(environment.spec, subtitle, of_actions)
-        yield (Spectator(dashboard, value, movie, window),)
-    if movie and movie.problem:
-        warn(f"warning: {settings.trained.video} could not be written ({movie.problem}).")
+
+        def spectator(index: int) -> Spectator:
+            dashboard = Dashboard(environment.spec, subtitle, of_actions)
+            shown_in = window if index == 0 else None
+            return Spectator(dashboard, value, movies.get(index), shown_in, index)
+
+        watched = {0, *movies} if window else set(movies)
+        yield tuple(spectator(index) for index in sorted(watched))
+    for index, movie in movies.items():
+        if movie.problem:
+            warn(f"warning: {files[index]} could not be written ({movie.problem}).")
 
 
 class Movie:
@@ -197,11 +223,17 @@ class Window:
 
 
 class Spectator:
-    """Draws the first environment: its first episode for the movie, all for the window."""
+    """Draws an environment: its first episode for the movie, all for the window."""
 
     def __init__(
-        self, dashboard: Dashboard, value: Value, movie: Movie | None, window: Window | None
+        self,
+        dashboard: Dashboard,
+        value: Value,
+        movie: Movie | None,
+        window: Window | None,
+        index: int = 0,
     ):
+        self._index = index
         self._dashboard = dashboard
         self._value = value
         self._movie = movie
@@ -212,19 +244,20 @@ class Spectator:
         self, environment: VectorEnvironment, step: EnvironmentStep, choice: Choice
     ) -> None:
         """Draws one step of the game."""
-        self._episodes += bool(step.first[0])
+        index = self._index
+        self._episodes += bool(step.first[index])
         recording = self._movie is not None and self._episodes == 1
         if not recording and self._window is None:
             return
-        picture = environment.render(0)
+        picture = environment.render(index)
         assert picture is not None
         drawn = self._dashboard.draw(
             picture,
-            reward=float(step.reward[0]),
-            first=bool(step.first[0]),
-            action=choice.action[0],
-            policy=choice.policy[0],
-            value=self._value(choice.baseline[0]),
+            reward=float(step.reward[index]),
+            first=bool(step.first[index]),
+            action=choice.action[index],
+            policy=choice.policy[index],
+            value=self._value(choice.baseline[index]),
         )
         if recording and self._movie:
             self._movie.add(drawn)
@@ -234,7 +267,8 @@ class Spectator:
 
 def _check_drawable(settings: Settings, environment: VectorEnvironment) -> None:
     """Draws once, so that missing libraries are reported before anything is played."""
-    flag, level = "--video" if settings.trained.video else "--watch", environment.spec.level_name
+    test, level = settings.trained, environment.spec.level_name
+    flag = "--video" if test.video else "--num_videos" if test.num_videos else "--watch"
     environment.reset()
     try:
         picture = environment.render(0)
@@ -245,16 +279,16 @@ def _check_drawable(settings: Settings, environment: VectorEnvironment) -> None:
         raise UserError(f"{flag}: {level} cannot be drawn: it has no render mode rgb_array.")
 
 
-def _check_writable(path: Path) -> None:
+def _check_writable(path: Path, flag: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         probe = _temporary(path, ".probe")
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise UserError(f"--video={path}: cannot write there: {error.strerror}.") from error
+        raise UserError(f"{flag}: cannot write there: {error.strerror}.") from error
     if path.is_dir():
-        raise UserError(f"--video={path} is a folder; expected the name of a file.")
+        raise UserError(f"{flag} is a folder; expected the name of a file.")
 
 
 def _has_display() -> bool:

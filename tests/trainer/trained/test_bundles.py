@@ -1,0 +1,182 @@
+"""Trained agents as small files: made, handed on by file, address or name, and used again."""
+
+import functools
+import hashlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import experiment
+from tests.trainer.disks import files_limited_to
+from tests.trainer.untrained import make_run
+from trainer.settings.config import Settings
+from trainer.storage import bundles, fetching
+from trainer.storage.checkpoints import read
+from trainer.trained import bundling
+from trainer.trained import trained_agent as trained
+from trainer.trained.evaluation import evaluate
+from trainer.trained.export import export
+from user_error import UserError
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A finished run, in a folder of its own to work in and with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_run(tmp_path / "run", "CartPole-v1")
+    (tmp_path / "run" / "settings.json").write_text("{}")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def bundle(run: Path) -> Path:
+    export(Settings(mode="export", logdir=str(run), export_format="bundle"))
+    return run / "bundle" / "CartPole-v1.npz"
+
+
+@pytest.fixture
+def served(bundle: Path) -> Iterator[str]:
+    """The address of the folder with the bundle."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(bundle.parent))
+    handler.log_message = lambda *arguments: None  # type: ignore[attr-defined]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def greedy(**changes: Any) -> list[float]:
+    """Returns of greedy games."""
+    chosen = {"test_policy": "greedy", "test_num_episodes": 4}
+    report = evaluate(Settings(mode="test", **chosen | changes))
+    return report["levels"]["CartPole-v1"]["returns"]
+
+
+def refused(checkpoint: str, **changes: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        trained.find(Settings(mode="test", checkpoint=checkpoint, **changes))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_bundle_plays_as_its_run_does_and_says_where_it_comes_from(run, bundle, capsys):
+    greedy(logdir=str(run))
+    export(Settings(mode="export", logdir=str(run), export_format="bundle"))
+    printed = capsys.readouterr().out
+    assert str(bundle) in printed
+    assert sha256(bundle) in printed
+    [original] = (run / "checkpoints").glob("*.npz")
+    whole, small = read(original), read(bundle)
+    for name, array in whole.weights.items():
+        np.testing.assert_allclose(small.weights[name], array, rtol=1e-3, atol=1e-4)
+        assert small.weights[name].dtype == array.dtype
+    assert small.optimizer == {} and set(small.algorithm) == set(whole.algorithm)
+    assert "logdir" not in small.settings and str(run) not in str(small.settings)
+    card = bundles.card(small)
+    assert card is not None
+    assert (card["levels"], card["environment_frames"]) == (["CartPole-v1"], 1000)
+    assert card["evaluation"]["levels"]["CartPole-v1"]["episodes"] == 4
+    assert {"commit", "versions", "machine"} == set(card["bundled_with"])
+    # By itself it knows its level, and leaves its results where a run of it would be.
+    returns = greedy(checkpoint=str(bundle))
+    assert len(returns) == 4
+    report = json.loads(Path("logs/CartPole-v1/evaluation.json").read_text())
+    assert report["levels"]["CartPole-v1"]["returns"] == returns
+    assert bundle.stat().st_size < original.stat().st_size
+
+
+def test_it_is_fetched_once_and_only_with_its_checksum(bundle, served, tmp_path):
+    address = f"{served}/{bundle.name}"
+    assert len(greedy(checkpoint=f"{address}#sha256={sha256(bundle)}")) == 4
+    cached = list((tmp_path / "cache/impala/bundles").iterdir())
+    assert [path.name for path in cached] == [f"{sha256(bundle)}.npz"]
+    gone = f"http://127.0.0.1:9/{bundle.name}#sha256={sha256(bundle)}"
+    assert len(greedy(checkpoint=gone)) == 4  # from the cache
+
+    assert "expected the checksum behind the address" in refused(address)
+    other = "0" * 64
+    assert f"expected {other}" in refused(f"{address}#sha256={other}")
+    assert "could not be fetched (" in refused(f"{served}/nothing.npz#sha256={other}")
+    assert "refused" in refused(f"http://127.0.0.1:9/x.npz#sha256={other}")
+    assert [path.name for path in (tmp_path / "cache/impala/bundles").iterdir()] == [
+        f"{sha256(bundle)}.npz"
+    ]
+
+
+@pytest.mark.parametrize("hosted", [False, True])
+def test_names_are_those_of_a_registry(bundle, served, hosted, capsys):
+    registry = bundle.parent / "names.yaml"
+    registry.write_text(
+        f"pole: {{source: {bundle.name}, sha256: {sha256(bundle)}, description: balances}}\n"
+        f"bent: {{source: {bundle.name}, sha256: {'f' * 64}}}\n"
+        "bare: {source: x.npz}\n"
+    )
+    where = f"{served}/names.yaml" if hosted else str(registry)
+    assert len(greedy(checkpoint="zoo:pole", registry=where)) == 4
+    evaluate(Settings(mode="test", checkpoint="zoo:", registry=where))
+    assert "zoo:pole  balances" in capsys.readouterr().out
+    assert "expected fff" in refused("zoo:bent", registry=where)
+    assert "needs source and sha256" in refused("zoo:bare", registry=where)
+    assert "has no 'poles'" in refused("zoo:poles", registry=where)
+    assert "cannot be read" in refused("zoo:pole", registry=where + "x")
+    registry.write_text("- a list\n")
+    assert "is not a mapping" in refused("zoo:pole", registry=where)
+
+
+def test_a_training_starts_from_it(bundle, tmp_path):
+    quick = ["--level_name=CartPole-v1", "--total_environment_frames=400", "--num_actors=1"]
+    start = f"--initial_weights={bundle}"
+    assert experiment.main([*quick, start, f"--logdir={tmp_path / 'next'}"]) == 0
+    assert f"Starting with the agent of {bundle}." in (tmp_path / "next" / "train.log").read_text()
+
+
+def test_files_of_others_name_no_code(run):
+    make_run(run.parent / "own", "tests.trainer.untrained:Uneven")
+    [theirs] = (run.parent / "own" / "checkpoints").glob("*.npz")
+    moved = theirs.rename(run.parent / "downloaded.npz")
+    message = refused(str(moved))
+    assert "--level_name=tests.trainer.untrained:Uneven" in message
+    found = trained.find(
+        Settings(mode="test", checkpoint=str(moved), level_name="tests.trainer.untrained:Uneven"),
+        {"level_name"},
+    )
+    assert found.levels == ["tests.trainer.untrained:Uneven"]
+
+
+def test_a_damaged_bundle_and_one_of_another_game_are_one_line(bundle):
+    content = bytearray(bundle.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    damaged = bundle.with_name("damaged.npz")
+    damaged.write_bytes(content)
+    assert "is damaged" in refused(str(damaged))
+    settings = Settings(mode="test", checkpoint=str(bundle), level_name="Acrobot-v1")
+    with pytest.raises(UserError, match="does not fit the weights"):
+        evaluate(settings, {"level_name"})
+
+
+def test_a_full_disk_leaves_the_old_bundle(run, bundle):
+    before = bundle.read_bytes()
+    with files_limited_to(1000), pytest.raises(UserError, match="cannot be written"):
+        bundling.export(trained.find(Settings(mode="export", logdir=str(run))))
+    assert bundle.read_bytes() == before
+    assert [path.name for path in bundle.parent.iterdir()] == [bundle.name]
+
+
+def test_weights_beyond_16_bits_keep_all_of_them():
+    large, small = np.array([1e5], np.float32), np.array([0.1], np.float32)
+    assert bundles._halved(large).dtype == np.float32
+    assert bundles._halved(small).dtype == np.float16
+    assert fetching.located("best", "--checkpoint") is None

@@ -1,0 +1,184 @@
+"""Evaluations of several settings at once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import environments
+from algorithms.impala import Impala
+from algorithms.own_settings.impala import ImpalaSettings
+from environments.levels import environment_seeds
+from tests.trainer.untrained import Uneven, make_run
+from trainer import build
+from trainer.acting.playing import Game, Player, play
+from trainer.settings import checks, grid
+from trainer.settings.config import Settings
+from trainer.trained.evaluation import evaluate, interval_of_mean
+from user_error import UserError
+
+UNEVEN = "tests.trainer.untrained:Uneven"
+DRAWN = "tests.trainer.untrained:Continuous"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", [""]),
+        ("episodes=3", ["episodes=3"]),
+        (
+            "temperature=0,0.5; noops=0,8;",
+            [
+                "temperature=0.0 noops=0",
+                "temperature=0.0 noops=8",
+                "temperature=0.5 noops=0",
+                "temperature=0.5 noops=8",
+            ],
+        ),
+        ("test_num_episodes=2", ["episodes=2"]),
+    ],
+)
+def test_a_grid_is_every_combination(text, names):
+    assert [cell.name for cell in grid.cells(text)] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("temperature", "expected NAME=VALUE"),
+        ("temperature=", "expected NAME=VALUE"),
+        ("temprature=1", "Did you mean temperature?"),
+        ("temperature=hot", "temperature=hot: expected a number"),
+        ("temperature=-1", "must be 0 or more"),
+        ("temperature=1;temperature=2", "given twice"),
+        ("noops=8,8", "noops has a value twice"),
+        ("test_policy=best", "expected sampled or greedy"),
+        ("episodes=0", "must be 1 or more"),
+        ("agent_name=ResNetAgent", "there is no agent_name"),
+    ],
+)
+def test_what_is_wrong_with_a_grid_is_said_before_anything_starts(text, expected):
+    with pytest.raises(UserError) as caught:
+        checks.check(Settings(level_name="CartPole-v1", mode="test", grid=text))
+    assert expected in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_grid_is_for_evaluations_and_has_videos_of_its_own():
+    for changes in ({"mode": "train"}, {"mode": "test", "video": "one.mp4"}):
+        with pytest.raises(UserError, match="--grid"):
+            checks.check(Settings(level_name="CartPole-v1", grid="noops=0", **changes))
+
+
+def played(step_limit: int) -> tuple[list[Game], list[int]]:
+    """Games of `Uneven`, and how long they would be."""
+    environment = environments.make(UNEVEN, 4, seed=3)
+    agent = build.acting_agent(Settings(), environment.spec)
+    player = Player(agent, Impala(ImpalaSettings(), levels=1), greedy=False)
+    games = play(environment, player, 12, seed=1, step_limit=step_limit)
+    lengths = []
+    for seed in environment_seeds(3, 4):
+        env = Uneven()
+        env.reset(seed=int(seed))
+        lengths += [env.left, env.draw(), env.draw()]
+    return games, lengths
+
+
+@pytest.mark.parametrize("limit", [0, 1, 17, 40, 41])
+def test_a_game_that_reaches_the_limit_counts_as_it_is_then(limit):
+    games, lengths = played(limit)
+    most = limit or 100
+    assert [game.length for game in games] == [min(length, most) for length in lengths]
+    assert [game.raw_return for game in games] == [min(length, most) for length in lengths]
+    # One that ends with its last step is not cut off.
+    assert [game.finished for game in games] == [length <= most for length in lengths]
+    assert {1, 40} == set(lengths)
+
+
+def test_each_combination_is_played_with_its_settings_and_reported(tmp_path, capsys):
+    make_run(tmp_path, f"{UNEVEN}")
+    report = evaluate(
+        Settings(
+            mode="test", logdir=str(tmp_path), grid="step_limit=0,7;episodes=4,6;temperature=0"
+        )
+    )
+    found = json.loads((tmp_path / "evaluation_grid.json").read_text())["grid"]
+    assert [row["settings"] for row in found] == [
+        {"step_limit": limit, "test_num_episodes": games, "test_temperature": 0.0}
+        for limit in (0, 7)
+        for games in (4, 6)
+    ]
+    for row in found:
+        limit, games = row["settings"]["step_limit"], row["settings"]["test_num_episodes"]
+        assert row["episodes"] == games == len(row["returns"])
+        assert row["unfinished"] == row["finished"].count(False)
+        assert bool(row["unfinished"]) == bool(limit)
+        assert row["mean"] == pytest.approx(np.mean(row["returns"]))
+        low, high = row["interval_of_mean"]
+        assert low <= row["mean"] <= high
+    assert report["grid"][0]["returns"] == found[0]["returns"]
+    assert (tmp_path / "evaluation_grid.png").read_bytes()[:4] == b"\x89PNG"
+    printed = capsys.readouterr().out
+    assert "step_limit=7 episodes=6" in printed and "cut off" in printed
+    curves = EventAccumulator(str(tmp_path / "evaluation"))
+    curves.Reload()
+    tag = "mean_reward/eval/sampling_temp_0_max_noops_30_step_limit_7_test_num_episodes_6"
+    [event] = curves.Scalars(f"{tag}_unclipped")
+    assert (event.step, event.value) == (1000, pytest.approx(found[3]["mean"]))
+    assert curves.Scalars(f"{tag}_clipped")
+
+
+def test_rewards_are_clipped_one_by_one(tmp_path):
+    make_run(tmp_path, "LunarLander-v3")
+    settings = Settings(mode="test", logdir=str(tmp_path), step_limit=50, test_num_episodes=2)
+    figures = evaluate(settings)["levels"]["LunarLander-v3"]
+    assert all(abs(clipped) <= 50 for clipped in figures["clipped_returns"])
+    assert figures["clipped_mean"] != figures["mean"]
+
+
+def test_a_value_based_agent_has_no_temperature(tmp_path):
+    make_run(tmp_path, "CartPole-v1", algorithm="dqn")
+    with pytest.raises(UserError, match="--test_temperature=0.5: --algorithm=dqn"):
+        evaluate(Settings(mode="test", logdir=str(tmp_path), grid="temperature=0.5"))
+
+
+def test_videos_of_each_combination_are_recorded(tmp_path):
+    make_run(tmp_path, DRAWN)
+    evaluate(
+        Settings(
+            mode="test",
+            logdir=str(tmp_path),
+            grid="step_limit=0,3",
+            test_num_episodes=2,
+            num_videos=2,
+        )
+    )
+    level = "tests.trainer.untrained_Continuous"
+    assert sorted(path.name for path in (tmp_path / "videos").iterdir()) == [
+        f"{level}_step_limit={limit}_{number}.mp4" for limit in (0, 3) for number in (1, 2)
+    ]
+    assert all(path.stat().st_size > 500 for path in (tmp_path / "videos").iterdir())
+
+
+def test_a_full_disk_costs_the_files_and_not_the_figures(tmp_path, capsys, monkeypatch):
+    make_run(tmp_path, UNEVEN)
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("trainer.trained.grid_report.write_whole", full)
+    monkeypatch.setattr("trainer.trained.evaluation.write_whole", full)
+    settings = Settings(mode="test", logdir=str(tmp_path), grid="episodes=2")
+    assert evaluate(settings)["grid"][0]["episodes"] == 2
+    assert capsys.readouterr().out.count("could not be written (No space left on device)") == 2
+    assert not (Path(tmp_path) / "evaluation_grid.png").exists()
+
+
+def test_the_interval_covers_the_mean_as_often_as_it_says():
+    random = np.random.default_rng(1)
+    intervals = [interval_of_mean(list(random.normal(3.0, 2.0, 30))) for _ in range(200)]
+    covered = sum(low <= 3.0 <= high for low, high in filter(None, intervals))
+    assert 180 <= covered <= 198
+    assert interval_of_mean([1.0]) is None

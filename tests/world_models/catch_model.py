@@ -1,0 +1,61 @@
+"""Small world models of Catch for tests."""
+
+from typing import Any
+
+import numpy as np
+
+from environments import EnvironmentSpec
+from trainer import build
+from trainer.settings.config import Settings
+from world_models.training import playing
+from world_models.training.experience import Part
+
+SMALL: dict[str, Any] = {
+    "algorithm": "simple",
+    "level_name": "Catch-v0",
+    "agent_name": "ResNetAgent",
+    "channels": "4,4,4",
+    "width": 10,
+    "height": 10,
+    "precision": "float32",
+    "env_processes": "0",
+    "model_epochs": 1,
+    "real_steps": 120,
+    "real_envs": 4,
+    "model_updates": 4,
+    "dream_ratio": 1.0,
+    "rollout_length": 6,
+    "model_filters": 4,
+    "model_doublings": 1,
+    "model_levels": 16,
+    "model_frames": 2,
+    "model_state": 2,
+    "model_bits": 8,
+    "model_batch": 4,
+    "target_frames": 2,
+    "envs_per_actor": 4,
+    "batch_size": 4,
+    "unroll_length": 6,
+    "base_settings": "epochs=1,minibatches=1",
+}
+
+
+def small(**changes: Any) -> Settings:
+    """Settings of a run that takes a few seconds."""
+    return Settings(**SMALL | changes)
+
+
+def spec_of(settings: Settings) -> EnvironmentSpec:
+    """The level's."""
+    return build.level_spec(settings)
+
+
+def played(settings: Settings, steps: int = 200) -> Part:
+    """Random play."""
+    with playing.real_game(settings, 4, 0) as game:
+        return playing.Games(game).play(playing.at_random(3, 1), steps)[0]
+
+
+def frames(*brightness: int) -> np.ndarray:
+    """Pictures of one pixel [T, 1, 1, 1, 1] for one game."""
+    return np.array(brightness, np.uint8).reshape(-1, 1, 1, 1, 1)

@@ -1,0 +1,48 @@
+"""What decides a figure besides its settings: commit, versions, machine."""
+
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+
+from trainer.machine.launching import PROJECT
+from trainer.machine.quota import usable_cores
+
+PACKAGES = (
+    *("tensorflow-cpu", "tensorflow", "dm-sonnet", "numpy", "gymnasium", "ale-py", "optuna"),
+)
+
+
+def commit() -> str:
+    """The checkout's commit, with a + if files differ from it; "" where it is none."""
+    try:
+        git = ["git", "-C", str(PROJECT)]
+        found = subprocess.run(
+            [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        )
+        status = [*git, "status", "--porcelain", "--untracked-files=no"]
+        changed = subprocess.run(status, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return found.stdout.strip() + ("+" if changed.stdout.strip() else "")
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that decide what is learned."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> str:
+    """The processor, and how many of its cores there are to use."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else 'unknown processor'}, {usable_cores()} cores"

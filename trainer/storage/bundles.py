@@ -1,0 +1,60 @@
+"""Bundles: a trained agent in one small file, to hand on.
+
+A bundle is a checkpoint without what only a resume needs: weights in 16 bits, what the algorithm
+keeps, and the settings that an agent depends on. So whatever takes a checkpoint's file takes a
+bundle. Its card says where it comes from.
+"""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer.storage import checkpoints
+from trainer.storage.checkpoints import Checkpoint
+
+CARD = "card"  # among the counters of a checkpoint's file
+
+
+def bundled(checkpoint: Checkpoint, kept: Collection[str], card: dict[str, Any]) -> Checkpoint:
+    """What a bundle has of a checkpoint; ``kept`` are the names of its settings to keep."""
+    return Checkpoint(
+        weights={name: _halved(array) for name, array in checkpoint.weights.items()},
+        optimizer={},
+        algorithm=checkpoint.algorithm,
+        counters={
+            "environment_frames": checkpoint.counters["environment_frames"],
+            CARD: card,
+        },
+        settings={name: checkpoint.settings[name] for name in kept if name in checkpoint.settings},
+    )
+
+
+def write(bundle: Checkpoint, path: Path) -> None:
+    """Writes a bundle, whole or not at all; may raise OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            checkpoints.write(bundle, file, compress=True)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def card(checkpoint: Checkpoint) -> dict[str, Any] | None:
+    """The card of a bundle; None for a run's own checkpoint."""
+    return checkpoint.counters.get(CARD)
+
+
+def _halved(array: np.ndarray) -> np.ndarray:
+    """The array in 16 bits, or as it is where that would lose more than digits."""
+    if array.dtype != np.float32:
+        return array
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    return half if np.isfinite(half).all() else array

@@ -1,0 +1,79 @@
+"""``--export_format=bundle``: a trained agent as one small file with a card."""
+
+import hashlib
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer.machine.provenance import commit, machine, versions
+from trainer.storage import bundles
+from trainer.trained.trained_agent import Trained, inherited
+from user_error import UserError
+
+# Beside the settings that an agent depends on: how it was trained.
+ABOUT_TRAINING = (
+    *("seed", "total_environment_frames", "num_actors", "envs_per_actor", "unroll_length"),
+    *("batch_size", "optimizer", "learning_rate", "learning_rate_schedule", "gradients_clipping"),
+)
+OF_EVALUATION = ("episodes", "unfinished", "mean", "interval_of_mean", "median", "min", "max")
+
+
+def export(found: Trained) -> None:
+    """Writes LEVEL.npz to ``--export_dir``; prints where it is and how to use it."""
+    folder = Path(found.settings.trained.export_dir or found.folder / "bundle")
+    path = folder / f"{_name(found)}.npz"
+    kept = [*inherited(found.settings.program.algorithm), *ABOUT_TRAINING]
+    bundle = bundles.bundled(found.checkpoint, kept, card(found))
+    try:
+        bundles.write(bundle, path)
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"--export_dir={folder}: {path} cannot be written ({error.strerror})."
+        ) from None
+    print(f"Bundled {found.path} into {path} ({len(content):,} bytes).")
+    print(f"  play      bin/train --mode=test --checkpoint={path}")
+    print(f"  train on  bin/train --initial_weights={path} --level_name={','.join(found.levels)}")
+    print(f"  registry  {_name(found)}: {{source: {path.name}, sha256: {_sha256(content)}}}")
+
+
+def card(found: Trained) -> dict[str, Any]:
+    """Where an agent comes from, and what it reached."""
+    counters = found.checkpoint.counters
+    recent = [one for each in counters.get("recent_returns", []) for one in np.ravel(each)]
+    return {
+        "levels": found.levels,
+        "agent": found.settings.agent.agent_name,
+        "algorithm": found.settings.program.algorithm,
+        "environment_frames": found.environment_frames,
+        "mean_return_in_training": float(np.mean(recent)) if recent else None,
+        "evaluation": _evaluation(found),
+        "created": time.strftime("%Y-%m-%d"),
+        "bundled_with": {"commit": commit(), "versions": versions(), "machine": machine()},
+    }
+
+
+def _evaluation(found: Trained) -> dict[str, Any] | None:
+    """The figures of the run's last evaluation, if it was of this checkpoint."""
+    try:
+        report = json.loads((found.folder / "evaluation.json").read_text())
+        if report["checkpoint"] != str(found.path.resolve()):
+            return None
+        levels = report["levels"].items()
+        figures = {level: {name: one[name] for name in OF_EVALUATION} for level, one in levels}
+    except (OSError, ValueError, KeyError):
+        return None
+    return {"policy": report["policy"], "levels": figures}
+
+
+def _name(found: Trained) -> str:
+    """The levels' names, as a file and a registry can have them."""
+    return re.sub(r"[^\w.-]+", "_", "+".join(found.levels))
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,126 @@
+"""A game by hand: keys in, pictures out, step by step; whatever shows it."""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from environments import EnvironmentStep
+from world_models.player import keys
+from world_models.player.sides import DreamedGame, RealGame
+from world_models.training import pictures
+from world_models.training.world_model import action_count
+
+MOST_RECORDED = 20_000  # pictures
+
+
+class Session:
+    """The real game, and the model beside it if there is one. Any thread may call it."""
+
+    def __init__(self, real: RealGame, model: DreamedGame | None, zoom: int, wait: bool = False):
+        self.real, self.model = real, model
+        self.drawn: list[np.ndarray] = []  # all that was shown
+        self.rows: list[tuple[EnvironmentStep, int]] = []  # all that was played for real
+        self.ended = False
+        self.number = 0  # of the newest picture
+        self._zoom, self._waits = zoom, wait
+        self._actions = action_count(real.spec)
+        self._held: list[str] = []
+        self._changed = threading.Condition(threading.RLock())
+        with self._changed:
+            self._began()
+
+    def press(self, key: str) -> None:
+        """A key went down."""
+        with self._changed:
+            if key in (*keys.HELD, *"0123456789"):
+                if key not in self._held:
+                    self._held.append(key)
+                if self._waits:
+                    self._step()
+            elif key == keys.NOTHING and self._waits:
+                self._step(nothing=True)
+            elif key == keys.WAIT:
+                self._waits = not self._waits
+            elif key == keys.RESET:
+                self.real.reset()
+                self._began()
+            elif key == keys.SAME:
+                self._same()
+            elif key == keys.QUIT:
+                self.ended = True
+            self._draw()
+
+    def release(self, key: str) -> None:
+        """A key went up."""
+        with self._changed:
+            self._held = [one for one in self._held if one != key]
+
+    def tick(self) -> None:
+        """The time of a step has passed."""
+        with self._changed:
+            if not self._waits:
+                self._step()
+                self._draw()
+
+    def shown(self, after: int, wait_s: float) -> tuple[int, np.ndarray, dict[str, Any]]:
+        """The newest picture, once it is another than ``after``, and what is written above."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.number > after or self.ended, wait_s)
+            return self.number, self._picture(), self.header()
+
+    def header(self) -> dict[str, Any]:
+        """What there is to say of both games."""
+        sides = {"real": self.real} | ({"model": self.model} if self.model else {})
+        return {
+            "waits": self._waits,
+            "ended": self.ended,
+            "action": self._action,
+            **{
+                name: {
+                    "sum": side.total,
+                    "reward": side.reward,
+                    "step": side.steps,
+                    "over": side.over,
+                }
+                for name, side in sides.items()
+            },
+        }
+
+    def _began(self) -> None:
+        """A real game has just started."""
+        self._action = 0
+        self._seen = [self.real.row.observation[0]]
+        self.rows.append((self.real.row, 0))
+        self._same()
+        self._draw()
+
+    def _same(self) -> None:
+        if self.model:
+            self.model.become(self._seen)
+
+    def _step(self, nothing: bool = False) -> None:
+        held = [] if nothing else self._held
+        self._action = keys.action_of(held, self.real.spec, self._actions)
+        row = self.real.step(self._action)
+        self.rows.append((row, self._action))
+        if row.first[0]:
+            self._seen = [row.observation[0]]
+            self._same()
+            return
+        self._seen = [*self._seen[-63:], row.observation[0]]
+        if self.model:
+            self.model.step(self._action)
+
+    def _draw(self) -> None:
+        self.number += 1
+        if len(self.drawn) < MOST_RECORDED:
+            self.drawn.append(self._picture())
+        self._changed.notify_all()
+
+    def _picture(self) -> np.ndarray:
+        if self.model:
+            return pictures.columns(self.model.picture, self.real.picture, self._zoom)
+        picture = pictures.coloured(self.real.picture)
+        zoom = self._zoom or max(1, -(-3 * pictures.SMALLEST // picture.shape[1]))
+        return np.kron(picture, np.ones([zoom, zoom, 1], np.uint8))

@@ -1,0 +1,219 @@
+"""``--algorithm=simple``: collect, train the model, train the policy in it, and again.
+
+What the files of a run hold is its state. Each phase ends at a total, so a run that was killed
+goes through the same list of phases, passes over what is reached and goes on where it was.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer import build
+from trainer.machine import cores
+from trainer.programs.stopping import StopSignal
+from trainer.reporting.events import EventsFile
+from trainer.settings import config
+from trainer.settings.config import Settings
+from trainer.storage.folder import FolderLock, make_writable
+from trainer.storage.records import METRICS, LinesFile, to_line, write_whole
+from trainer.trained import alongside
+from user_error import UserError
+from world_models import schedule
+from world_models.schedule import Phase
+from world_models.training import estimate, evaluating, folders, playing, world_model
+from world_models.training.experience import Experience, Stored, read_all, store
+from world_models.training.folders import writing
+from world_models.training.model_phase import ModelPhase
+from world_models.training.policy_phase import policy_steps, train_policy
+from world_models.training.policy_settings import check_level, check_program
+from world_models.training.world_model import WorldModel, action_count
+
+
+def train(settings: Settings) -> None:
+    """Runs the phases; resumes the run in the logdir."""
+    cores.divide(side_by_side=2)
+    alongside.check(settings)
+    check_program(settings)
+    spec = build.level_spec(settings)
+    check_level(settings, spec)
+    where = folders.of(settings)
+    make_writable(where.run)
+    make_writable(where.model)
+    lock = FolderLock(where.run)
+    try:
+        with contextlib.ExitStack() as held:
+            Loop(settings, spec, held).run()
+    finally:
+        lock.release()
+
+
+class Loop:
+    """One run."""
+
+    def __init__(self, settings: Settings, spec: Any, held: contextlib.ExitStack):
+        """``held`` closes what is opened on the way."""
+        self._settings, self._spec, self._held = settings, spec, held
+        self._folders = folders.of(settings)
+        self._stop = StopSignal()
+        self._log = LinesFile(self._folders.run / "train.log")
+        self._metrics = LinesFile(self._folders.run / METRICS)
+        self._events = EventsFile(self._folders.run)
+        self._stored = read_all(self._folders.play, settings.level.level_name)
+        self._model: WorldModel | None = None
+        self._games: playing.Games | None = None
+        self._figures: dict[str, Any] = {}  # of the phases since the last row of metrics
+
+    def run(self) -> None:
+        """Goes through the phases."""
+        settings, folder = self._settings, self._folders.run
+        with writing(folder):
+            write_whole(folder / "settings.json", config.to_json(settings).encode() + b"\n")
+        self._folders.link_checkpoints()
+        self._restored()
+        phases = schedule.phases(settings.algorithm)
+        self.say(" · ".join(f"{k} {n:,}" for k, n in schedule.totals(settings.algorithm).items()))
+        done = policy_steps(settings, self._spec)
+        self.say(estimate.line(settings, phases, self._restored(), done))
+        run: dict[str, Callable[[Phase], None]] = {
+            "collect": self._collect,
+            "model": self._train_model,
+            "policy": self._train_policy,
+        }
+        for phase in phases:
+            run[phase.kind](phase)
+            if self._stop.is_set():
+                self.say(f"Stopped in {phase.kind} of epoch {phase.epoch}: {self._stop.name}.")
+                self.say("The same command goes on from here.")
+                return
+        self.say(f"Done. Play the real game with the policy: --mode=test --logdir={folder}")
+
+    def say(self, text: str) -> None:
+        """Prints a line and keeps it in the log."""
+        print(text, flush=True)
+        self._log.append_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}")
+
+    @property
+    def _steps(self) -> int:
+        return sum(stored.part.steps for stored in self._stored)
+
+    def _restored(self) -> WorldModel:
+        """The model as far as it has been trained."""
+        if self._model is None:
+            self._model = WorldModel(self._settings, self._spec)
+            world_model.store(self._folders.model).remove_leftovers()
+            found = world_model.newest(
+                self._folders.model, lambda text: self.say(f"warning: {text}")
+            )
+            if found:
+                self._model.restore(found, self._folders.model)
+        return self._model
+
+    def _experience(self, stored: Sequence[Stored] | None = None) -> Experience:
+        parts = [one.part for one in (self._stored if stored is None else stored)]
+        if not parts:
+            raise UserError(
+                f"{self._folders.play} has no real play to learn from; run --phase=collect first."
+            )
+        return Experience(parts, self._settings.algorithm.model_frames)
+
+    def _collect(self, phase: Phase) -> None:
+        """Plays the real game until the total, a part at a time."""
+        settings, own = self._settings, self._settings.algorithm
+        if self._steps >= phase.total:
+            return
+        count = own.real_envs
+        seed = int(
+            np.random.SeedSequence([settings.program.seed, self._steps]).generate_state(1)[0]
+        )
+        choose = playing.by_policy(settings, count, seed)
+        by = "the policy" if choose else "chance"
+        self.say(f"collect {phase.epoch}: {phase.total - self._steps:,} real steps by {by}")
+        choose = choose or playing.at_random(action_count(self._spec), seed)
+        if self._games is None:
+            game = playing.real_game(settings, count, self._steps)
+            self._games = playing.Games(self._held.enter_context(game))
+        new: list[Stored] = []
+        with self._stop:
+            while self._steps < phase.total and not self._stop.is_set():
+                part, ended = self._games.play(choose, phase.total - self._steps)
+                about = {
+                    "level_name": settings.level.level_name,
+                    "epoch": phase.epoch,
+                    "by": by,
+                    "returns": [episode.raw_return for episode in ended],
+                    "lengths": [episode.length for episode in ended],
+                }
+                new.append(Stored(part, about))
+                store(self._folders.play, new[-1])
+                self._stored.append(new[-1])
+        self._report(phase, new)
+
+    def _report(self, phase: Phase, new: list[Stored]) -> None:
+        """A row of figures: real returns, and how well the model had predicted this play."""
+        returns = [one for stored in new for one in stored.about["returns"]]
+        figures: dict[str, Any] = {
+            "environment_frames": self._steps * self._spec.frames_per_step,
+            "real_steps": self._steps,
+            "epoch": phase.epoch,
+            "mean_episode_return": float(np.mean(returns)) if returns else None,
+            "episodes": len(returns),
+            **self._figures,
+        }
+        self._figures = {}
+        model = self._restored()
+        if model.updates and new:
+            found, _ = evaluating.evaluate(
+                model, self._experience(new), self._settings.program.seed
+            )
+            figures |= {f"model/{name}": value for name, value in found.items()}
+        self._metrics.append_line(to_line(figures))
+        self._events.add(figures, {})
+        shown = ("mean_episode_return", "episodes", "model/reward_accuracy/at_12")
+        more = (*shown, "model/reward_accuracy/at_50", "model/from_start/reward_accuracy/to_end")
+        words = [
+            f"{name.removeprefix('model/').replace('_', ' ')} {figures[name]:.3g}"
+            for name in more
+            if figures.get(name) is not None
+        ]
+        self.say(f"collect {phase.epoch}: {self._steps:,} real steps · " + " · ".join(words))
+
+    def _train_model(self, phase: Phase) -> None:
+        """Trains the model on all real play."""
+        model = self._restored()
+        if model.updates >= phase.total:
+            return
+        self.say(f"model {phase.epoch}: {phase.total - model.updates:,} updates")
+        began = time.monotonic()
+        with self._stop:
+            ModelPhase(self._settings, self._folders, model, self.say).run(
+                self._experience(), phase.total, self._stop.is_set
+            )
+        self._figures["model_seconds"] = time.monotonic() - began
+
+    def _train_policy(self, phase: Phase) -> None:
+        """Trains the policy in the model."""
+        if policy_steps(self._settings, self._spec) >= phase.total:
+            return
+        if not self._restored().updates:
+            raise UserError(
+                f"{self._folders.model} has no model to train a policy in; run --phase=collect "
+                "and --phase=model first."
+            )
+        self.say(f"policy {phase.epoch}: until {phase.total:,} steps in the model")
+        began = time.monotonic()
+        figures = train_policy(
+            self._settings,
+            self._spec,
+            self._restored(),
+            self._experience(),
+            phase.total,
+            self._stop,
+            alongside.start,
+        )
+        self._figures |= {
+            "policy_seconds": time.monotonic() - began,
+            "dreamed_return": figures.get("mean_episode_return"),
+        }

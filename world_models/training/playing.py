@@ -1,0 +1,82 @@
+"""Plays the real game, at random or with the policy, and keeps what was seen."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from environments import Episode, VectorEnvironment
+from trainer import build
+from trainer.acting.playing import Player
+from trainer.settings.config import Settings
+from trainer.storage.checkpoints import Store
+from trainer.trained import trained_agent
+from world_models.training.experience import Part
+from world_models.training.policy_settings import policy_settings
+
+LONGEST_PART = 500  # rows
+
+Chooser = Callable[[Any, np.ndarray], np.ndarray]  # a row and the actions before it → actions
+
+
+def at_random(actions: int, seed: int) -> Chooser:
+    """Chooses every action as often as any other."""
+    random = np.random.default_rng(seed)
+    return lambda step, last: random.integers(actions, size=len(last)).astype(np.int32)
+
+
+def by_policy(settings: Settings, count: int, seed: int, greedy: bool = False) -> Chooser | None:
+    """Chooses as the newest policy of the run does in ``count`` games; None if there is none."""
+    own = policy_settings(settings)
+    if not Store(Path(own.run_folder) / "checkpoints", 1).numbered():
+        return None
+    found = trained_agent.find(own, frozenset(own.flat()))
+    spec = build.level_spec(found.settings)
+    algorithm = build.algorithm(found.settings)
+    player = Player(found.agent(spec), algorithm, greedy)
+    player.start(count, seed % 2**31)
+    return lambda step, last: player.act(step, last).action
+
+
+@contextlib.contextmanager
+def real_game(settings: Settings, count: int, start: int) -> Iterator[VectorEnvironment]:
+    """``count`` real games; other ones for every ``start``."""
+    environment = build.actor_environment(
+        settings.replace(num_actors=1, envs_per_actor=count), 0, start
+    )
+    with contextlib.closing(environment):
+        yield environment
+
+
+class Games:
+    """Real games that go on from one part to the next."""
+
+    def __init__(self, environment: VectorEnvironment):
+        self._environment = environment
+        self._step = _copied(environment.reset())
+        self._action = np.zeros(environment.num_envs, np.int32)
+
+    def play(
+        self, choose: Chooser, steps: int, check: Callable[[], None] = lambda: None
+    ) -> tuple[Part, list[Episode]]:
+        """At least so many agent steps, or a full part, and the episodes that ended meanwhile."""
+        rows, actions, ended = [self._step], [self._action], []
+        taken = 0
+        while taken < steps and len(rows) <= LONGEST_PART:
+            check()
+            self._action = choose(self._step, self._action)
+            self._step = _copied(self._environment.step(self._action))
+            rows.append(self._step)
+            actions.append(self._action)
+            taken += int((~self._step.first).sum())
+            ended += self._environment.episodes()
+        observation, reward, terminated, first = (
+            np.stack([row[n] for row in rows]) for n in range(4)
+        )
+        return Part(observation, np.stack(actions), reward, terminated, first), ended
+
+
+def _copied(step: Any) -> Any:
+    return type(step)(*(np.array(one) for one in step))

@@ -1,0 +1,198 @@
+"""A world model in training and in use: its network, optimizer and counts."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import tensorflow as tf
+
+from environments import EnvironmentSpec
+from environments.dream import Dreamt
+from trainer.learning.optimizers import Adam
+from trainer.learning.settings import LearningSettings
+from trainer.machine import precision
+from trainer.machine.graphs import QuickGraph
+from trainer.settings.config import Settings
+from trainer.storage.checkpoints import Checkpoint, Store
+from user_error import UserError
+from world_models import schedule
+from world_models.networks import NextFrame, Sizes, make
+from world_models.networks.loss import Losses, Windows, losses
+from world_models.networks.next_frame import to_bytes
+from world_models.training.folders import writing
+
+GRADIENT_NORM = 1.0
+KEEP = 2
+LAST_RATE = 0.1  # the learning rate of the last update, as a share of the first one's
+
+
+class Rates(NamedTuple):
+    """How far the training is, as the loss needs it; float32."""
+
+    learning_rate: np.float32
+    dreamed: np.float32  # how often a step sees a predicted picture
+    chance: np.float32  # how often bits are drawn
+
+
+def action_count(spec: EnvironmentSpec) -> int:
+    """How many actions there are to choose from."""
+    assert isinstance(spec.action_space, gymnasium.spaces.Discrete)
+    return int(spec.action_space.n)
+
+
+def sizes_of(settings: Settings, spec: EnvironmentSpec) -> Sizes:
+    """What the settings say of the network for a level."""
+    own = settings.algorithm
+    height, width, channels = spec.observation_space.shape or (0, 0, 0)
+    stochastic = own.world_model == "stochastic_discrete"
+    return Sizes(
+        height,
+        width,
+        channels,
+        actions=action_count(spec),
+        frames=own.model_frames,
+        levels=own.model_levels,
+        filters=own.model_filters,
+        doublings=own.model_doublings,
+        depth=own.model_depth,
+        dropout=own.model_dropout,
+        noise=own.model_noise,
+        state=own.model_state if stochastic else 0,
+        bits=own.model_bits if stochastic else 0,
+    )
+
+
+class WorldModel:
+    """Learns from windows of real play; predicts steps for a batch of dreams."""
+
+    def __init__(self, settings: Settings, spec: EnvironmentSpec):
+        self.settings = settings
+        self.sizes = sizes_of(settings, spec)
+        own = settings.algorithm
+        dtype = precision.compute_dtype(settings.agent.precision)
+        self.network: NextFrame = make(own.world_model, self.sizes, settings.program.seed, dtype)
+        self.weights = self.network.trainable_variables
+        self._optimizer = Adam(self.weights, LearningSettings(epsilon=1e-8))
+        self.updates = 0
+        self._learn: QuickGraph | None = None
+        self._predict: dict[int, QuickGraph] = {}
+
+    def learn(self, windows: Windows) -> Losses:
+        """One update; returns the parts of the loss as numbers."""
+        if self._learn is None:
+            self._learn = QuickGraph(self._updated, (windows, self.rates()))
+        found = self._learn(windows, self.rates())
+        self.updates += 1
+        return Losses(*(float(part) for part in found))
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Undoes the updates of this block."""
+        variables, updates = [*self.weights, *self._optimizer.slots], self.updates
+        kept = [variable.numpy() for variable in variables]
+        try:
+            yield
+        finally:
+            for variable, value in zip(variables, kept, strict=True):
+                variable.assign(value)
+            self.updates = updates
+
+    def rates(self) -> Rates:
+        """What depends on the number of updates."""
+        own = self.settings.algorithm
+        far = min(1.0, self.updates / own.sampling_updates)
+        total = schedule.totals(own).get("model", 1)
+        rate = own.model_learning_rate * (1 - (1 - LAST_RATE) * min(1.0, self.updates / total))
+        return Rates(np.float32(rate), np.float32(far), np.float32(far * own.bits_drawn))
+
+    def _updated(self, windows: Windows, rates: Rates) -> Losses:
+        with tf.GradientTape() as tape:
+            clip = self.settings.algorithm.model_loss_clip
+            found = losses(self.network, windows, clip, rates.dreamed, rates.chance)
+        gradients = tape.gradient(
+            found.total, self.weights, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        gradients, norm = tf.clip_by_global_norm(gradients, GRADIENT_NORM)
+        usable = tf.cast(tf.math.is_finite(norm), tf.float32)
+        gradients = [tf.math.multiply_no_nan(one, usable) for one in gradients]
+        with tf.control_dependencies(gradients):
+            self._optimizer.apply(gradients, rates.learning_rate)
+        return found
+
+    def predict(self, stacks: np.ndarray, actions: np.ndarray, state: Any) -> Dreamt:
+        """The likeliest next step of each dream; of chance, what its bits say."""
+        given = (stacks, np.asarray(actions, np.int32), np.asarray(state, np.float32))
+        if len(stacks) not in self._predict:
+            self._predict[len(stacks)] = QuickGraph(self._predicted, given)
+        return Dreamt(*(one.numpy() for one in self._predict[len(stacks)](*given)))
+
+    def _predicted(self, stacks: tf.Tensor, actions: tf.Tensor, state: tf.Tensor) -> Any:
+        found = self.network(stacks, actions, state)
+        reward = tf.cast(tf.argmax(found.reward, -1) - 1, tf.float32)
+        return Dreamt(to_bytes(found.frame), reward, found.end > 0, found.state)
+
+    def initial_state(self, count: int) -> np.ndarray:
+        """What dreams carry before their first step."""
+        return self.network.initial_state(count).numpy()
+
+    def save(self, folder: Path, real_steps: int) -> None:
+        """Writes a checkpoint, whole or not at all; ``real_steps`` are what it learned from."""
+        own = self.settings.algorithm
+        seen = self.updates * own.model_batch * own.target_frames
+        checkpoint = Checkpoint(
+            weights=_numbered(self.weights),
+            optimizer=_numbered(self._optimizer.slots),
+            algorithm={},
+            counters={
+                "environment_frames": seen,  # that it has learned from; they name the file
+                "updates": self.updates,
+                "real_steps": real_steps,
+            },
+            settings=self.settings.flat() | {"sizes": dataclasses.asdict(self.sizes)},
+        )
+        with writing(folder):
+            store(folder).save(checkpoint)
+
+    def restore(self, checkpoint: Checkpoint, where: Path) -> None:
+        """Takes a checkpoint's weights; an error if it is of another game or size."""
+        self._check(checkpoint, where)
+        for variables, arrays in (
+            (self.weights, checkpoint.weights),
+            (self._optimizer.slots, checkpoint.optimizer),
+        ):
+            for variable, array in zip(variables, arrays.values(), strict=True):
+                variable.assign(array)
+        self.updates = checkpoint.counters["updates"]
+
+    def _check(self, checkpoint: Checkpoint, where: Path) -> None:
+        before = {name: checkpoint.settings[name] for name in ("level_name", "world_model")}
+        now = {name: self.settings.flat()[name] for name in before}
+        before |= checkpoint.settings["sizes"]
+        now |= dataclasses.asdict(self.sizes)
+        changed = [name for name in now if before.get(name) != now[name]]
+        if changed:
+            given = ", ".join(f"{name} {now[name]}" for name in changed)
+            had = ", ".join(f"{name} {before.get(name)}" for name in changed)
+            raise UserError(
+                f"the world model in {where} is of another game or size: it has {had}, and this "
+                f"command asks for {given}. Give the same settings, or choose another --logdir."
+            )
+
+
+def store(folder: Path) -> Store:
+    """The checkpoints of a world model."""
+    return Store(folder, KEEP)
+
+
+def newest(folder: Path, warn: Any) -> Checkpoint | None:
+    """The newest complete checkpoint of a world model in this folder."""
+    found = store(folder).newest(warn)
+    return found[1] if found else None
+
+
+def _numbered(variables: Any) -> dict[str, np.ndarray]:
+    return {f"{n:04d}": variable.numpy() for n, variable in enumerate(variables)}
