@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 import environments
+from environments import names
 from environments.browser import page as pages
 from environments.browser.level import BrowserLevel
 from environments.names import find
@@ -43,7 +44,9 @@ def described(tmp_path_factory):
 
 
 def undressed(name: str) -> BrowserLevel:
-    made = make_undressed(find(name), name, View())
+    level = find(name)
+    assert isinstance(level, names.BrowserLevel)
+    made = make_undressed(level, name, View())
     assert isinstance(made, BrowserLevel)
     return made
 
