@@ -42,16 +42,22 @@ class Watched:
 
     def __init__(self) -> None:
         self.acted_on: dict[Link, float] = {}
+        self.pressed: dict[tuple[Link, float], float] = {}
         self.keys: dict[Link, list[float]] = collections.defaultdict(list)
         self.returns: dict[str, float] = collections.defaultdict(float)
         self.over: set[str] = set()
 
     def __enter__(self) -> "Watched":
-        self._kept: Any = (Link._key, Seat._play, realtime.observation_lag)
-        key, play, _ = self._kept
+        self._kept: Any = (Link.press, Link._key, Seat._play, realtime.observation_lag)
+        press, key, play, _ = self._kept
+
+        def watched_press(link: Link, action: Any, sent_at: float) -> None:
+            # The keys themselves may leave several ticks later.
+            self.pressed[link, sent_at] = self.acted_on.get(link, float("nan"))
+            press(link, action, sent_at)
 
         def watched_key(link: Link, name: str, down: bool, sent_at: float) -> None:
-            self.keys[link].append(self.acted_on.get(link, float("nan")))
+            self.keys[link].append(self.pressed[link, sent_at])
             key(link, name, down, sent_at)
 
         def watched_play(seat: Seat, snapshot: Any) -> Row:
@@ -68,6 +74,7 @@ class Watched:
             return observation_lag(snapshot, link, now)
 
         for owner, name, new in (
+            (Link, "press", watched_press),
             (Link, "_key", watched_key),
             (Seat, "_play", watched_play),
             (realtime, "observation_lag", watched_age),
@@ -76,7 +83,7 @@ class Watched:
         return self
 
     def __exit__(self, *_: object) -> None:
-        Link._key, Seat._play, realtime.observation_lag = self._kept  # type: ignore[method-assign]
+        Link.press, Link._key, Seat._play, realtime.observation_lag = self._kept  # type: ignore[method-assign]
 
 
 def follow(pictures: np.ndarray) -> np.ndarray:
