@@ -246,14 +246,11 @@ def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorE
 
 
 def _remotes(settings: Settings, index: int) -> Remotes:
-    """Where an actor's worlds in real time come from; each actor has remotes of its own."""
+    """Where an actor's worlds in real time come from; each actor of a run has its own."""
     acting, count = settings.actors, sizes.envs_per_actor(settings)
     given = tuple(filter(None, acting.remotes.split(",")))
-    # Actors in processes of their own are each given theirs.
-    first = index * count if settings.program.job_name == "local" else 0
-    return Remotes(
-        given[first:], acting.remote_password_file, acting.injected_lag_ms, say, bool(given)
-    )
+    mine = given[index * count :]
+    return Remotes(mine, acting.remote_password_file, acting.injected_lag_ms, say, bool(given))
 
 
 def _emulator_threads(settings: Settings) -> int:
@@ -263,10 +260,13 @@ def _emulator_threads(settings: Settings) -> int:
 
 
 def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
-    """``count`` games for evaluation, rendered if they are recorded or watched."""
+    """``count`` games for evaluation, rendered if they are recorded or watched.
+
+    There are fewer where each is a program of its own.
+    """
     return environments.make(
         settings.level.levels[level],
-        count,
+        min(count, sizes.HEAVY_ENVS) if settings.level.is_heavy else count,
         seed,
         level_index=level,
         sticky_actions=settings.level.sticky_actions,

@@ -43,7 +43,8 @@ class BrowserLevel(gymnasium.Env):
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 1000 / page.step_ms}
         self._page = page
         self.action_space = spaces.Discrete(len(page.actions))
-        self.keys_of_actions = tuple(tuple(one.held) for one in page.actions)
+        only_held = not any(one.tapped or one.click for one in page.actions)
+        self.keys_of_actions = tuple(tuple(one.held) for one in page.actions) if only_held else None
         self._tab = Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
         self._held: frozenset[str] = frozenset()
         self._shot: dict[str, Any] = {}

@@ -26,8 +26,8 @@ class Source(Protocol):
     async def find(self) -> tuple[Address, str]:
         """The address and the password of a remote; starts it where that is its matter."""
 
-    async def drop(self) -> None:
-        """Ends what was started."""
+    async def drop(self) -> str:
+        """Ends what was started; returns what it said if it had ended by itself, or ""."""
 
 
 class Elsewhere:
@@ -39,8 +39,8 @@ class Elsewhere:
     async def find(self) -> tuple[Address, str]:
         return self._found
 
-    async def drop(self) -> None:
-        """Nothing: it is not ours."""
+    async def drop(self) -> str:
+        return ""  # it is not ours
 
 
 class StartedHere:
@@ -50,6 +50,7 @@ class StartedHere:
         """``serve`` are the flags of ``python -m environments.remote serve``."""
         self._command = ["-m", "environments.remote", "serve", "--with_parent", *serve]
         self._process: asyncio.subprocess.Process | None = None
+        self._last_line = ""
         self.pid: int | None = None
 
     async def find(self) -> tuple[Address, str]:
@@ -68,16 +69,17 @@ class StartedHere:
                 raise UserError(told.split("\n")[-1].removeprefix("remote: "))
             raise OSError(f"a remote ended while it started: {told.split(chr(10))[-1]}")
         address, file = parse_announcement(line.decode())
-        self._drain = asyncio.gather(
-            *(self._read(stream) for stream in (self._process.stdout, self._process.stderr))
-        )
+        streams = (self._process.stdout, self._process.stderr)
+        self._reading = [asyncio.create_task(self._read(stream)) for stream in streams]
         return address, password.read(file, "--password_file")
 
-    async def drop(self) -> None:
+    async def drop(self) -> str:
         """Asks it to end, and insists: a frozen process hears nothing."""
         process, self._process = self._process, None
         if process is None:
-            return
+            return ""
+        if process.returncode is not None:
+            return self._last_line
         assert process.stdin
         process.stdin.close()
         try:
@@ -86,10 +88,11 @@ class StartedHere:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+        return ""
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
-        while await stream.read(4096):
-            pass
+        while line := await stream.readline():
+            self._last_line = line.decode(errors="replace").strip()
 
 
 class Keeper:
@@ -127,7 +130,7 @@ class Keeper:
                 reason = await self._one()
             except (OSError, EOFError, TimeoutError) as error:
                 reason = str(error) or "it does not answer"
-            await self._source.drop()
+            reason += f" ({told})" if (told := await self._source.drop()) else ""
             if time.monotonic() - started > LONGEST_PAUSE_S:
                 pause = FIRST_PAUSE_S
             self._say(f"{self._name}: {reason}; next try in {pause:g} s.")

@@ -51,7 +51,7 @@ def spec(level: RealTimeLevel, level_name: str, view: View) -> EnvironmentSpec:
     return EnvironmentSpec(
         level_name=level_name,
         observation_space=gymnasium.spaces.Box(0, 255, shape, np.uint8),
-        action_space=gymnasium.spaces.Discrete(len(_game(level, view).actions)),
+        action_space=gymnasium.spaces.Discrete(len(game(level, view).actions)),
         frame_stack=view.frame_stack or 1,
         frames_per_step=view.num_action_repeats,
         image=True,
@@ -69,12 +69,12 @@ def make(
 ) -> RealTimeEnvironment:
     """A batch of environments, one for each seed."""
     check_installed("websockets")
-    game = _game(level, view)
+    world = game(level, view)
     return RealTimeEnvironment(
         spec(level, level_name, view),
-        game.actions,
+        world.actions,
         view,
-        game.fps,
+        world.fps,
         _sources(level, view, seeds, remotes),
         remotes.lag_ms,
         level_index,
@@ -112,13 +112,14 @@ def _elsewhere(remotes: Remotes, count: int) -> list[Source]:
     return [Elsewhere(address, secret) for address in addresses[:count]]
 
 
-def _game(level: RealTimeLevel, view: View) -> Game:
+def game(level: RealTimeLevel, view: View) -> Game:
+    """The actions and the frame rate of a world."""
     if level.served.endswith(DESCRIPTIONS):
-        game = game_file.read(level.served, "--level_name=vnc:…")
-        actions = game.actions
+        told = game_file.read(level.served, "--level_name=vnc:…")
+        actions = told.actions
         if view.action_set:
-            actions = action_set(view.action_set, (game.width, game.height))
-        return Game(actions, view.fps or game.fps)
+            actions = action_set(view.action_set, (told.width, told.height))
+        return Game(actions, view.fps or told.fps)
     with contextlib.closing(level_keys.made(level.served, view)) as env:
         actions = level_keys.keys_of(env)
         fps = view.fps or level_keys.frames_per_second(env, level.served)

@@ -22,6 +22,7 @@ PINGS_KEPT = 20
 # A message whose picture has not come by then is taken without it.
 PICTURE_WITHIN_MS = 250.0
 LARGEST_DESKTOP = 4096
+MOST = 100_000  # messages not taken
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -62,7 +63,8 @@ class Link:
         self._received = 0.0
         self._drawn: float | None = None
         self._updates = 0
-        self._messages: collections.deque[tuple[float, Message]] = collections.deque()
+        # Bounded, in case that nobody takes any for hours.
+        self._messages: collections.deque[tuple[float, Message]] = collections.deque(maxlen=MOST)
         self._pings: collections.deque[tuple[float, float]] = collections.deque(maxlen=PINGS_KEPT)
         self._asked: dict[int, float] = {}
         self.described: dict[str, Any] = {}

@@ -45,6 +45,7 @@ class Seat:
     def offer(self, link: Link | None) -> None:
         """Gives it another remote, or none; may be called from another thread."""
         self._new = link
+        self._frozen = False
 
     @property
     def is_offered(self) -> bool:
@@ -78,7 +79,7 @@ class Seat:
     def _change(self) -> Row:
         """Takes the other remote, whose running episode nobody has played."""
         had, self.link = self._playing, self._new
-        self._playing = self._frozen = False
+        self._playing = False
         if self.link:
             self._episode = self.link.first_episode
             self.link.ask_reset(self._episode)

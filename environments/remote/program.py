@@ -90,7 +90,8 @@ class ProgramWorld:
     def _over(self, score: float | None) -> bool:
         if self._is_over:
             return bool(self._is_over(self._screen.picture()))
-        return time.monotonic() - self._scored_at > self._game.end if self._scored_at else False
+        silence = time.monotonic() - self._scored_at
+        return self._scored_at > 0 and silence > float(self._game.end)
 
     def _start(self) -> None:
         self.close()

@@ -128,9 +128,9 @@ class LevelSettings:
         return [name.strip() for name in self.level_name.split(",")]
 
     @property
-    def in_real_time(self) -> bool:
-        """Whether worlds go on without waiting for actions."""
-        return self.level_name.startswith("vnc:")
+    def is_heavy(self) -> bool:
+        """Whether each environment is a browser or a desktop, of which few fit on a machine."""
+        return self.level_name.startswith(("vnc:", "browser:"))
 
 
 @dataclasses.dataclass(frozen=True)

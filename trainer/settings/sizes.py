@@ -8,7 +8,7 @@ from trainer.settings.config import Settings
 # Environments of an actor where no number is given.
 FEWEST_ENVS, MOST_ENVS = 10, 32
 ACTORS_ELSEWHERE = 3
-REAL_TIME_ENVS = 4  # each is a desktop and a game besides
+HEAVY_ENVS = 4  # where each is a browser or a desktop
 # Unrolls in a block that a learner takes whatever its own settings.
 ORDINARY_UNROLLS = 256
 
@@ -22,8 +22,8 @@ def envs_per_actor(settings: Settings) -> int:
         return settings.actors.envs_per_actor
     if isinstance(settings.algorithm.feeding, Gradients):
         return settings.learning.batch_size
-    if settings.level.in_real_time:
-        return REAL_TIME_ENVS
+    if settings.level.is_heavy:
+        return HEAVY_ENVS
     if isinstance(settings.algorithm.feeding, InStep):
         actors = settings.actors.num_actors if settings.program.job_name == "local" else 1
         return max(1, settings.learning.batch_size // actors)

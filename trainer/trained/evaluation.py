@@ -132,7 +132,7 @@ def _play_level(
         value = found.value(spec.level_name)
         bodies = 1 if settings.trained.opponent else spec.num_bodies
         counter.total = settings.trained.test_num_episodes * bodies
-        movies = video.files(settings, found.folder, level, cell, count)
+        movies = video.files(settings, found.folder, level, cell, environment.num_envs)
         with video.spectators(settings, environment, value, movies, warn) as onlookers:
             games = play(
                 environment,

@@ -42,7 +42,8 @@ def test_a_program_is_played_for_its_score():
     try:
         assert env.spec.action_space.n == 3  # type: ignore[attr-defined]
         assert env.reset().observation.shape == (1, 30, 25, 3)
-        episodes, rewards = [], 0.0
+        episodes: list[environments.Episode] = []
+        rewards = 0.0
         while len(episodes) < 2 or not rewards:
             step = env.step(np.array([len(episodes) % 3]))
             rewards += float(step.reward[0])

@@ -28,7 +28,7 @@ def test_a_training_reports_its_reaction_time(tmp_path, algorithm):
         logdir=tmp_path,
     )
     outcome = train(settings)
-    assert outcome.episodes > 0
+    assert outcome.figures["episodes"] > 0
     reports = [one for one in read_metrics(tmp_path) if one["reaction_time"] is not None]
     last = reports[-1]
     parts = [last[name] for name in ("thinking_time", "observation_lag", "action_lag")]

@@ -1,0 +1,226 @@
+"""How lag costs a player: Catch over VNC, with lag added, beside what the games have seen.
+
+    python -m sandbox.study_lag [--lags=0,40,150] [--seconds=150] [--remotes=8]
+        [--out=docs/studies/lag]
+
+The player follows the ball: without lag it catches almost every one. So what it loses, it loses to
+lag. The study writes OUT.csv, OUT.json and OUT.png, and prints a line for each lag.
+
+The truth comes from the remotes: each notes when it drew a picture, when a key arrived and how an
+episode ended. The only thing that is taken from the client is which picture it acted on.
+"""
+
+import argparse
+import collections
+import csv
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from environments import View
+from environments.realtime import environment as realtime
+from environments.realtime import levels
+from environments.realtime.keeping import StartedHere
+from environments.realtime.link import Link
+from environments.realtime.seat import Row, Seat, observation_lag
+
+LEVEL, FPS = "vnc:Catch-v0", 10
+COLUMNS = (
+    *("lag_ms", "episodes", "mean_return", "return_error", "reaction_ms", "true_reaction_ms"),
+    *("observation_lag_ms", "thinking_ms", "action_lag_ms", "keys", "wrong_episodes"),
+)
+
+
+class Watched:
+    """What the client did, noted beside its own code."""
+
+    def __init__(self) -> None:
+        self.acted_on: dict[Link, float] = {}
+        self.pressed: dict[tuple[Link, float], float] = {}
+        self.keys: dict[Link, list[float]] = collections.defaultdict(list)
+        self.returns: dict[str, float] = collections.defaultdict(float)
+        self.over: set[str] = set()
+
+    def __enter__(self) -> "Watched":
+        self._kept: Any = (Link.press, Link._key, Seat._play, realtime.observation_lag)
+        press, key, play, _ = self._kept
+
+        def watched_press(link: Link, action: Any, sent_at: float) -> None:
+            # The keys themselves may leave several ticks later.
+            self.pressed[link, sent_at] = self.acted_on.get(link, float("nan"))
+            press(link, action, sent_at)
+
+        def watched_key(link: Link, name: str, down: bool, sent_at: float) -> None:
+            self.keys[link].append(self.pressed[link, sent_at])
+            key(link, name, down, sent_at)
+
+        def watched_play(seat: Seat, snapshot: Any) -> Row:
+            row: Row = play(seat, snapshot)
+            self.returns[seat._episode] += row.reward
+            if row.over:
+                self.over.add(seat._episode)
+                # Keys are released then, which answers no picture.
+                self.acted_on[seat.link] = float("nan")  # type: ignore[index]
+            return row
+
+        def watched_age(snapshot: Any, link: Link, now: float) -> float:
+            self.acted_on[link] = snapshot.drawn
+            return observation_lag(snapshot, link, now)
+
+        for owner, name, new in (
+            (Link, "press", watched_press),
+            (Link, "_key", watched_key),
+            (Seat, "_play", watched_play),
+            (realtime, "observation_lag", watched_age),
+        ):
+            setattr(owner, name, new)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Link.press, Link._key, Seat._play, realtime.observation_lag = self._kept  # type: ignore[method-assign]
+
+
+def follow(pictures: np.ndarray) -> np.ndarray:
+    """The actions that move each paddle towards its ball; pictures are [N, 10, 10, 1]."""
+    actions = []
+    for picture in pictures[..., 0]:
+        paddle, ball = (np.flatnonzero((picture == shade).any(axis=0)) for shade in (160, 255))
+        known = len(paddle) and len(ball)
+        actions.append(1 + int(np.sign(ball[0] - paddle[0])) if known else 1)
+    return np.array(actions)
+
+
+def play(lag_ms: float, seconds: float, remotes: int) -> dict[str, Any]:
+    """Plays for a while with so much lag; returns a row of the table."""
+    view = View(width=10, height=10, fps=FPS)
+    with tempfile.TemporaryDirectory() as folder, Watched() as watched:
+        records = [Path(folder) / f"{index}" for index in range(remotes)]
+        flags = ["--level_name=Catch-v0", f"--fps={FPS}"]
+        sources = [
+            StartedHere([*flags, f"--seed={seed}", f"--record={record}"])
+            for seed, record in enumerate(records)
+        ]
+        level = levels.RealTimeLevel("Catch-v0")
+        env = realtime.RealTimeEnvironment(
+            levels.spec(level, LEVEL, view),
+            levels.game(level, view).actions,
+            view,
+            FPS,
+            sources,
+            lag_ms,
+            0,
+            print,
+        )
+        figures, episodes = _played(env, seconds)
+        links = [seat.link for seat in env._seats]
+        env.close()
+        true = [
+            one for pair in zip(records, links, strict=True) for one in _reactions(*pair, watched)
+        ]
+        wrong = sum(_wrong(record, watched) for record in records)
+    returns = [episode.raw_return for episode in episodes]
+    mean = {name: float(np.nanmean(values)) for name, values in figures.items()}
+    return {
+        "lag_ms": lag_ms,
+        "episodes": len(returns),
+        "mean_return": statistics.mean(returns),
+        "return_error": statistics.stdev(returns) / len(returns) ** 0.5,
+        "reaction_ms": mean["reaction_time"],
+        "true_reaction_ms": float(np.nanmean(true)),
+        "observation_lag_ms": mean["observation_lag"],
+        "thinking_ms": mean["thinking_time"],
+        "action_lag_ms": mean["action_lag"],
+        "keys": len(true),
+        "wrong_episodes": wrong,
+    }
+
+
+def _played(
+    env: realtime.RealTimeEnvironment, seconds: float
+) -> tuple[dict[str, list[float]], list[Any]]:
+    step = env.reset()
+    figures: dict[str, list[float]] = collections.defaultdict(list)
+    episodes: list[Any] = []
+    started = time.monotonic()
+    while time.monotonic() - started < seconds:
+        step = env.step(follow(step.observation))
+        episodes += env.episodes()
+        for name, values in env.figures().items():
+            figures[name] += values.tolist()
+    return figures, episodes
+
+
+def _lines(record: Path, what: str) -> list[dict[str, Any]]:
+    lines = map(json.loads, record.read_text().split("\n")[:-1])
+    return [line for line in lines if line["what"] == what]
+
+
+def _reactions(record: Path, link: Link | None, watched: Watched) -> list[float]:
+    """From the picture that was acted on to the key's arrival, by the remote's clock alone."""
+    assert link
+    keys = [line["at"] for line in _lines(record, "key")]
+    # Both in order; at the end, a key may not have arrived, or not have been noted.
+    return [at - drawn for at, drawn in zip(keys, watched.keys[link], strict=False)][5:]
+
+
+def _wrong(record: Path, watched: Watched) -> int:
+    """Episodes that client and remote disagree on."""
+    over = {line["episode"]: line["raw_return"] for line in _lines(record, "over")}
+    mine = {one: watched.returns[one] for one in over if one in watched.over}
+    return sum(over[one] != value for one, value in mine.items())
+
+
+def main() -> int:
+    """Runs the study."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lags", default="0,40,150")
+    parser.add_argument("--seconds", default="150", help="for each lag, or one number for each")
+    parser.add_argument("--remotes", type=int, default=8)
+    parser.add_argument("--out", default="docs/studies/lag")
+    given = parser.parse_args()
+    lags = [float(one) for one in given.lags.split(",")]
+    seconds = [float(one) for one in given.seconds.split(",")]
+    rows = []
+    for lag, long in zip(lags, seconds * (len(lags) if len(seconds) == 1 else 1), strict=True):
+        rows.append(play(lag, long, given.remotes))
+        print("  ".join(f"{name} {rows[-1][name]:.4g}" for name in COLUMNS), flush=True)
+    rows.sort(key=lambda row: row["lag_ms"])
+    out = Path(given.out)
+    with open(out.with_suffix(".csv"), "w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    about = {"command": " ".join(sys.argv[1:]), "remotes": given.remotes, "fps": FPS, "rows": rows}
+    out.with_suffix(".json").write_text(json.dumps(about, indent=2) + "\n")
+    _draw(rows, out.with_suffix(".png"))
+    return 0
+
+
+def _draw(rows: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 3.5))
+    xs = [row["reaction_ms"] for row in rows]
+    errors = [2 * row["return_error"] for row in rows]
+    axes.errorbar(xs, [row["mean_return"] for row in rows], errors, marker="o", capsize=3)
+    for row, x in zip(rows, xs, strict=True):
+        axes.annotate(
+            f"+{row['lag_ms']:g} ms", (x, row["mean_return"]), (4, 6), textcoords="offset points"
+        )
+    axes.set(xlabel="reaction_time (ms)", ylabel="mean return", ylim=(-1.05, 1.15))
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
