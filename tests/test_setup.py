@@ -383,4 +383,6 @@ def test_the_locks_follow_pyproject():
 def test_the_locks_are_complete():
     """Setup installs them as they are, without looking for what their packages need."""
     result = run(PROJECT / ".venv/bin/python", "-m", "pip", "check")
-    assert result.returncode == 0, result.stdout
+    # Of miniwob only the pages are used, see requirements/lock.
+    lacking = [line for line in result.stdout.splitlines() if not line.startswith("miniwob ")]
+    assert lacking in ([], ["No broken requirements found."])

@@ -20,7 +20,6 @@ HELP = "a/z grip  s/x wrist  d/c elbow  f/v shoulder  g/b base  q/w lamp  Esc en
 
 def control(arm: Arm, source: TextIO = sys.stdin) -> None:
     """Runs a motor for a moment for each key, until the keys end."""
-    print(HELP, flush=True)
     lamp = False
     try:
         for key in _keys(source):
@@ -38,6 +37,7 @@ def control(arm: Arm, source: TextIO = sys.stdin) -> None:
 def _keys(source: TextIO) -> Iterator[str]:
     """Keys as they are pressed on a terminal, or the characters of anything else."""
     if not source.isatty():
+        print(HELP, flush=True)
         yield from source.read().strip()
         return
     import termios
@@ -45,7 +45,8 @@ def _keys(source: TextIO) -> Iterator[str]:
 
     before = termios.tcgetattr(source)
     try:
-        tty.setcbreak(source)
+        tty.setcbreak(source, termios.TCSANOW)
+        print(HELP, flush=True)
         while (key := source.read(1)) and key not in END:
             yield key
     except KeyboardInterrupt:

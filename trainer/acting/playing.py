@@ -94,10 +94,12 @@ def play(
     games = _Games(environment, num_episodes, step_limit, finished)
     player.start(environment.num_envs, seed)
     step, action = environment.reset(), first_action(environment)
-    while games.are_due:
+    while True:
         choice = player.act(step, action)
-        for look in onlookers:
+        for look in onlookers:  # also at the last row of the last game
             look(environment, step, choice)
+        if not games.are_due:
+            break
         action = choice.action
         step = environment.step(action)
         games.add(step, environment.episodes())

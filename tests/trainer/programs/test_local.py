@@ -164,14 +164,13 @@ def test_a_training_that_ends_while_its_actors_start_makes_no_further_environmen
         close(queue)
         closed.set()
 
-    monkeypatch.setattr(build, "actor_environment", make_slowly)
     monkeypatch.setattr(UnrollQueue, "close", close_and_record)
     chosen = settings(tmp_path, num_actors=3)
     spec = build.level_spec(chosen)
     agent = build.acting_agent(chosen, spec)
     batches = functools.partial(build.batches, chosen, spec, agent, say=print)
     players = [build.player(chosen, agent)] * 3
-    with ActorThreads(chosen, players, batches):
+    with ActorThreads(chosen, players, batches, make_environment=make_slowly):
         assert begun.wait(60)
     assert len(made) == 1
 
