@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import credentials
 from benchmarks.tools.ports import free_port
+from tests.cluster.conftest import wait_for
 from tests.trainer.cluster import alone, experiment
 from tests.trainer.launching import newest
 from tests.trainer.levels import Steps, level
@@ -178,12 +179,16 @@ def test_equal_learners_exchange_gradients_and_one_that_dies_comes_back(tmp_path
             again.wait_for("the learners start with the weights after")
             again.wait_for("First update")
             again.wait_for("learners 2  apart")
+            wait_for(lambda: all(have_been_apart(tmp_path / one) for one in ("first", "second")))
             for one in (first, again):
                 one.send(signal.SIGTERM)
                 assert one.wait(60) == 0, one.output()
-    rows = [read_metrics(tmp_path / folder) for folder in ("first", "second")]
-    assert all(any(row["learners_apart"] for row in of_one) for of_one in rows)
-    assert rows[1][-1]["environment_frames"] > 0
+    assert read_metrics(tmp_path / "second")[-1]["environment_frames"] > 0
+
+
+def have_been_apart(folder: Path) -> bool:
+    """Whether a learner has reported a distance from the others' weights."""
+    return any(row["learners_apart"] for row in read_metrics(folder))
 
 
 @pytest.mark.parametrize(
