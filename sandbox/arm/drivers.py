@@ -15,7 +15,7 @@ JOINT_OF = {"base": "base", "shoulder": "upper", "elbow": "lower"}
 
 
 class Arm(Protocol):
-    """An arm whose motors run until they are told otherwise."""
+    """An arm whose motors run until the next command."""
 
     def drive(self, motors: Mapping[str, int], lamp: bool) -> None:
         """Runs the motors that are named, 1 one way and -1 the other; all others stop."""
