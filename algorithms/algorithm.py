@@ -82,8 +82,11 @@ class Algorithm(abc.ABC):
         """``prepared``, completed by what all learners' batches have in common."""
         return prepared
 
-    def is_enough(self, figures: Mapping[str, float]) -> bool:
-        """Whether the figures of an update advise against further updates with its batch."""
+    def is_enough(self, figures: Mapping[str, Any]) -> Any:
+        """Whether the figures of an update advise against further updates with its batch.
+
+        Figures are numbers, or tensors inside a graph; so is the answer, unless it is always no.
+        """
         return False
 
     def scale_of_values(self, kept: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -52,7 +52,7 @@ class PPO(OnPolicy):
             errors = tf.maximum(errors, tf.square(near - prepared.target))
         return 0.5 * errors
 
-    def is_enough(self, figures: Mapping[str, float]) -> bool:
+    def is_enough(self, figures: Mapping[str, Any]) -> Any:
         """Whether the policy has changed by ``--most_policy_change``."""
         limit = self.settings.most_policy_change
         return bool(limit) and figures["policy_change"] > limit

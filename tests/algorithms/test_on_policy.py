@@ -150,9 +150,9 @@ def test_ppo_with_one_epoch_one_minibatch_and_no_clipping_equals_a2c():
         for _ in range(3):
             pieces, prepared = learner.rollout(batch, length)
             assert pieces is not None
-            (indices,) = minibatches.orders(int(pieces.level.shape[0]), 1, 1, seed=7)
-            part = learner.choose(pieces, prepared, indices)
-            learner.move(*learner.contribution(*part), run_left=1.0)
+            indices = np.random.default_rng(7).permutation(pieces.level.shape[0])
+            mine = learner.contribution.of_some(pieces, prepared, indices)
+            learner.move(*mine, run_left=1.0)
     for mine, theirs in zip(values_of(a2c.learner.weights), ppo.learner.weights, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
@@ -163,13 +163,52 @@ def test_minibatches_of_an_epoch_add_up_to_the_whole_rollout():
     assert pieces is not None
     whole, _ = learner.learner.contribution(pieces, prepared)
     count = int(pieces.level.shape[0])
+    passes = minibatches.Passes(epochs=1, minibatches=3, piece_length=4, pieces=count, seed=1)
     each = [
-        learner.learner.contribution(*learner.learner.choose(pieces, prepared, indices))[0]
-        for indices in minibatches.orders(count, 1, 3, seed=1)
+        learner.learner.contribution.of_some(pieces, prepared, indices)[0]
+        for indices in passes.orders(count, updates=0)
     ]
     for index, gradient in enumerate(whole.gradients):
         parts_ = sum(one.gradients[index].numpy() for one in each)
         np.testing.assert_allclose(parts_ / 3, gradient, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("xla", ["off", "on"])
+def test_all_updates_of_a_rollout_in_one_call_are_those_made_one_by_one(xla):
+    same: dict[str, Any] = {"epochs": 3, "minibatches": 3, "xla": xla, "learning_rate": 0.01}
+    at_once, batch = made("ppo", **same)
+    by_one, _ = made("ppo", **same)
+    for mine, theirs in zip(at_once.learner.variables, by_one.learner.variables, strict=True):
+        mine.assign(theirs)
+    passes = minibatches.Passes(
+        epochs=3, minibatches=3, piece_length=4, pieces=3 * batch.level.shape[0], seed=1
+    )
+    many = at_once.learner.learn_alone(batch, passes, run_left=0.5)
+    learner = by_one.learner
+    pieces, prepared = learner.rollout(batch, 4)
+    single = []
+    for indices in passes.orders(passes.pieces, updates=0):
+        contribution, samples = learner.contribution.of_some(pieces, prepared, indices)
+        single.append(learner.move(contribution, samples, run_left=0.5))
+    assert len(many) == len(single) == at_once.learner.updates == learner.updates == 9
+    for one, other in zip(many, single, strict=True):
+        assert one.figures == pytest.approx(other.figures, rel=1e-3, abs=1e-5)
+    for name, sample in many[-1].samples.items():
+        np.testing.assert_allclose(sample, single[-1].samples[name], rtol=1e-3, atol=1e-5)
+    for mine, theirs in zip(values_of(at_once.learner.weights), learner.weights, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-5)
+    assert at_once.learner.learning_rate == learner.learning_rate == pytest.approx(0.005)
+
+
+def test_updates_in_one_call_stop_once_the_policy_has_changed_enough():
+    made_, batch = made(
+        "ppo", epochs=50, minibatches=1, learning_rate=0.05, most_policy_change=0.02
+    )
+    passes = minibatches.Passes(50, 1, piece_length=4, pieces=3 * batch.level.shape[0], seed=1)
+    done = made_.learner.learn_alone(batch, passes, run_left=1.0)
+    assert 1 < len(done) < 50 and made_.learner.updates == len(done)
+    assert done[-1].figures["policy_change"] > 0.02
+    assert all(one.figures["policy_change"] <= 0.02 for one in done[:-1])
 
 
 def test_learning_from_a_rollout_can_end_early():
@@ -183,5 +222,5 @@ def test_learning_from_a_rollout_can_end_early():
 def test_a_learner_without_a_rollout_takes_part_with_zeros():
     learner, _ = made("ppo")
     assert learner.learner.rollout(None, 4) == (None, None)
-    contribution, _ = learner.learner.contribution(*learner.learner.choose(None, None, np.zeros(0)))
+    contribution, _ = learner.learner.contribution.of_some(None, None, np.zeros(0))
     assert all(not gradient.numpy().any() for gradient in contribution.gradients)

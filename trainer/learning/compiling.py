@@ -16,10 +16,10 @@ XLA_FAILURES = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError,
 class Compiler:
     """Makes graphs that all use XLA or all do without."""
 
-    def __init__(self, xla: str):
-        """``xla`` is the setting."""
+    def __init__(self, xla: str, on_cpu: bool = False):
+        """``xla`` is the setting; ``on_cpu``: auto means XLA on a CPU, too."""
         # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions.
-        self.with_xla = bool(visible_gpus()) if xla == "auto" else xla == "on"
+        self.with_xla = on_cpu or bool(visible_gpus()) if xla == "auto" else xla == "on"
         self._must = xla == "on"
 
     def graph(self, function: Callable[..., Any]) -> "Graph":

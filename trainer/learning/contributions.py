@@ -7,12 +7,14 @@ parallel, and all cores have work even when a single operation cannot use more o
 import itertools
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from algorithms.algorithm import Algorithm
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import cut, unrolls_in
 from trainer.learning.compiling import Compiler
+from trainer.learning.minibatches import chosen
 from user_error import UserError
 
 
@@ -49,6 +51,7 @@ class Contributions:
         self._trained = list(agent.trainable_variables)
         self.averaged = ("total_loss", *(figure.name for figure in algorithm.settings.figures))
         self._differentiate = compiler.graph(self._contribution)
+        self._differentiate_some = compiler.graph(self.within)
 
     def __call__(
         self, batch: Unroll | None, prepared: Any = None
@@ -61,6 +64,20 @@ class Contributions:
             return self.nothing(), [tf.zeros([0])] * len(self._algorithm.samples)
         # A graph's arguments are arrays only.
         return self._differentiate(*((batch,) if prepared is None else (batch, prepared)))
+
+    def of_some(
+        self, pieces: Unroll | None, prepared: Any, indices: np.ndarray
+    ) -> tuple[Contribution, list[tf.Tensor]]:
+        """The same for a minibatch of a rollout's pieces."""
+        if pieces is None:
+            return self(None)
+        return self._differentiate_some(pieces, prepared, indices)
+
+    def within(
+        self, pieces: Unroll, prepared: Any, indices: tf.Tensor
+    ) -> tuple[Contribution, list[tf.Tensor]]:
+        """The same inside a graph."""
+        return self._contribution(*chosen(pieces, prepared, indices))
 
     def _contribution(
         self, batch: Unroll, prepared: Any = None

@@ -19,7 +19,7 @@ from algorithms.trajectory import Unroll
 from trainer.learning import optimizers
 from trainer.learning.compiling import Compiler
 from trainer.learning.contributions import Contribution, Contributions
-from trainer.learning.minibatches import chosen, in_pieces
+from trainer.learning.minibatches import Passes, in_pieces
 from trainer.learning.settings import LearningSettings
 from trainer.team.team import ALONE, Round, Team
 
@@ -29,12 +29,12 @@ class Statistics:
     """What one update reports about itself, fetched from the device in one go when it is needed."""
 
     names: Sequence[str]
-    values: tf.Tensor  # [F + 1]: a figure for each name, then 1 if the update was skipped
+    values: Any  # [F + 1]: a figure for each name, then 1 if the update was skipped
     samples: dict[str, Any]  # [T, B] each, for histograms
 
     @functools.cached_property
     def _fetched(self) -> np.ndarray:
-        return self.values.numpy()
+        return np.asarray(self.values)
 
     @property
     def figures(self) -> dict[str, float]:
@@ -79,12 +79,19 @@ class Learner:
         self.contribution = Contributions(agent, algorithm, self.compiler, backdrop, pieces)
         self._move = self.compiler.graph(self._apply)
         self._prepare = tf.function(self._in_pieces, autograph=False)
-        self._choose = tf.function(chosen, autograph=False)
+        # In one program many small operations cost more time between them than within them, which
+        # XLA spares. A single update takes as long as its call, so there it would gain nothing.
+        dense = all(len(weight.shape) < 3 for weight in agent.trainable_variables)
+        self._move_often = Compiler(settings.xla, on_cpu=dense).graph(self._updates)
 
     def prepare(self, batch: Unroll) -> None:
         """Traces the graphs for batches of these shapes; changes no variable."""
         contribution, _ = self.contribution(batch)
         self._move.trace(contribution, tf.constant(0.0))
+
+    def prepare_alone(self, batch: Unroll, passes: Passes) -> None:
+        """The same for ``learn_alone``."""
+        self._move_often.trace(*self._whole(batch, passes), tf.constant(0.0))
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -140,11 +147,52 @@ class Learner:
                 prepared = self.algorithm.with_sums(prepared, sums)
         return pieces, prepared
 
-    def choose(self, pieces: Unroll | None, prepared: Any, indices: np.ndarray) -> tuple[Any, Any]:
-        """A minibatch of a rollout."""
-        if pieces is None:
-            return None, None
-        return self._choose(pieces, prepared, indices)
+    def learn_alone(self, batch: Unroll, passes: Passes, run_left: float) -> list[Statistics]:
+        """All updates of a rollout in one call, for a lone learner and minibatches of one size.
+
+        Updates are left out once the algorithm says that it is enough.
+        """
+        count, values, samples = self._move_often(*self._whole(batch, passes), self._rate(run_left))
+        self.updates += int(count)
+        named = dict(zip(self.algorithm.samples, samples, strict=True))
+        return [Statistics(self.figures, each, named) for each in values.numpy()[: int(count)]]
+
+    def _whole(self, batch: Unroll, passes: Passes) -> tuple[Unroll, Any, np.ndarray]:
+        """A rollout in pieces, what losses need of it, and the indices [N, size] of minibatches."""
+        pieces, prepared = self.rollout(batch, passes.piece_length)
+        assert pieces is not None
+        return pieces, prepared, np.stack([*passes.orders(passes.pieces, self.updates)])
+
+    def _updates(
+        self, pieces: Unroll, prepared: Any, indices: tf.Tensor, rate: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+        """How many updates were made, the values [N, F + 1] of all, samples of the last one."""
+        count, size = indices.shape
+
+        def update(
+            done: tf.Tensor, _: tf.Tensor, values: tf.TensorArray, samples: list[tf.Tensor]
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray, list[tf.Tensor]]:
+            contribution, samples = self.contribution.within(pieces, prepared, indices[done])
+            value = self._apply(contribution, rate)
+            named = dict(zip(self.figures, tf.unstack(value)[:-1], strict=True))
+            enough = tf.convert_to_tensor(self.algorithm.is_enough(named))
+            return done + 1, enough, values.write(done, value), samples
+
+        samples = [tf.zeros([pieces.action.shape[0] - 1, size]) for _ in self.algorithm.samples]
+        values = tf.TensorArray(tf.float32, count, element_shape=[len(self.figures) + 1])
+        done, _, values, samples = tf.while_loop(
+            lambda done, enough, *_: (done < count) & ~enough,
+            update,
+            (tf.constant(0), tf.constant(False), values, samples),
+            parallel_iterations=1,
+        )
+        return done, values.stack(), samples
+
+    def _rate(self, run_left: float) -> tf.Tensor:
+        """The learning rate for the rest of the run that is left; remembered as a figure."""
+        left = max(0.0, run_left) if self._settings.learning_rate_schedule == "linear" else 1.0
+        self.learning_rate = self._settings.learning_rate * left
+        return tf.constant(self.learning_rate, tf.float32)
 
     def _in_pieces(self, batch: Unroll, length: int) -> tuple[Unroll, Any, Any]:
         prepared = tf.nest.map_structure(
@@ -169,9 +217,7 @@ class Learner:
         self, contribution: Contribution, samples: list[tf.Tensor], run_left: float
     ) -> Statistics:
         """Moves the weights by the sum of all contributions."""
-        left = max(0.0, run_left) if self._settings.learning_rate_schedule == "linear" else 1.0
-        self.learning_rate = self._settings.learning_rate * left
-        values = self._move(contribution, tf.constant(self.learning_rate, tf.float32))
+        values = self._move(contribution, self._rate(run_left))
         self.updates += 1
         return Statistics(
             names=self.figures,

@@ -1,11 +1,14 @@
 """A rollout as the learner goes through it: pieces of its unrolls, several times, in any order."""
 
+import dataclasses
+import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
+from algorithms.feeding import InStep
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import UNTIMED
 
@@ -53,9 +56,33 @@ def chosen(unrolls: Unroll, prepared: Any, indices: tf.Tensor) -> tuple[Unroll, 
     return Unroll(**some), tf.nest.map_structure(pick(1), prepared)
 
 
-def orders(count: int, epochs: int, minibatches: int, seed: int) -> Iterator[np.ndarray]:
-    """The indices of each minibatch: every epoch goes through all unrolls in another order."""
-    random = np.random.default_rng(seed)
-    cuts = [count * index // minibatches for index in range(1, minibatches)]
-    for _ in range(epochs):
-        yield from np.split(random.permutation(count).astype(np.int32), cuts)
+@dataclasses.dataclass(frozen=True)
+class Passes:
+    """How a learner goes through its rollouts; the same for all learners of a team."""
+
+    epochs: int
+    minibatches: int  # of an epoch
+    piece_length: int  # steps that stay together; 0: whole unrolls
+    pieces: int  # of a rollout
+    seed: int
+
+    @classmethod
+    def of(cls, feeding: InStep, unroll_length: int, unrolls: int, whole: bool, seed: int) -> Self:
+        """For rollouts of so many unrolls, which agents with an LSTM need as a ``whole``."""
+        shorter = 0 < feeding.piece_length < unroll_length and not whole
+        length = math.gcd(feeding.piece_length, unroll_length) if shorter else 0
+        pieces = unrolls * (unroll_length // length if length else 1)
+        minibatches = min(feeding.minibatches, pieces)
+        return cls(feeding.epochs, minibatches, length, pieces, seed)
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether there are several minibatches, all of one size."""
+        return self.epochs * self.minibatches > 1 and self.pieces % self.minibatches == 0
+
+    def orders(self, count: int, updates: int) -> Iterator[np.ndarray]:
+        """The indices of each minibatch of ``count`` pieces: every epoch has another order."""
+        random = np.random.default_rng(self.seed + updates)
+        cuts = [count * index // self.minibatches for index in range(1, self.minibatches)]
+        for _ in range(self.epochs):
+            yield from np.split(random.permutation(count).astype(np.int32), cuts)

@@ -70,7 +70,8 @@ class LearningSettings:
     xla: str = setting(
         "auto",
         "Learning",
-        "compile updates with XLA; auto: on a GPU, and if XLA fails there, without it",
+        "compile updates with XLA; auto: on a GPU, and on a CPU the updates of a whole rollout if "
+        "the network has no convolutions; if XLA fails, without it",
         choices=XLA,
     )
     stop_at_return: float | None = setting(

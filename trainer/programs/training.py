@@ -12,8 +12,8 @@ from algorithms.feeding import InStep, Replayed
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.contributions import Contribution
-from trainer.learning.learner import Learner
-from trainer.learning.minibatches import orders
+from trainer.learning.learner import Learner, Statistics
+from trainer.learning.minibatches import Passes
 from trainer.machine.terminal import say
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
@@ -81,9 +81,21 @@ class Training:
         self._idle = False  # no learner had a batch in the last round
         self._gathered = time.monotonic()
         self._feeding = settings.algorithm.feeding
+        self._passes = self._passes_of(settings, learner)
+        alike = self._passes is not None and self._passes.are_alike
+        self._in_one_call = alike and team.size == 1
         self._started = time.monotonic()
         # Counts this learner alone; reports count the team.
         self._pace = Pace(f"learner {team.rank}", settings.reporting.report_every_s, say)
+
+    @staticmethod
+    def _passes_of(settings: Settings, learner: Learner) -> Passes | None:
+        """How to go through rollouts, where actors play them in step."""
+        feeding, unroll_length = settings.algorithm.feeding, settings.actors.unroll_length
+        if not isinstance(feeding, InStep):
+            return None
+        unrolls, seed = settings.learning.batch_size, settings.program.seed
+        return Passes.of(feeding, unroll_length, unrolls, learner.agent.is_recurrent, seed)
 
     def run(self, like: Unroll | None = None) -> None:
         """Trains, then writes a checkpoint and a summary; an unexpected error also saves one.
@@ -94,7 +106,7 @@ class Training:
         self._actors.publish(self._learner)
         try:
             if like is not None:
-                self._learner.prepare(like)
+                self._prepare(like)
             while not self._done():
                 self._round()
         except UserError:
@@ -121,11 +133,31 @@ class Training:
         self.is_complete = self.is_complete or self._meter.environment_frames >= total
         return self.is_complete or self._stopped
 
+    def _prepare(self, like: Unroll) -> None:
+        if self._in_one_call:
+            assert self._passes
+            self._learner.prepare_alone(like, self._passes)
+        else:
+            self._learner.prepare(like)
+
     def _round(self) -> None:
         """One update, or all of a rollout, if any learner has a batch for it."""
         batch = self._await_batch()
         learner, meter = self._learner, self._meter
-        lag, gather, statistics = 0.0, False, None
+        done = self._rollout_in_one_call(batch) if self._in_one_call else self._updates(batch)
+        if done is None:
+            return
+        statistics, gather = done
+        every = self._settings.learning.publish_every_updates
+        if self._feeding.actors_wait or learner.updates % every == 0:
+            self._actors.publish(learner)
+        if self._run and gather:
+            self._run.after_update(learner, meter, statistics, self._waits())
+
+    def _updates(self, batch: Batch | None) -> tuple[Statistics, bool] | None:
+        """Returns the last update's figures and whether to report; None if there was none."""
+        learner, statistics = self._learner, None
+        lag, gather, left = 0.0, False, 0.0
         # Messages travel with gradients: instead of waiting for the others' messages first, a
         # learner with a batch computes its gradients.
         for mine, samples in self._contributions(batch):
@@ -134,51 +166,50 @@ class Training:
             round, contribution = learner.add_up(message, mine)
             if begins:
                 if not self._goes_on(round, batch):
-                    return
-                gather = bool(round.gather)
-                lag = learner.updates - round.weights_version / round.batches
-                total = self._settings.learning.total_environment_frames
-                left = 1.0 - meter.environment_frames / total
+                    return None
+                gather, lag, left = self._at_begin(round)
             statistics = learner.move(contribution, samples, left)
             self._equality.after_update(learner.updates)
-            steps = int(round.steps) if begins else 0
-            meter.add_update(statistics.figures, statistics.skipped, lag, steps)
-            self._check_skipped()
+            self._count(statistics, lag, int(round.steps) if begins else 0)
             if batch and isinstance(self._feeding, Replayed):
                 self._actors.learned(batch, np.asarray(samples[0]))
             if learner.algorithm.is_enough(statistics.figures):
                 break
-        every = self._settings.learning.publish_every_updates
-        if self._feeding.actors_wait or learner.updates % every == 0:
-            self._actors.publish(learner)
-        if self._run and gather and statistics:
-            self._run.after_update(learner, meter, statistics, self._waits())
+        return (statistics, gather) if statistics else None
+
+    def _rollout_in_one_call(self, batch: Batch | None) -> tuple[Statistics, bool] | None:
+        """The same for a learner that need not wait for others between updates."""
+        round = self._message(batch)
+        if not self._goes_on(round, batch) or batch is None:
+            return None
+        gather, lag, left = self._at_begin(round)
+        assert self._passes
+        done = self._learner.learn_alone(batch.unrolls, self._passes, left)
+        for number, statistics in enumerate(done):
+            self._count(statistics, lag, 0 if number else int(round.steps))
+        return done[-1], gather
+
+    def _at_begin(self, round: Round) -> tuple[bool, float, float]:
+        """Whether to report after a round's updates, the policy lag, what is left of the run."""
+        lag = self._learner.updates - round.weights_version / round.batches
+        total = self._settings.learning.total_environment_frames
+        return bool(round.gather), lag, 1.0 - self._meter.environment_frames / total
+
+    def _count(self, statistics: Statistics, lag: float, steps: int) -> None:
+        self._meter.add_update(statistics.figures, statistics.skipped, lag, steps)
+        self._check_skipped()
 
     def _contributions(self, batch: Batch | None) -> Iterator[tuple[Contribution, list[tf.Tensor]]]:
         """What a batch adds to each update of a round, and samples for histograms."""
-        learner, feeding, unrolls = self._learner, self._feeding, batch and batch.unrolls
-        if not isinstance(feeding, InStep):
+        learner, unrolls = self._learner, batch and batch.unrolls
+        if self._passes is None:
             computed = batch and batch.computed
             yield computed or learner.contribution(unrolls)
             return
-        length = self._piece_length(feeding)
-        pieces, prepared = learner.rollout(unrolls, length)
+        pieces, prepared = learner.rollout(unrolls, self._passes.piece_length)
         count = 0 if pieces is None else int(pieces.level.shape[0])
-        seed = self._settings.program.seed + learner.updates
-        for indices in orders(count, feeding.epochs, self._minibatches(feeding, length), seed):
-            yield learner.contribution(*learner.choose(pieces, prepared, indices))
-
-    def _minibatches(self, feeding: InStep, length: int) -> int:
-        """Updates of an epoch, the same for all learners: no more than a rollout has pieces."""
-        whole = self._settings.actors.unroll_length
-        pieces = self._settings.learning.batch_size * (whole // (length or whole))
-        return min(feeding.minibatches, pieces)
-
-    def _piece_length(self, feeding: InStep) -> int:
-        """Steps of a piece, 0 for whole unrolls: an LSTM's state is known at their start only."""
-        whole = self._settings.actors.unroll_length
-        shorter = 0 < feeding.piece_length < whole and not self._learner.agent.is_recurrent
-        return math.gcd(feeding.piece_length, whole) if shorter else 0
+        for indices in self._passes.orders(count, learner.updates):
+            yield learner.contribution.of_some(pieces, prepared, indices)
 
     def _goes_on(self, round: Round, batch: Batch | None) -> bool:
         """Takes the messages of all learners; returns whether there is something to learn."""

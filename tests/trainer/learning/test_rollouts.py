@@ -94,7 +94,8 @@ def test_unrolls_beyond_a_batch_are_reported_once():
 
 @pytest.mark.parametrize(("count", "epochs", "parts_"), [(8, 3, 4), (7, 2, 3), (5, 1, 1)])
 def test_every_epoch_goes_through_all_unrolls_in_another_order(count, epochs, parts_):
-    found = list(minibatches.orders(count, epochs, parts_, seed=3))
+    passes = minibatches.Passes(epochs, parts_, piece_length=0, pieces=count, seed=3)
+    found = list(passes.orders(count, updates=5))
     assert len(found) == epochs * parts_
     whole = [np.concatenate(found[i : i + parts_]) for i in range(0, len(found), parts_)]
     assert all(sorted(order) == list(range(count)) for order in whole)
