@@ -62,7 +62,7 @@ class Own(Options):
         10.0, "Measuring", "a peer is cut off at so many times our seconds", above=0
     )
     tune_s: float = setting(
-        15.0, "Measuring", "seconds of each way in the search for a peer's threads", above=0
+        40.0, "Measuring", "seconds of each way in the search for a peer's threads", above=0
     )
 
 
