@@ -74,8 +74,16 @@ class BodiesLevel:
     module: str
 
 
+@dataclass(frozen=True)
+class ExtraLevel:
+    """`kind:name`, a world that the extra of that kind brings, such as doom:basic."""
+
+    kind: str
+    name: str
+
+
 # Those that are stepped one by one, in this process or in others.
-PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel
+PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel | ExtraLevel
 Level = AtariLevel | PythonLevel | RealTimeLevel | BodiesLevel
 DESCRIPTIONS = (".yaml", ".yml")
 
@@ -101,6 +109,7 @@ PREFIXES: dict[str, Callable[[str], Level]] = {
     REAL_TIME: _real_time,
     "browser": BrowserLevel,
     "pettingzoo": _bodies,
+    **{kind: functools.partial(ExtraLevel, kind) for kind in ("doom", "procgen")},
 }
 
 

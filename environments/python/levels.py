@@ -10,6 +10,7 @@ import gymnasium
 from environments import imports
 from environments.names import (
     BrowserLevel,
+    ExtraLevel,
     GymnasiumLevel,
     OwnLevel,
     PythonLevel,
@@ -45,6 +46,12 @@ def _page(level: Any, level_name: str, view: View, render: bool) -> gymnasium.En
     from environments.browser import page
 
     return browser.BrowserLevel(page.find(level.page), "rgb_array" if render else None)
+
+
+def _extra(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
+    from environments.extras.levels import make_extra
+
+    return make_extra(level, level_name, view, render)
 
 
 def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
@@ -129,6 +136,7 @@ def _reason(error: Exception, expected: bool = False) -> str:
 
 _MAKERS: dict[type, Callable[..., gymnasium.Env]] = {
     BrowserLevel: _page,
+    ExtraLevel: _extra,
     GymnasiumLevel: _registered,
     OwnLevel: _own,
 }

@@ -1,0 +1,93 @@
+"""``doom:NAME``: a scenario of ViZDoom, of which the agent sees the screen."""
+
+import os
+import shlex
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import vizdoom.gymnasium_wrapper  # registers its ids
+
+from environments.view import View
+from user_error import UserError, closest
+
+TICS_PER_ACTION = 4
+_ONE_BUTTON = 1  # at once
+
+
+def make(name: str, view: View, render: bool) -> gymnasium.Env:
+    """The scenario of that name, such as basic, or ViZDoom's environment with that id."""
+    ids = {**_scenarios(), **{one: one for one in _registered()}}
+    if name not in ids:
+        raise UserError(
+            f"--level_name: doom:{name}: ViZDoom has no such scenario. {closest(name, ids)}"
+        )
+    folder = tempfile.TemporaryDirectory(prefix="impala-doom-", ignore_cleanup_errors=True)
+    options: dict[str, Any] = {
+        "frame_skip": TICS_PER_ACTION,
+        "screen_resolution": "RES_160X120",
+        "screen_format": "RGB24" if view.colour else "GRAY8",
+        "vizdoom_path": _launcher(folder.name),
+        **view.kwargs,
+    }
+    env = gymnasium.make(
+        ids[name],
+        disable_env_checker=True,
+        render_mode="rgb_array" if render else None,
+        **options,
+    )
+    return Screen(env, folder)
+
+
+class Screen(gymnasium.Wrapper):
+    """Shows the screen alone; an episode's last picture is the one before its end.
+
+    At an end, ViZDoom has no picture any more, and calls an episode that was too long terminated.
+    """
+
+    def __init__(self, env: gymnasium.Env, folder: tempfile.TemporaryDirectory) -> None:
+        super().__init__(env)
+        assert isinstance(env.observation_space, gymnasium.spaces.Dict)
+        self.observation_space = env.observation_space["screen"]
+        tics = env.unwrapped.frame_skip  # type: ignore[attr-defined]
+        self.metadata = {**env.metadata, "render_fps": env.metadata["render_fps"] / tics}
+        self._folder = folder
+
+    def reset(self, **options: Any) -> Any:
+        observation, info = self.env.reset(**options)
+        self._screen = observation["screen"]
+        return self._screen, info
+
+    def step(self, action: Any) -> Any:
+        observation, reward, over, truncated, info = self.env.step(action)
+        if not over:
+            self._screen = observation["screen"]
+        return self._screen, reward, over and not truncated, truncated, info
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()
+
+
+def _registered() -> list[str]:
+    return [one for one in gymnasium.registry if one.startswith("Vizdoom")]
+
+
+def _scenarios() -> dict[str, str]:
+    """The ids of the scenarios in which one button is pressed at once, by short names."""
+    found = {}
+    for one in _registered():
+        options = gymnasium.registry[one].kwargs
+        if options.get("max_buttons_pressed") == _ONE_BUTTON and "scenario_config_file" in options:
+            found[Path(options["scenario_config_file"]).stem] = one
+    return found
+
+
+def _launcher(folder: str) -> str:
+    """A script that runs the game in a folder, where it leaves its files, and not without us."""
+    path, game = Path(folder) / "vizdoom", Path(vizdoom.__file__).parent / "vizdoom"
+    there, command = shlex.quote(folder), shlex.quote(str(game))
+    path.write_text(f'#!/bin/sh\ncd {there} && exec setpriv --pdeathsig KILL -- {command} "$@"\n')
+    os.chmod(path, 0o700)
+    return str(path)
