@@ -9,6 +9,7 @@ import ale_py
 import gymnasium
 from ale_py import roms
 
+from environments.python.dummy import DummyLevel, parse
 from user_error import UserError, closest
 
 gymnasium.register_envs(ale_py)
@@ -75,7 +76,7 @@ class BodiesLevel:
 
 
 # Those that are stepped one by one, in this process or in others.
-PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel
+PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel | DummyLevel
 Level = AtariLevel | PythonLevel | RealTimeLevel | BodiesLevel
 DESCRIPTIONS = (".yaml", ".yml")
 
@@ -101,6 +102,7 @@ PREFIXES: dict[str, Callable[[str], Level]] = {
     REAL_TIME: _real_time,
     "browser": BrowserLevel,
     "pettingzoo": _bodies,
+    "dummy": parse,
 }
 
 

@@ -10,11 +10,13 @@ import gymnasium
 from environments import imports
 from environments.names import (
     BrowserLevel,
+    DummyLevel,
     GymnasiumLevel,
     OwnLevel,
     PythonLevel,
     newest_version,
 )
+from environments.python.dummy import Dummy
 from environments.python.mujoco_pictures import without_opengl
 from environments.python.plain import plain
 from environments.view import View
@@ -45,6 +47,10 @@ def _page(level: Any, level_name: str, view: View, render: bool) -> gymnasium.En
     from environments.browser import page
 
     return browser.BrowserLevel(page.find(level.page), "rgb_array" if render else None)
+
+
+def _dummy(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
+    return Dummy(level, "rgb_array" if render else None)
 
 
 def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
@@ -129,6 +135,7 @@ def _reason(error: Exception, expected: bool = False) -> str:
 
 _MAKERS: dict[type, Callable[..., gymnasium.Env]] = {
     BrowserLevel: _page,
+    DummyLevel: _dummy,
     GymnasiumLevel: _registered,
     OwnLevel: _own,
 }
