@@ -123,7 +123,7 @@ def add(report: Report, own: Own, name: str, count: int, threads: int) -> None:
             one.made.close()
     spec = batches[0].made.spec
     space = spec.observation_space
-    size = int(np.prod(space.shape)) * space.dtype.itemsize  # type: ignore[union-attr]
+    size = int(np.prod(space.shape)) * space.dtype.itemsize
     report.row(
         name, str(count), str(threads), rate, rate.median * spec.frames_per_step, size, share
     )
