@@ -9,6 +9,7 @@ import ale_py
 import gymnasium
 from ale_py import roms
 
+from environments.python.dummy import DummyLevel, parse
 from user_error import UserError, closest
 
 gymnasium.register_envs(ale_py)
@@ -83,7 +84,7 @@ class ExtraLevel:
 
 
 # Those that are stepped one by one, in this process or in others.
-PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel | ExtraLevel
+PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel | ExtraLevel | DummyLevel
 Level = AtariLevel | PythonLevel | RealTimeLevel | BodiesLevel
 DESCRIPTIONS = (".yaml", ".yml")
 
@@ -110,6 +111,7 @@ PREFIXES: dict[str, Callable[[str], Level]] = {
     "browser": BrowserLevel,
     "pettingzoo": _bodies,
     **{kind: functools.partial(ExtraLevel, kind) for kind in ("doom", "procgen")},
+    "dummy": parse,
 }
 
 

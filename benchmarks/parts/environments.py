@@ -1,4 +1,4 @@
-"""Steps a second of environments, simple to complex, by their number and by threads.
+"""Steps a second of environments, simple to complex, with their bytes and their cores.
 
   python -m benchmarks environments
   python -m benchmarks environments --level_names=Hopper-v5,Humanoid-v5 --num_envs=16 --threads=1,4
@@ -6,24 +6,33 @@
 An environment is stepped as an actor steps it, with random actions. Atari's emulators run in
 threads of their own: so many of one actor. Others are played by so many actor threads, with as
 many environments each as there are for it; they gain from threads only what their simulator
-does without holding Python's lock.
+does without holding Python's lock. Browsers and desktops are processes of their own: four at
+most, in one thread. Desktops go on by themselves, so their steps are the ticks of their clock.
 
-ViZDoom is not installed with the trainer: `.venv/bin/python -m pip install vizdoom` adds it.
+Levels `dummy:OBS-FPS` show noise of a size, and work so long on each step: beside them, what a
+level's size costs can be told from what its simulator costs.
+
+Bytes are those of an observation as its actor keeps it; of stacked frames the newest. The CPU
+share is that of all cores that may be used, by this process and those that it has started.
 """
 
 import dataclasses
 import functools
 import sys
+import time
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 
 import environments
 from benchmarks.tools import common
-from benchmarks.tools.common import Options, numbers, spread
+from benchmarks.tools.common import Options, Spread, numbers, spread
 from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
-from environments.names import AtariLevel, find
+from environments.names import AtariLevel, BrowserLevel, RealTimeLevel, find
+from environments.python.dummy import DummyLevel
 from flags import setting
 from trainer.machine.threads import threads_named
 from user_error import UserError
@@ -34,17 +43,26 @@ LEVELS = (
     "Hopper-v5",
     "Humanoid-v5",
     "benchmarks.tools.vizdoom_level:make",
+    "browser:miniwob/click-test-v1",
+    "vnc:Catch-v0",
+    "vnc:PongNoFrameskip-v4",
+    "dummy:16-100000",
+    "dummy:480x640x3-100000",
+    "dummy:16-1000",
+    "dummy:480x640x3-1000",
 )
-OPTIONAL = {"benchmarks.tools.vizdoom_level:make": "vizdoom"}
 COLUMNS = (
-    Column("level", 30),
+    Column("level", 36),
     Column("environments", 13),
     Column("threads", 8),
     Column("agent steps/s", 28, ",.0f"),
     Column("frames/s", 10, ",.0f"),
+    Column("bytes a step", 13, ",d"),
+    Column("CPU share", 10, ".0%"),
 )
 # Actions are drawn before the clock starts, and repeated.
 ROUNDS = 16
+MOST_PROGRAMS = 4  # browsers or desktops at the same time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +71,13 @@ class Own(Options):
     num_envs: str = setting("1,8,32", "Measuring", "environments, with commas between")
     threads: str = setting("0", "Measuring", "threads, with commas between; 0: 1, and one a core")
     seconds: float = setting(1.0, "Measuring", "for each measurement", above=0)
+
+
+class Batch(NamedTuple):
+    """Environments that were reset, and actions for them."""
+
+    made: environments.VectorEnvironment
+    actions: list[np.ndarray]
 
 
 def measure(arguments: list[str]) -> None:
@@ -64,31 +89,23 @@ def measure(arguments: list[str]) -> None:
         threads = sorted({1, cores(), *threads} - {0})
     names = own.level_names.split(",")
     for name in names:
-        if name not in OPTIONAL:
-            find(name)  # refuses before anything is measured
+        find(name)  # refuses before anything is measured
     what = "environments alone, random actions"
     report = Report("environments", COLUMNS, own, "no arithmetic", what)
     for name in names:
-        missing = why_missing(name)
-        if missing:
-            report.row(name, missing, "", None, None)
-            continue
-        for count in counts:
-            for many in threads:
-                if many <= count:
-                    add(report, own, name, count, many)
+        try:
+            for count, many in sizes(name, counts, threads):
+                add(report, own, name, count, many)
+        except (UserError, ImportError) as error:
+            report.row(name, f"not here: {error}", "", None, None, None, None)
     report.finish("agent steps/s")
 
 
-def why_missing(name: str) -> str:
-    """Why a level that is not installed with the trainer cannot be measured; empty if it can."""
-    if name not in OPTIONAL:
-        return ""
-    try:
-        environments.spec(name)
-    except (UserError, ImportError) as error:
-        return f"not here: {error}"
-    return ""
+def sizes(name: str, counts: Sequence[int], threads: Sequence[int]) -> list[tuple[int, int]]:
+    """How many environments and threads a level is measured with."""
+    if isinstance(find(name), BrowserLevel | RealTimeLevel):
+        return [(count, 1) for count in sorted({min(count, MOST_PROGRAMS) for count in counts})]
+    return [(count, many) for count in counts for many in threads if many <= count]
 
 
 def add(report: Report, own: Own, name: str, count: int, threads: int) -> None:
@@ -99,33 +116,66 @@ def add(report: Report, own: Own, name: str, count: int, threads: int) -> None:
         if own_threads
         else [batch(own, name, len(part), 1) for part in np.array_split(np.arange(count), threads)]
     )
-    calls = [functools.partial(step, one, actions) for one, actions in batches]
+    try:
+        rate, share = rates(own, batches)
+    finally:
+        for one in batches:
+            one.made.close()
+    spec = batches[0].made.spec
+    space = spec.observation_space
+    size = int(np.prod(space.shape)) * space.dtype.itemsize
+    report.row(
+        name, str(count), str(threads), rate, rate.median * spec.frames_per_step, size, share
+    )
+
+
+def rates(own: Own, batches: Sequence[Batch]) -> tuple[Spread, float]:
+    """Agent steps a second, and the share of the cores that they took."""
+    calls = [functools.partial(step, one) for one in batches]
     common.rate(calls, min(own.seconds, 0.5))
-    rate = spread([common.rate(calls, own.seconds) for _ in range(own.repeats)])
-    spec = batches[0][0].spec
-    for one, _ in batches:
-        one.close()
-    report.row(name, str(count), str(threads), rate, rate.median * spec.frames_per_step)
+    started, worked = time.perf_counter(), cpu_seconds()
+    found = spread([common.rate(calls, own.seconds) for _ in range(own.repeats)])
+    return found, (cpu_seconds() - worked) / (time.perf_counter() - started) / cores()
 
 
-def batch(
-    own: Own, name: str, count: int, threads: int
-) -> tuple[environments.VectorEnvironment, list[np.ndarray]]:
-    """Environments that were reset, and actions for them."""
+def cpu_seconds() -> float:
+    """What this process and all that it has started have worked until now."""
+    me = psutil.Process()
+    found = 0.0
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue  # it has just ended
+        found += times.user + times.system
+    return found
+
+
+def batch(own: Own, name: str, count: int, threads: int) -> Batch:
+    """So many environments of a level, ready to be stepped."""
+    level = find(name)
+    view: dict[str, Any] = {}
+    if isinstance(level, DummyLevel) and len(level.shape) == 3:
+        view = dict(zip(("height", "width"), level.shape, strict=False))  # all of its size
     with threads_named("emulator"):
-        made = environments.make(name, count, own.seed, num_threads=threads)
-    made.reset()
+        made = environments.make(name, count, own.seed, num_threads=threads, **view)
+    try:
+        made.reset()
+    except BaseException:
+        made.close()
+        raise
     space = made.spec.action_space
     space.seed(own.seed)
-    return made, [np.array([space.sample() for _ in range(count)]) for _ in range(ROUNDS)]
+    actions = [np.array([space.sample() for _ in range(count)]) for _ in range(ROUNDS)]
+    return Batch(made, actions)
 
 
-def step(made: environments.VectorEnvironment, actions: Sequence[np.ndarray]) -> int:
+def step(one: Batch) -> int:
     """Steps all environments a few times; the number of agent steps."""
-    for action in actions:
-        made.step(action)
-    made.episodes()
-    return made.num_envs * len(actions)
+    for action in one.actions:
+        one.made.step(action)
+    one.made.episodes()
+    return one.made.num_envs * len(one.actions)
 
 
 if __name__ == "__main__":

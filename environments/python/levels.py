@@ -10,12 +10,14 @@ import gymnasium
 from environments import imports
 from environments.names import (
     BrowserLevel,
+    DummyLevel,
     ExtraLevel,
     GymnasiumLevel,
     OwnLevel,
     PythonLevel,
     newest_version,
 )
+from environments.python.dummy import Dummy
 from environments.python.mujoco_pictures import without_opengl
 from environments.python.plain import plain
 from environments.view import View
@@ -52,6 +54,10 @@ def _extra(level: Any, level_name: str, view: View, render: bool) -> gymnasium.E
     from environments.extras.levels import make_extra
 
     return make_extra(level, level_name, view, render)
+
+
+def _dummy(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
+    return Dummy(level, "rgb_array" if render else None)
 
 
 def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
@@ -137,6 +143,7 @@ def _reason(error: Exception, expected: bool = False) -> str:
 _MAKERS: dict[type, Callable[..., gymnasium.Env]] = {
     BrowserLevel: _page,
     ExtraLevel: _extra,
+    DummyLevel: _dummy,
     GymnasiumLevel: _registered,
     OwnLevel: _own,
 }

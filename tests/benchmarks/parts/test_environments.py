@@ -28,12 +28,25 @@ def test_a_level_is_measured_by_environments_and_threads(tmp_path):
         assert row["frames/s"] == frames * row["agent steps/s"]["median"] > 0
 
 
-def test_what_is_not_installed_is_told_and_the_others_go_on(tmp_path, monkeypatch):
-    monkeypatch.setitem(environments.OPTIONAL, "tests.nowhere:make", "nowhere")
+def test_what_is_not_installed_is_told_and_the_others_go_on(tmp_path):
     missing, here = rows(tmp_path, "--level_names=tests.nowhere:make,CartPole-v1", "--num_envs=1",
                          "--threads=1")  # fmt: skip
     assert missing["environments"].startswith("not here:") and missing["agent steps/s"] is None
     assert here["agent steps/s"]["median"] > 0
+
+
+def test_a_dummy_has_its_own_size_and_is_not_faster_than_it_says(tmp_path):
+    names = "--level_names=dummy:30x40x3-200,dummy:30x40x3-200-wait"
+    busy, waiting = rows(tmp_path, names, "--num_envs=1", "--threads=1")
+    for row in (busy, waiting):
+        assert row["bytes a step"] == 30 * 40 * 3
+        assert 0 < row["agent steps/s"]["most"] <= 200
+    assert waiting["CPU share"] < busy["CPU share"]
+
+
+def test_browsers_and_desktops_are_few_and_in_one_thread():
+    assert environments.sizes("vnc:Catch-v0", [1, 8, 32], [1, 2]) == [(1, 1), (4, 1)]
+    assert environments.sizes("CartPole-v1", [1, 8], [1, 2]) == [(1, 1), (8, 1), (8, 2)]
 
 
 def test_an_unknown_level_is_refused(tmp_path):
