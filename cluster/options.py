@@ -137,6 +137,14 @@ class Options:
         above=0,
         most=3600,
     )
+    patience_s: float = setting(
+        60.0,
+        "Cluster",
+        "seconds for which a host that stalls or cannot be reached is asked again, so that it does "
+        "not take a start down; not with --allow_partial",
+        least=0,
+        most=3600,
+    )
     allow_partial: bool = setting(
         False, "Cluster", "keep what could be started instead of stopping it again"
     )
@@ -157,6 +165,11 @@ class Options:
         False, "Cluster", "status: as JSON, for programs; with --follow, one line each time"
     )
     name: str = setting("", "Cluster", "logs: of this process only, such as actor-0")
+
+    @property
+    def patience(self) -> float:
+        """How long to ask again; a partial start goes on without a host rather than wait."""
+        return 0.0 if self.allow_partial else self.patience_s
 
 
 def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:

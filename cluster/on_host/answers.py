@@ -28,6 +28,12 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     """Starts a keeper for each process and waits until all have written their state."""
     records = Path(request["records"])
     records.mkdir(parents=True, exist_ok=True)
+    # A request that is sent again, because a reply was lost, waits for the first one.
+    with states.alone(records / ".starts.lock"):
+        return _start(request, records)
+
+
+def _start(request: dict[str, Any], records: Path) -> dict[str, Any]:
     in_the_way = windows.clear(request["tmux"], request["run_id"])
     if in_the_way:
         return {"error": in_the_way}

@@ -71,8 +71,11 @@ class SshBackend:
         return syncing.sync(self._plan, self._connections, PROJECT)
 
     def check(self, before: Record | None = None) -> bool:
-        session = self._options.tmux_sess
-        wrong, self._silent = checking.check(self._plan, self._hosts, PROJECT, session, before)
+        options = self._options
+        patience_s = 0.0 if options.action == "check" else options.patience
+        wrong, self._silent = checking.check(
+            self._plan, self._hosts, PROJECT, options.tmux_sess, before, patience_s
+        )
         if wrong:
             show.console().print(checking.table(wrong))
         return not wrong
@@ -83,7 +86,7 @@ class SshBackend:
             print("Continuing without the learners on hosts that cannot be used.")
             self._plan = make_plan(usable, self._settings, self._options, here())
         if self._settings.remote.transport == "secure":
-            entrusted = entrusting.entrust(self._plan, self._hosts)
+            entrusted = entrusting.entrust(self._plan, self._hosts, self._options.patience)
             if not entrusted and not self._options.allow_partial:
                 return 1
         passwords = self._connections.passwords
