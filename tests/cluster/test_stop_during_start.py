@@ -49,6 +49,7 @@ def make_spec(tmp_path: Path, *argv: str) -> list[str]:
         "folder": str(tmp_path),
         "grace_s": 1,
         "log": str(tmp_path / "actor-0.log"),
+        "name": "actor-0",
         "restarts": 0,
         "run_id": "this",
         "state": str(tmp_path / "actor-0.json"),
@@ -114,7 +115,7 @@ def test_a_request_to_start_is_sent_again_to_a_host_that_stalls(monkeypatch: pyt
     for silent, problems in ((2, []), (10**6, [f"  {host}: did not answer within 30 s."])):
         hosts = Passing(silent)
         options = Options(patience_s=0.5)
-        assert starting._start_processes(plan, options, record, hosts, ROOT) == problems
+        assert starting.start_processes(plan, options, record, hosts, ROOT) == problems
         assert hosts.asked > 2
 
 

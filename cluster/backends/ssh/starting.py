@@ -1,6 +1,8 @@
 """Starts a plan: writes the record, starts on all hosts at once, waits until it is running."""
 
 import time
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +26,22 @@ LOOK_EVERY_S = 0.5
 SETTLE_S = 2.0
 
 
-def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, project: Path) -> int:
+def start(
+    plan: Plan,
+    options: Options,
+    hosts: Hosts,
+    passwords: Passwords,
+    project: Path,
+    flags: Sequence[str],
+) -> int:
     """Starts the plan; stops all of it again if a part did not start."""
-    record = records.record_of(plan, options.tmux_sess)
+    record = records.record_of(plan, options.tmux_sess, flags)
     files = {path: text.replace(mpi.RUN_ID, record.run_id) for path, text in plan.spread.files}
     records.write(record, files)
     try:
         with show.console().status("starting, and waiting for the learners to listen"):
             problems = logins.open_all(plan.spread, record.run_id, passwords, options)
-            problems += _start_processes(plan, options, record, hosts, project)
+            problems += start_processes(plan, options, record, hosts, project)
             found, seen = _wait(record, options, hosts, problems)
     except BaseException:
         stopping.stop(record, options, hosts)
@@ -58,15 +67,18 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
     return 0
 
 
-def _start_processes(
+def start_processes(
     plan: Plan, options: Options, record: Record, hosts: Hosts, project: Path
 ) -> list[str]:
+    """Starts the processes of a record on all hosts; returns the failures."""
+    attempt = uuid.uuid4().hex  # so that a request that is sent twice starts nothing twice
     requests = {
         place: request(
             record,
             "start",
             place,
             parts,
+            attempt=attempt,
             project=str(project) if place.host.is_local else "",
             processes=[_spec(one, options) for one in plan.processes if one.place == place],
         )
