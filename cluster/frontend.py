@@ -17,6 +17,8 @@ def run(arguments: Sequence[str]) -> int:
     chosen, settings = options.parse(arguments)
     if chosen.action in ("status", "logs", "stop", "fetch"):
         return _with_run(chosen, settings)
+    if chosen.action in ("add", "remove"):
+        return _change(arguments, settings.run_folder)
     backend = backends.make(chosen.backend, chosen, settings)
     _check_levels(settings)
     backend.prepare()
@@ -68,6 +70,17 @@ def _start(chosen: Options, settings: Settings, backend: "Backend") -> int:
         if left and not chosen.allow_partial:
             return 1
     return backend.start()
+
+
+def _change(arguments: Sequence[str], folder: str) -> int:
+    """Adds actors to a run, with its own flags unless others are given, or removes some."""
+    from cluster import record
+
+    with record.one_start(folder):
+        run = record.must_read(folder)
+        chosen, settings = options.parse([*run.flags, *arguments])
+        backend = backends.make(run.backend, chosen, settings)
+        return backend.add(run) if chosen.action == "add" else backend.remove(run)
 
 
 def _with_run(chosen: Options, settings: Settings) -> int:

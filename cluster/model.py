@@ -83,6 +83,11 @@ class Member:
     learner: int
 
     @property
+    def number(self) -> int:
+        """That of its kind, at the end of its name."""
+        return int(self.name.rpartition("-")[2])
+
+    @property
     def host(self) -> Host:
         """Where it runs."""
         return self.place.host

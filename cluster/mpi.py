@@ -81,7 +81,9 @@ def _entry(name: str, host: Host, socket: str | None, here: Here) -> str:
         f"  UserKnownHostsFile {_path(here.known_hosts)}",
         "  StrictHostKeyChecking yes",
         "  BatchMode yes",
-        "  ConnectTimeout 20",
+        # For a host that is away for half a minute, whether its packets get lost or are refused.
+        "  ConnectTimeout 10",
+        "  ConnectionAttempts 8",
     ]
     if host.key:
         lines += [f"  IdentityFile {_path(host.key)}", "  IdentitiesOnly yes"]

@@ -13,15 +13,27 @@ from trainer.settings.config import Settings
 from user_error import UserError
 
 BACKENDS = ("ssh", "slurm", "kubernetes")
-ACTIONS = ("start", "check", "sync", "restart", "status", "logs", "stop", "fetch")
+ACTIONS = (
+    "start",
+    "check",
+    "sync",
+    "restart",
+    "status",
+    "logs",
+    "stop",
+    "fetch",
+    "add",
+    "remove",
+)
 
 # Flags for some actions only. Others would ignore them: an --action=stop that was meant as a
 # dry run, or for one process only, would end everything, which cannot be undone.
 FOR = {
-    "dry_run": ("start", "check", "sync", "restart"),
+    "dry_run": ("start", "check", "sync", "restart", "add", "remove"),
     "follow": ("status", "logs"),
     "json": ("status",),
     "name": ("logs",),
+    "hosts": ("remove",),
 }
 
 # Flags for some backends only.
@@ -137,6 +149,14 @@ class Options:
         above=0,
         most=3600,
     )
+    patience_s: float = setting(
+        60.0,
+        "Cluster",
+        "seconds for which a host that stalls or cannot be reached is asked again, so that it does "
+        "not take a start down; not with --allow_partial",
+        least=0,
+        most=3600,
+    )
     allow_partial: bool = setting(
         False, "Cluster", "keep what could be started instead of stopping it again"
     )
@@ -157,6 +177,17 @@ class Options:
         False, "Cluster", "status: as JSON, for programs; with --follow, one line each time"
     )
     name: str = setting("", "Cluster", "logs: of this process only, such as actor-0")
+    hosts: str = setting(
+        "",
+        "Cluster",
+        "remove: the hosts whose actors are stopped, as column ip or --action=status names them, "
+        "with commas between",
+    )
+
+    @property
+    def patience(self) -> float:
+        """How long to ask again; a partial start goes on without a host rather than wait."""
+        return 0.0 if self.allow_partial else self.patience_s
 
 
 def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
@@ -220,6 +251,8 @@ def _check(options: Options) -> None:
                 f"--{flag} is for --action={' or '.join(actions)}, not for "
                 f"--action={options.action}: leave it out."
             )
+    if options.action == "remove" and not options.hosts:
+        raise UserError("--hosts is not given: name the hosts whose actors are to be stopped.")
     # tmux would expand what follows a #, or even run it.
     if any(letter in ".:#" or not letter.isprintable() for letter in options.tmux_sess):
         raise UserError(

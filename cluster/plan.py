@@ -4,9 +4,10 @@ Pure functions: nothing is started, looked up or written here.
 """
 
 import dataclasses
+import itertools
 import os.path
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import credentials
 from algorithms.feeding import Gradients
@@ -31,14 +32,20 @@ IN_ITS_FOLDER = (
 QUIET = (("TF_CPP_MIN_LOG_LEVEL", "3"),)
 
 
-def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: Here) -> Plan:
-    """Links actors to learners round-robin, and makes each process's command."""
+def make_plan(
+    rows: Sequence[Row],
+    settings: Settings,
+    options: Options,
+    here: Here,
+    numbers: Mapping[tuple[Host, int], int] | None = None,
+) -> Plan:
+    """Links actors to learners round-robin, and makes each process's command.
+
+    ``numbers`` are those of actors that are there already, by host and port.
+    """
     learners = _members(rows, "learner", here)
-    actors = _members(rows, "actor", here)
-    actors = [
-        dataclasses.replace(actor, learner=index % len(learners))
-        for index, actor in enumerate(actors)
-    ]
+    actors = _numbered(_members(rows, "actor", here), numbers or {})
+    actors = [dataclasses.replace(actor, learner=actor.number % len(learners)) for actor in actors]
     if 0 < len(actors) < len(settings.level.levels):  # without any, others start them
         raise UserError(
             f"--level_name names {len(settings.level.levels)} levels, but "
@@ -65,6 +72,16 @@ def _members(rows: Sequence[Row], job: str, here: Here) -> list[Member]:
     return [
         Member(f"{job}-{index}", _place(row, here), row, port, index)
         for index, (row, port) in enumerate(members)
+    ]
+
+
+def _numbered(actors: list[Member], taken: Mapping[tuple[Host, int], int]) -> list[Member]:
+    """The actors, each with its number; those without one get the lowest that are free."""
+    free = (number for number in itertools.count() if number not in set(taken.values()))
+    numbers = [taken.get((actor.host, actor.tf_port)) for actor in actors]
+    names = [f"actor-{next(free) if number is None else number}" for number in numbers]
+    return [
+        dataclasses.replace(actor, name=name) for actor, name in zip(actors, names, strict=True)
     ]
 
 
@@ -227,7 +244,7 @@ def _actor_process(
     flags = passed_on(
         settings,
         job_name="actor",
-        task=actors.index(actor),
+        task=actor.number,
         learner_host=learner.address,
         logdir=settings.run_folder,
         **_credentials(settings, credentials.ACTOR),

@@ -8,7 +8,7 @@ import dataclasses
 import fcntl
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Part:
     job: str
     place: Place
     parts: tuple[str, ...] = ()
+    port: int = 0  # of an actor: with the host, what tells it from others in a CSV
 
     @property
     def host(self) -> Host:
@@ -66,6 +67,8 @@ class Record:
     # Of Kubernetes: where its objects are, and the context of the user's configuration.
     namespace: str = ""
     context: str = ""
+    # With which actors are added that fit the others.
+    flags: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -73,17 +76,30 @@ class Record:
         return _path(self.logdir)
 
 
-def record_of(plan: Plan, tmux: str) -> Record:
+def record_of(plan: Plan, tmux: str, flags: Sequence[str] = ()) -> Record:
     """A new run's record."""
     return Record(
         run_id=uuid.uuid4().hex,
         logdir=plan.logdir,
         tmux=tmux,
-        parts=tuple(Part(one.name, one.job, one.place, one.parts) for one in plan.processes),
-        listeners=tuple(
-            Listener(one.name, one.place, one.row.ip, one.tf_port) for one in plan.learners
-        ),
+        parts=parts_of(plan),
+        listeners=listeners_of(plan),
+        flags=tuple(flags),
     )
+
+
+def parts_of(plan: Plan) -> tuple[Part, ...]:
+    """The processes of a plan."""
+    ports = {one.name: one.tf_port for one in plan.actors}
+    return tuple(
+        Part(one.name, one.job, one.place, one.parts, ports.get(one.name, 0))
+        for one in plan.processes
+    )
+
+
+def listeners_of(plan: Plan) -> tuple[Listener, ...]:
+    """The learners of a plan."""
+    return tuple(Listener(one.name, one.place, one.row.ip, one.tf_port) for one in plan.learners)
 
 
 def write(record: Record, files: Mapping[str, str]) -> None:
@@ -146,6 +162,7 @@ def read(logdir: str) -> Record | None:
             written.get("allocation", ""),
             written.get("namespace", ""),
             written.get("context", ""),
+            tuple(written.get("flags", ())),
         )
     except FileNotFoundError:
         return None

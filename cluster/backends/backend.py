@@ -44,5 +44,11 @@ class Backend(Protocol):
     def fetch(self, record: Record, folder: str) -> int:
         """Copies what the first learner has written into a folder here; returns the exit code."""
 
+    def add(self, record: Record) -> int:
+        """Starts the actors of the CSV that a run does not have; 1 if some did not start."""
+
+    def remove(self, record: Record) -> int:
+        """Ends the actors on the chosen hosts, and nothing else; 1 if some may be left."""
+
     def stop(self, record: Record) -> int:
         """Ends every process of a run; returns 1 if some may be left, and names them."""

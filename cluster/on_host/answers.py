@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster.on_host import states, windows
 from cluster.on_host.checks import check, program
-from cluster.on_host.ending import stop
+from cluster.on_host.ending import end, stop
 from cluster.on_host.processes import boot_id, wait_until
 from cluster.on_host.reaching import listen, listens, reach
 from cluster.on_host.states import write_whole
@@ -28,19 +28,26 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     """Starts a keeper for each process and waits until all have written their state."""
     records = Path(request["records"])
     records.mkdir(parents=True, exist_ok=True)
+    # A request that is sent again, because a reply was lost, waits for the first one.
+    with states.alone(records / ".starts.lock"):
+        return _start(request, records)
+
+
+def _start(request: dict[str, Any], records: Path) -> dict[str, Any]:
     in_the_way = windows.clear(request["tmux"], request["run_id"])
     if in_the_way:
         return {"error": in_the_way}
     home = os.path.join(request["folder"], request["project"])
     for process in request["processes"]:
-        if states.read(records, process["name"], request["run_id"]):
-            continue  # started by a request whose reply was lost
+        if _is_started(records, process["name"], request):
+            continue
         spec_path = records / f"{process['name']}.spec.json"
         state_path = records / f"{process['name']}.json"
         state_path.unlink(missing_ok=True)
         spec = {
             **process,
             "run_id": request["run_id"],
+            "attempt": request["attempt"],
             "folder": request["folder"],
             "state": str(state_path),
             "log": str(records / f"{process['name']}.log"),
@@ -56,6 +63,16 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
         STARTS_WITHIN_S,
     )
     return status({**request, "names": names})
+
+
+def _is_started(records: Path, name: str, request: dict[str, Any]) -> bool:
+    """Whether a process is running, or was started by this request when its reply was lost."""
+    if states.is_stopped(records, request["run_id"]):
+        return True
+    state = states.read(records, name, request["run_id"])
+    if state and state.get("attempt") == request["attempt"]:
+        return True
+    return states.is_living(states.judged(state, boot_id()))
 
 
 def keep(request: dict[str, Any]) -> dict[str, Any]:
@@ -135,6 +152,7 @@ ANSWERS = {
     "status": status,
     "tail": tail,
     "stop": stop,
+    "end": end,
     "keep": keep,
     "check": check,
     "listen": listen,

@@ -52,6 +52,33 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def end(request: dict[str, Any]) -> dict[str, Any]:
+    """Ends these processes of a run, TERM before KILL, and nothing else of it."""
+    run_id, files = request["run_id"], _state_files(request)
+    recorded = {
+        name: _recorded(states.read(path.parent, name, run_id)) for name, path in files.items()
+    }
+    known = [one for those in recorded.values() for one in those]
+
+    def left() -> list[Process]:
+        alive = [one for one in known if is_alive(*one)]
+        also = [one for name in files for one in marked(run_id, name)]
+        return list(dict.fromkeys([*alive, *also]))
+
+    for one in known:
+        send(*one, signal.SIGTERM)
+    wait_until(lambda: not left(), request["grace_s"], every=0.2)
+    killed = 0
+    for _ in range(5):  # a keeper may have been about to start its process again
+        killed += sum(send(pid, started, signal.SIGKILL) for pid, started in left())
+        if wait_until(lambda: not left(), 2.0):
+            break
+    for name, path in files.items():
+        windows.close(request["tmux"], run_id, name)
+        _write_stopped(path, states.read(path.parent, name, run_id))
+    return {"killed": killed, "left": [pid for pid, _ in left()]}
+
+
 def _state_files(request: dict[str, Any]) -> dict[str, Path]:
     """The file of each process: in the request's own folder, and in others of this host.
 

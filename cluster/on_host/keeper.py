@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cluster.on_host.processes import MARK, boot_id, descendants, marked, send, start_time
+from cluster.on_host.processes import MARK, NAME, boot_id, descendants, marked, send, start_time
 from cluster.on_host.states import SILENT, claim, hold, is_stopped, write_whole
 
 # Starts each line that the keeper writes to its process's log.
@@ -92,7 +92,7 @@ class Keeper:
 
     def _run_once(self) -> int:
         spec = self._spec
-        env = {**os.environ, **dict(spec["env"]), MARK: spec["run_id"]}
+        env = {**os.environ, **dict(spec["env"]), MARK: spec["run_id"], NAME: spec["name"]}
         self._write(state="starting", child=None)
         if is_stopped(self._state_path.parent, spec["run_id"]):
             self._stopping = True  # the run was stopped while it was being started
@@ -168,6 +168,7 @@ class Keeper:
         self._state = {
             **self._state,
             "run_id": self._spec["run_id"],
+            "attempt": self._spec.get("attempt", ""),
             "boot_id": boot_id(),
             "keeper": [os.getpid(), start_time(os.getpid())],
             "restarts": self._restarts,

@@ -9,6 +9,8 @@ from pathlib import Path
 
 # Every process of a run has this variable in its environment, and its children inherit it.
 MARK = "IMPALA_RUN"
+# Those that a keeper has started also have the name under which the run knows it.
+NAME = "IMPALA_PROCESS"
 
 
 def boot_id() -> str:
@@ -63,9 +65,9 @@ def _send_by_id(pid: int, started: int, number: signal.Signals) -> bool:
     return True
 
 
-def marked(run_id: str) -> list[tuple[int, int]]:
-    """Processes of this user that descend from the run, as (id, start time)."""
-    wanted = f"{MARK}={run_id}".encode()
+def marked(run_id: str, name: str = "") -> list[tuple[int, int]]:
+    """Processes of this user that descend from the run, or one of its, as (id, start time)."""
+    wanted = {f"{MARK}={run_id}".encode(), *([f"{NAME}={name}".encode()] if name else [])}
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -75,7 +77,7 @@ def marked(run_id: str) -> list[tuple[int, int]]:
         except OSError:
             continue
         started = start_time(int(folder.name))
-        if started is not None and wanted in environment.split(b"\0"):
+        if started is not None and wanted <= set(environment.split(b"\0")):
             found.append((int(folder.name), started))
     return found
 

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,6 +38,15 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Only one process at a time is between begin and end; the kernel lets go if it dies."""
+    with open(path, "a") as lock:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def claim(path: Path, run_id: str) -> IO[str] | None:

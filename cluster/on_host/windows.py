@@ -84,18 +84,18 @@ def clear(session: str, run_id: str) -> str:
     return problem
 
 
-def close(session: str, run_id: str) -> None:
-    """Closes the run's windows, and with the last one the session; the user's own stay."""
+def close(session: str, run_id: str, name: str = "") -> None:
+    """Closes the run's windows, or one; with the last one the session. The user's own stay."""
     # Another part of the run on this host may be faster, or a user who closes windows.
     gone = contextlib.suppress(TmuxRefused)
     with gone:
         if session and owner(session) == run_id:
-            shown = f"#{{window_id}} #{{{WINDOW}}}"
+            shown = f"#{{window_id}} #{{{WINDOW}}} #{{window_name}}"
             for window in _tmux("list-windows", "-t", f"={session}:", "-F", shown).splitlines():
-                name, _, whose = window.partition(" ")
-                if whose == run_id:
+                number, whose, called = window.split(" ", 2)
+                if whose == run_id and name in ("", called):
                     with gone:
-                        _tmux("kill-window", "-t", name)
+                        _tmux("kill-window", "-t", number)
 
 
 def _word(text: str) -> str:

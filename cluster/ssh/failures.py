@@ -1,5 +1,6 @@
 """Why a host cannot be used, and how to fix it."""
 
+import errno
 import shlex
 import socket
 from pathlib import Path
@@ -8,6 +9,17 @@ import paramiko
 
 from cluster.model import Host
 from cluster.ssh.keys import ENCRYPTED, BadFile, NewKey
+
+# A network that is away for a moment, or a host that restarts.
+AWAY = (
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+    errno.EHOSTDOWN,
+    errno.ENETDOWN,
+    errno.ETIMEDOUT,
+    errno.ECONNRESET,
+    errno.EPIPE,
+)
 
 
 class HostFailed(Exception):
@@ -44,7 +56,9 @@ def failure(
         )
     if isinstance(error, paramiko.PasswordRequiredException):
         return HostFailed("this user's key is encrypted", ENCRYPTED)
-    if isinstance(error, paramiko.AuthenticationException):
+    # paramiko calls a connection that ends during a login a refusal, too.
+    cut = "timeout" in str(error) or "transport shut down" in str(error)
+    if isinstance(error, paramiko.AuthenticationException) and not cut:
         means = "the password" if by_password else f"the key {host.key or 'of this user'}"
         return HostFailed(
             f"login as {host.username} refused with {means}",
@@ -57,7 +71,11 @@ def failure(
             "Give ssh_key or ssh_password in the CSV, or --ask_ssh_password",
         )
     if isinstance(error, socket.gaierror):
-        return HostFailed("its name cannot be resolved", "Fix column ip in the CSV")
+        return HostFailed(
+            "its name cannot be resolved",
+            "Fix column ip in the CSV",
+            passing=error.errno == socket.EAI_AGAIN,
+        )
     # paramiko raises the second for a session that ended because no banner came.
     if "banner" in str(error) or "No existing session" in str(error):
         return HostFailed(
@@ -76,9 +94,11 @@ def failure(
         return HostFailed(
             f"{where}: {' / '.join(sorted(map(str, reasons)))}",
             "Is sshd running there, and is ssh_port right?",
-            passing=True,
+            passing=any(one.errno in AWAY for one in error.errors.values()),
         )
-    return HostFailed(f"SSH at {where}: {error or type(error).__name__}")
+    broken = isinstance(error, EOFError) or cut or type(error) is paramiko.SSHException
+    passing = broken or (isinstance(error, OSError) and error.errno in AWAY)
+    return HostFailed(f"SSH at {where}: {error or type(error).__name__}", passing=passing)
 
 
 def _known_name(host: Host) -> str:

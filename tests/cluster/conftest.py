@@ -148,7 +148,11 @@ def remote(frontend: Frontend, network: "Network") -> Iterator[Frontend]:
     for host in network.hosts:
         network.remember(host)
     frontend.env["HOME"] = str(network.home)
-    frontend.flags = [f"--mpirun_network={network.network}", "--connect_timeout_s=3"]
+    frontend.flags = [
+        f"--mpirun_network={network.network}",
+        "--connect_timeout_s=3",
+        "--patience_s=5",
+    ]
     yield frontend
     for host in network.hosts:
         network.mend(host)

@@ -3,8 +3,11 @@
 As root:  each host has an address, a port, a host key, a user and a home of its own.
 """
 
+import contextlib
 import dataclasses
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,6 +107,19 @@ class Network:
     def mend(self, host: FakeHost) -> None:
         """Puts it back."""
         host.namespace.plug()
+
+    def freeze(self, host: FakeHost) -> None:
+        """Stops everything on a host, its sshd as well; its kernel still confirms packets."""
+        self._signal(host, signal.SIGSTOP)
+
+    def thaw(self, host: FakeHost) -> None:
+        """Ends ``freeze``."""
+        self._signal(host, signal.SIGCONT)
+
+    def _signal(self, host: FakeHost, number: signal.Signals) -> None:
+        for pid in sh(f"ip netns pids {host.namespace.name}").split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), number)
 
     def row(self, job: str, host: FakeHost, port: int, password: str = "", key: bool = True) -> str:
         """A line of the CSV."""

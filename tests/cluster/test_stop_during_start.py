@@ -11,6 +11,7 @@ import pytest
 
 from cluster import record as records
 from cluster.actions.seen import UNSEEN, Seen, SeenPart
+from cluster.backends.ssh import hosts as asking
 from cluster.backends.ssh import starting
 from cluster.backends.ssh.hosts import Hosts
 from cluster.model import Host, Mpirun, Place, Plan, Process
@@ -48,6 +49,7 @@ def make_spec(tmp_path: Path, *argv: str) -> list[str]:
         "folder": str(tmp_path),
         "grace_s": 1,
         "log": str(tmp_path / "actor-0.log"),
+        "name": "actor-0",
         "restarts": 0,
         "run_id": "this",
         "state": str(tmp_path / "actor-0.json"),
@@ -105,24 +107,23 @@ class Passing(Hosts):
 
 
 def test_a_request_to_start_is_sent_again_to_a_host_that_stalls(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(starting, "AGAIN_S", 0.01)
+    monkeypatch.setattr(asking, "AGAIN_S", 0.01)
     host = Host("192.0.2.1", 22, "ann")
     process = Process("actor-0", "actor", Place(host, "impala", "python"), ("true",))
     plan = Plan((), (), (process,), Mpirun(), "logs/run")
     record = records.record_of(plan, "")
     for silent, problems in ((2, []), (10**6, [f"  {host}: did not answer within 30 s."])):
         hosts = Passing(silent)
-        monkeypatch.setattr(starting, "PATIENCE_S", 0.5)
-        assert starting._start_processes(plan, Options(), record, hosts, ROOT) == problems
+        options = Options(patience_s=0.5)
+        assert starting.start_processes(plan, options, record, hosts, ROOT) == problems
         assert hosts.asked > 2
 
 
-def test_only_hosts_that_are_silent_for_long_take_a_start_down(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(starting, "PATIENCE_S", 0.2)
+def test_only_hosts_that_are_silent_for_long_take_a_start_down():
     part = records.Part("actor-0", "actor", Place(Host("192.0.2.1", 22), "impala", "python"))
     silent = Seen([SeenPart(part, f"{UNSEEN}does not answer")], {}, {}, {})
     well = Seen([SeenPart(part, "running")], {}, {}, {})
-    silence = starting.Silence()
+    silence = starting.Silence(0.2)
     assert silence.passing(silent) == {"actor-0"}
     time.sleep(0.15)
     assert silence.passing(silent) == {"actor-0"} and silence.passing(well) == set()

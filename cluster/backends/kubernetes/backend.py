@@ -104,8 +104,21 @@ class KubernetesBackend:
             f"kubectl -n {record.namespace} get pods -l {learner}."
         )
 
+    def add(self, record: Record) -> int:
+        raise UserError(_fixed("add"))
+
+    def remove(self, record: Record) -> int:
+        raise UserError(_fixed("remove"))
+
     def stop(self, record: Record) -> int:
         return stopping.stop(record, self._options, _of(record))
+
+
+def _fixed(action: str) -> str:
+    return (
+        f"--action={action} is for hosts of your own: Kubernetes gets a run's actors as a "
+        "whole. Use --action=restart with other --actors; the run resumes from its last checkpoint."
+    )
 
 
 @functools.cache

@@ -82,5 +82,18 @@ class SlurmBackend:
         print(f"The nodes share this folder: all results are in {folder}.")
         return 0
 
+    def add(self, record: Record) -> int:
+        raise UserError(_fixed("add"))
+
+    def remove(self, record: Record) -> int:
+        raise UserError(_fixed("remove"))
+
     def stop(self, record: Record) -> int:
         return stopping.stop(record, self._options)
+
+
+def _fixed(action: str) -> str:
+    return (
+        f"--action={action} is for hosts of your own: Slurm gets a run's actors as a whole. Use "
+        "--action=restart with other --actors; the run resumes from its last checkpoint."
+    )

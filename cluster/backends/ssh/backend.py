@@ -7,10 +7,12 @@ from cluster import show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
 from cluster.backends.ssh import (
+    adding,
     checking,
     entrusting,
     fetching,
     looking,
+    removing,
     starting,
     stopping,
     syncing,
@@ -20,7 +22,7 @@ from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory import hosts_csv
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Host, Plan
-from cluster.options import Options
+from cluster.options import Options, passed_on
 from cluster.plan import host_of_row, make_plan, without_learners_on
 from cluster.record import Record
 from cluster.ssh.passwords import Passwords, warn_if_readable
@@ -71,8 +73,11 @@ class SshBackend:
         return syncing.sync(self._plan, self._connections, PROJECT)
 
     def check(self, before: Record | None = None) -> bool:
-        session = self._options.tmux_sess
-        wrong, self._silent = checking.check(self._plan, self._hosts, PROJECT, session, before)
+        options = self._options
+        patience_s = 0.0 if options.action == "check" else options.patience
+        wrong, self._silent = checking.check(
+            self._plan, self._hosts, PROJECT, options.tmux_sess, before, patience_s
+        )
         if wrong:
             show.console().print(checking.table(wrong))
         return not wrong
@@ -83,11 +88,16 @@ class SshBackend:
             print("Continuing without the learners on hosts that cannot be used.")
             self._plan = make_plan(usable, self._settings, self._options, here())
         if self._settings.remote.transport == "secure":
-            entrusted = entrusting.entrust(self._plan, self._hosts)
+            entrusted = entrusting.entrust(self._plan, self._hosts, self._options.patience)
             if not entrusted and not self._options.allow_partial:
                 return 1
         passwords = self._connections.passwords
-        return starting.start(self._plan, self._options, self._hosts, passwords, PROJECT)
+        # What a restarted actor and one that is added later must have in common with it.
+        flags = [
+            *passed_on(self._settings, logdir=self._settings.run_folder),
+            f"--restart_actors={self._options.restart_actors}",
+        ]
+        return starting.start(self._plan, self._options, self._hosts, passwords, PROJECT, flags)
 
     def look(self, record: Record) -> Seen:
         return looking.look(record, self._hosts)
@@ -97,6 +107,20 @@ class SshBackend:
 
     def fetch(self, record: Record, folder: str) -> int:
         return fetching.fetch(record, self._connections, folder)
+
+    def add(self, record: Record) -> int:
+        seen = self.look(record)
+        plan = adding.plan(record, seen, self._rows, self._settings, self._options)
+        if not plan.actors:
+            print(f"{self._options.workers_csv_path}: every actor in it is running already.")
+            return 0
+        if self._options.dry_run:
+            show.show(plan)
+            return 0
+        return adding.add(plan, record, self._options, self._settings, self._hosts, PROJECT)
+
+    def remove(self, record: Record) -> int:
+        return removing.remove(record, self._options, self._hosts)
 
     def stop(self, record: Record) -> int:
         return stopping.stop(record, self._options, self._hosts)

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from cluster import show
-from cluster.backends.ssh.hosts import Hosts, at_once
+from cluster.backends.ssh.hosts import AGAIN_S, Hosts, at_once, patiently
 from cluster.model import Host, Member, Place, Plan
 from cluster.on_host.checks import CODE, version
 from cluster.record import Record
@@ -25,26 +25,32 @@ Wrong = list[tuple[str, str, str]]
 
 
 def check(
-    plan: Plan, hosts: Hosts, project: Path, session: str, before: Record | None = None
+    plan: Plan,
+    hosts: Hosts,
+    project: Path,
+    session: str,
+    before: Record | None = None,
+    patience_s: float = 0.0,
+    listening: bool = False,
 ) -> tuple[Wrong, set[Host]]:
     """Problems of all hosts, as (host, problem, remedy), and the hosts that did not answer.
 
     The ports and the tmux session of a run ``before``, which will be stopped, count as free.
+    ``listening``: the learners are running, and only the actors are to be started.
     """
-    requests = _requests(plan, project, session, before)
+    requests = _requests(plan, project, session, before, listening)
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
         task = progress.add_task("checking hosts", total=len(requests))
+        end = time.monotonic() + patience_s
 
         def one(place: Place) -> dict[str, Any]:
-            try:
-                asked = time.time()
-                reply = hosts.ask(place, requests[place])
-                return {**reply, "asked": asked, "answered": time.time()}
-            finally:
-                progress.advance(task)
+            asked = time.time()
+            reply = hosts.ask(place, requests[place])
+            progress.advance(task)
+            return {**reply, "asked": asked, "answered": time.time()}
 
-        replies = at_once(one, requests)
+        replies = patiently(one, requests, patience_s)
     wrong: Wrong = []
     for place, reply in replies.items():
         if isinstance(reply, HostFailed):
@@ -53,7 +59,7 @@ def check(
             problems = [*reply["problems"], *_clock(reply)]
             wrong += [(str(place.host), what, remedy) for what, remedy in problems]
     silent = {place for place, reply in replies.items() if isinstance(reply, HostFailed)}
-    wrong += _unreached(plan, hosts, set(replies) - silent)
+    wrong += _unreached(plan, hosts, set(replies) - silent, end, listening)
     return list(dict.fromkeys(wrong)), {place.host for place in silent}
 
 
@@ -65,30 +71,37 @@ def _clock(reply: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"its clock is {skew:+.0f} s off", "synchronize it, for example with chrony"
 
 
-def _unreached(plan: Plan, hosts: Hosts, answering: set[Place]) -> Wrong:
+def _unreached(
+    plan: Plan, hosts: Hosts, answering: set[Place], end: float, listening: bool
+) -> Wrong:
     """Learners' ports that actors on other hosts cannot reach: each listens for a moment."""
     callers: dict[Place, dict[int, set[Place]]] = {}
     called: dict[Place, set[tuple[str, int]]] = {}
     for actor in plan.actors:
         learner = plan.learners[actor.learner]
-        if actor.host != learner.host and {actor.place, learner.place} <= answering:
+        asked = {actor.place} if listening else {actor.place, learner.place}
+        if actor.host != learner.host and asked <= answering:
             ports = callers.setdefault(learner.place, {})
             ports.setdefault(learner.tf_port, set()).add(actor.place)
             called.setdefault(actor.place, set()).add((learner.row.ip, learner.tf_port))
     requests: dict[tuple[Place, str], dict[str, Any]] = {}
-    for place, ports in callers.items():
+    for place, ports in callers.items() if not listening else ():
         expected = [(port, len(those)) for port, those in ports.items()]
         requests[place, "listen"] = {"expected": expected}
     for place, addresses in called.items():
         requests[place, "reach"] = {"addresses": sorted(addresses)}
-    replies = at_once(
-        lambda key: hosts.ask(
-            key[0],
-            {"do": key[1], "folder": key[0].folder, "logdir": plan.logdir, **requests[key]},
-        ),
-        requests,
-        most=len(requests) or 1,  # the listeners do not stay for long
-    )
+
+    def ask(key: tuple[Place, str]) -> dict[str, Any]:
+        where = {"folder": key[0].folder, "logdir": plan.logdir}
+        return hosts.ask(key[0], {"do": key[1], **where, **requests[key]})
+
+    while True:
+        # All at once: the listeners do not stay for long.
+        replies = at_once(ask, requests, most=len(requests) or 1)
+        failed = [reply for reply in replies.values() if isinstance(reply, HostFailed)]
+        if not any(one.passing for one in failed) or time.monotonic() >= end:
+            break
+        time.sleep(AGAIN_S)
     wrong: Wrong = []
     for (place, do), reply in replies.items():
         if isinstance(reply, HostFailed):
@@ -110,11 +123,11 @@ def table(wrong: Wrong) -> Table:
 
 
 def _requests(
-    plan: Plan, project: Path, session: str, before: Record | None
+    plan: Plan, project: Path, session: str, before: Record | None, listening: bool
 ) -> dict[Place, dict[str, Any]]:
     taken = {(one.host, one.port) for one in before.listeners} if before else set()
     members: dict[Place, list[Member]] = {}
-    for member in (*plan.learners, *plan.actors):
+    for member in (*(plan.learners if not listening else ()), *plan.actors):
         members.setdefault(member.place, []).append(member)
     for process in plan.processes:
         members.setdefault(process.place, [])

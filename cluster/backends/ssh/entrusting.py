@@ -9,11 +9,11 @@ from cluster.model import Place, Plan
 from cluster.ssh.failures import HostFailed
 
 
-def entrust(plan: Plan, hosts: Hosts) -> bool:
+def entrust(plan: Plan, hosts: Hosts, patience_s: float) -> bool:
     """Makes the files if the run has none, and copies them over SSH; False if a host failed."""
     folder = Path(plan.logdir) / credentials.FOLDER
     credentials.make(folder)
-    replies = hosts.ask_all(_requests(plan, folder))
+    replies = hosts.ask_all(_requests(plan, folder), patience_s)
     failed = {place: reply for place, reply in replies.items() if isinstance(reply, HostFailed)}
     if failed:
         print("The credentials could not be copied to all hosts:")

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from cluster.ssh.failures import HostFailed
 from cluster.ssh.ssh import Connections
 
 AT_ONCE = 64
+AGAIN_S = 2.0
 ANSWERS_WITHIN_S = 30.0
 ON_HOST = (
     "processes",
@@ -62,10 +64,10 @@ class Hosts:
         return reply
 
     def ask_all(
-        self, requests: Mapping[Place, dict[str, Any]]
+        self, requests: Mapping[Place, dict[str, Any]], patience_s: float = 0.0
     ) -> dict[Place, dict[str, Any] | HostFailed]:
         """A request to each place; a failure stands in the place of its answer."""
-        return at_once(lambda place: self.ask(place, requests[place]), requests)
+        return patiently(lambda place: self.ask(place, requests[place]), requests, patience_s)
 
     def _there(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
         command = f"exec sh -c {shlex.join([COMMAND, place.folder, place.python])}"
@@ -116,6 +118,29 @@ def at_once(
     listed = list(keys)
     with ThreadPoolExecutor(min(most, len(listed) or 1)) as pool:
         return dict(zip(listed, pool.map(one, listed), strict=True))
+
+
+def patiently(
+    work: Callable[[Place], dict[str, Any]], asked: Iterable[Place], seconds: float
+) -> dict[Place, dict[str, Any] | HostFailed]:
+    """``at_once``, and again for so long where a failure may pass, such as a cut link."""
+    end = time.monotonic() + seconds
+    replies = at_once(work, asked)
+    announced: set[Place] = set()
+    while again := [one for one, reply in replies.items() if _may_pass(reply)]:
+        if time.monotonic() >= end:
+            break
+        for place in again:
+            if place not in announced:
+                print(f"{place.host}: {replies[place]} Asking again for {seconds:g} s.", flush=True)
+        announced.update(again)
+        time.sleep(AGAIN_S)
+        replies |= at_once(work, again)
+    return replies
+
+
+def _may_pass(reply: dict[str, Any] | HostFailed) -> bool:
+    return isinstance(reply, HostFailed) and reply.passing
 
 
 def places(record: Record) -> dict[Place, list[Part]]:

@@ -1,6 +1,8 @@
 """Starts a plan: writes the record, starts on all hosts at once, waits until it is running."""
 
 import time
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from cluster.actions.next_steps import failure, print_next_steps
 from cluster.actions.seen import Seen
 from cluster.backends.ssh import looking, stopping
 from cluster.backends.ssh.hosts import Hosts, places, request
-from cluster.model import Place, Plan, Process
+from cluster.model import Plan, Process
 from cluster.options import Options
 from cluster.record import Record
 from cluster.ssh import logins
@@ -22,20 +24,24 @@ from cluster.ssh.passwords import Passwords
 LOOK_EVERY_S = 0.5
 # A wrong command fails soon after its start, but perhaps after the learners listen.
 SETTLE_S = 2.0
-# A host may stall, or its network be down, for this long without taking the run down.
-PATIENCE_S = 60.0
-AGAIN_S = 2.0
 
 
-def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, project: Path) -> int:
+def start(
+    plan: Plan,
+    options: Options,
+    hosts: Hosts,
+    passwords: Passwords,
+    project: Path,
+    flags: Sequence[str],
+) -> int:
     """Starts the plan; stops all of it again if a part did not start."""
-    record = records.record_of(plan, options.tmux_sess)
+    record = records.record_of(plan, options.tmux_sess, flags)
     files = {path: text.replace(mpi.RUN_ID, record.run_id) for path, text in plan.spread.files}
     records.write(record, files)
     try:
         with show.console().status("starting, and waiting for the learners to listen"):
             problems = logins.open_all(plan.spread, record.run_id, passwords, options)
-            problems += _start_processes(plan, options, record, hosts, project)
+            problems += start_processes(plan, options, record, hosts, project)
             found, seen = _wait(record, options, hosts, problems)
     except BaseException:
         stopping.stop(record, options, hosts)
@@ -61,33 +67,31 @@ def start(plan: Plan, options: Options, hosts: Hosts, passwords: Passwords, proj
     return 0
 
 
-def _start_processes(
+def start_processes(
     plan: Plan, options: Options, record: Record, hosts: Hosts, project: Path
 ) -> list[str]:
+    """Starts the processes of a record on all hosts; returns the failures."""
+    attempt = uuid.uuid4().hex  # so that a request that is sent twice starts nothing twice
     requests = {
         place: request(
             record,
             "start",
             place,
             parts,
+            attempt=attempt,
             project=str(project) if place.host.is_local else "",
             processes=[_spec(one, options) for one in plan.processes if one.place == place],
         )
         for place, parts in places(record).items()
         if parts
     }
-    failed: dict[Place, HostFailed] = {}
-    # A partial start goes on without a host rather than wait for it.
-    end = time.monotonic() + (0 if options.allow_partial else PATIENCE_S)
-    while requests:
-        replies = hosts.ask_all(requests)
-        now = {at: reply for at, reply in replies.items() if isinstance(reply, HostFailed)}
-        # A keeper that a first request has started prevents a second one for its process.
-        again = {at for at, reply in now.items() if reply.passing and time.monotonic() < end}
-        failed |= {at: reply for at, reply in now.items() if at not in again}
-        requests = {at: requests[at] for at in again}
-        time.sleep(AGAIN_S if again else 0)
-    return [f"  {place.host}: {reply}" for place, reply in failed.items()]
+    # A keeper that a first request has started prevents a second one for its process.
+    replies = hosts.ask_all(requests, options.patience)
+    return [
+        f"  {place.host}: {reply}"
+        for place, reply in replies.items()
+        if isinstance(reply, HostFailed)
+    ]
 
 
 def _spec(process: Process, options: Options) -> dict[str, Any]:
@@ -108,12 +112,12 @@ def _wait(
     """Waits until the learners listen; returns the failures so far, and the run's state."""
     started = time.monotonic()
     advice = ""
-    silence = Silence()
+    silence = Silence(options.patience)
     while True:
         seen = looking.look(record, hosts)
         if not advice and (advice := seeing.advice(seen, record)):
             print(advice, flush=True)
-        passing = set() if options.allow_partial else silence.passing(seen)
+        passing = silence.passing(seen)
         problems = [
             failure(one)
             for one in seen.parts
@@ -134,7 +138,8 @@ def _wait(
 class Silence:
     """Since when each process's host has not answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
         self._since: dict[str, float] = {}
 
     def passing(self, seen: Seen) -> set[str]:
@@ -142,7 +147,7 @@ class Silence:
         now = time.monotonic()
         unseen = {one.name for one in seen.parts if one.is_unseen}
         self._since = {name: self._since.get(name, now) for name in unseen}
-        return {name for name, since in self._since.items() if now - since < PATIENCE_S}
+        return {name for name, since in self._since.items() if now - since < self._patience_s}
 
 
 def _silent(seen: Seen, options: Options) -> list[str]:

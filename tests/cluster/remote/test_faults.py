@@ -160,33 +160,6 @@ def test_a_restart_goes_on_without_a_host_that_is_gone_if_that_is_allowed(
     assert third.processes() == []
 
 
-def test_a_network_that_is_away_for_a_while_does_not_take_a_start_down(
-    remote: Frontend, network: Network
-):
-    first, _, third, _ = network.hosts
-    remote.csv(HEADER, network.row("learner", first, 8001), network.row("actor", third, 9001))
-    starting = subprocess.Popen(
-        remote.command("start", "--level_name=Late"),  # it listens after 12 s
-        cwd=remote.folder,
-        env=remote.env,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        wait_for(lambda: any("experiment.py" in line for line in third.processes()))
-        network.cut(third)
-        time.sleep(20)
-        assert starting.poll() is None
-        network.mend(third)
-        said, _ = starting.communicate(timeout=60)
-    finally:
-        starting.kill()
-        starting.wait()
-    assert starting.returncode == 0 and "Started 1 learner and 1 actor." in said, said
-    assert "running" in remote.run("status").stdout
-    assert remote.run("stop").returncode == 0
-
-
 def test_a_host_that_dies_in_a_long_request_is_noticed(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ):

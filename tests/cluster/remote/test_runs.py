@@ -93,6 +93,27 @@ def test_two_folders_of_a_host_are_stopped_by_one_signal(remote: Frontend, netwo
     assert first.processes() == second.processes() == []
 
 
+def test_hosts_join_a_run_and_leave_it(remote: Frontend, network: Network):
+    first, second, third, _ = network.hosts
+    rows = [HEADER, network.row("learner", first, 8001), network.row("actor", second, 9001)]
+    remote.csv(*rows)
+    assert remote.run("start", "--transport=secure").returncode == 0
+    remote.csv(*rows, network.row("actor", third, 9001), network.row("actor", third, 9002))
+    added = remote.run("add")
+    assert added.stdout == "Added 2 actors: actor-1, actor-2.\n", added.stdout + added.stderr
+    secrets = third.home / "impala" / "logs" / "run" / "credentials"
+    assert [path.name for path in secrets.iterdir()] == ["actor.pem"]
+    wait_for(lambda: f"actor 2 reached {first.ip}:8001" in remote.run("logs").stdout)
+    network.cut(third)
+    away = remote.run("remove", f"--hosts={third.ip}")
+    assert away.returncode == 1 and "Not removed:\n  " in away.stdout
+    network.mend(third)
+    wait_for(lambda: remote.run("remove", f"--hosts={third.ip}").returncode == 0)
+    assert third.processes() == [] and second.processes() and first.processes()
+    assert remote.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
+    assert [host.processes() for host in network.hosts] == [[], [], [], []]
+
+
 def test_results_are_fetched_from_the_first_learners_host(remote: Frontend, network: Network):
     first = network.hosts[0]
     remote.csv(HEADER, network.row("learner", first, 8001))

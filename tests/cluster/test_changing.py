@@ -1,0 +1,134 @@
+"""Actors that are added to a run here and removed: real tmux, a stand-in for experiment.py."""
+
+import json
+
+import pytest
+
+from cluster import options, plan
+from cluster.backends import chosen
+from cluster.inventory import hosts_csv
+from cluster.model import Host
+from cluster.on_host.processes import start_time
+from cluster.record import Record
+from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.test_local_runs import ONE_EACH, pytestmark, state  # noqa: F401
+from tests.cluster.test_plan import HERE
+from user_error import UserError
+
+GROWN = (*ONE_EACH, "actor,localhost,19002", "actor,localhost,19003")
+
+
+def names(frontend: Frontend) -> list[str]:
+    record = json.loads((frontend.logdir / "cluster" / "run.json").read_text())
+    return [part["name"] for part in record["parts"]]
+
+
+def running(frontend: Frontend, name: str) -> bool:
+    pid, started = state(frontend, name)["child"] or (0, None)
+    return bool(pid) and start_time(pid) == started
+
+
+def test_rows_that_do_not_run_are_added_and_nothing_else_is_touched(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    refused = frontend.run("add")
+    assert refused.returncode == 2 and "no run was started in logs/run" in refused.stderr
+    assert frontend.run("start", "--seed=5", "--restart_actors=2").returncode == 0
+    before = state(frontend, "learner-0"), state(frontend, "actor-0")
+    nothing = frontend.run("add")
+    assert nothing.returncode == 0
+    assert nothing.stdout == "hosts.csv: every actor in it is running already.\n"
+
+    frontend.csv(ONE_EACH[0], *GROWN[3:], *ONE_EACH[1:])  # before the others: names stay
+    shown = frontend.run("add", "--dry_run")
+    assert shown.returncode == 0 and names(frontend) == ["learner-0", "actor-0"]
+    for text in ("# actor-1 on localhost", "# actor-2 on localhost", "--seed=5", "--task=2"):
+        assert text in shown.stdout
+    assert "actor-0" not in shown.stdout and "job_name=learner" not in shown.stdout
+
+    added = frontend.run("add")
+    assert added.returncode == 0, added.stdout + added.stderr
+    assert added.stdout == "Added 2 actors: actor-1, actor-2.\n"
+    assert (state(frontend, "learner-0"), state(frontend, "actor-0")) == before
+    spec = json.loads((frontend.logdir / "cluster" / "actor-2.spec.json").read_text())
+    assert "--seed=5" in spec["argv"] and spec["restarts"] == 2
+    wait_for(lambda: "actor 2 reached localhost:18001" in frontend.run("logs").stdout)
+    assert frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split() == [
+        "learner-0", "actor-0", "actor-1", "actor-2",
+    ]  # fmt: skip
+    assert frontend.run("stop").stdout == "Stopped 1 learner and 3 actors.\n"
+    ended = frontend.run("add")
+    assert ended.returncode == 2 and "no learner is running there" in ended.stderr
+
+
+def test_removed_actors_end_the_rest_goes_on_and_they_can_be_added_again(frontend: Frontend):
+    frontend.csv(*GROWN)
+    assert frontend.run("start").returncode == 0
+    wrong = frontend.run("remove", "--hosts=10.0.0.9")
+    assert wrong.returncode == 2
+    assert "--hosts=10.0.0.9: the run has no actor there. Its actors are on" in wrong.stderr
+    shown = frontend.run("remove", "--hosts=localhost", "--dry_run")
+    assert shown.stdout.splitlines() == [f"actor-{n} on localhost" for n in range(3)]
+    assert all(running(frontend, f"actor-{number}") for number in range(3))
+
+    removed = frontend.run("remove", "--hosts=localhost")
+    assert removed.returncode == 0, removed.stdout + removed.stderr
+    assert removed.stdout == "Removed 3 actors: actor-0, actor-1, actor-2.\n"
+    assert names(frontend) == ["learner-0"]
+    assert not any(running(frontend, f"actor-{number}") for number in range(3))
+    assert running(frontend, "learner-0") and frontend.run("status").returncode == 0
+    assert frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split() == ["learner-0"]
+
+    assert frontend.run("add").stdout == "Added 3 actors: actor-0, actor-1, actor-2.\n"
+    assert all(running(frontend, f"actor-{number}") for number in range(3))
+    assert frontend.run("stop").stdout == "Stopped 1 learner and 3 actors.\n"
+    assert frontend.processes() == []
+
+
+def test_an_actor_that_ignores_a_signal_is_killed_when_it_is_removed(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    frontend.csv(*GROWN[:4])
+    assert frontend.run("add", "--level_name=Stubborn").returncode == 0
+    assert frontend.run("remove", "--hosts=localhost", "--stop_grace_s=1").returncode == 0
+    assert not running(frontend, "actor-1") and running(frontend, "learner-0")
+
+
+def test_an_added_actor_that_fails_takes_only_the_added_ones_with_it(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    frontend.csv(*GROWN)
+    failed = frontend.run("add", "--level_name=Fails")
+    assert failed.returncode == 1
+    assert "Not everything was added, so the new actors are stopped again:" in failed.stdout
+    assert "actor-1 on localhost: failed: 3" in failed.stdout
+    assert names(frontend) == ["learner-0", "actor-0"] and running(frontend, "actor-0")
+    assert frontend.run("add").returncode == 0
+    frontend.csv("job,ip,tf_port", "learner,localhost,18002", GROWN[2])
+    refused = frontend.run("add")
+    assert refused.returncode == 2
+    assert "hosts.csv: its learners are not those of the run" in refused.stderr
+
+
+def test_an_added_row_gets_the_lowest_number_that_is_free():
+    lines = "job,ip,tf_port\nlearner,10.0.0.8,8001\nlearner,10.0.0.9,8002\n"
+    lines += "actor,10.0.0.2,9001\nactor,10.0.0.1,9001\nactor,10.0.0.1,9002\n"
+    rows = hosts_csv.parse(lines.encode(), "hosts.csv")
+    arguments = ["--workers_csv_path=hosts.csv", "--level_name=CartPole-v1"]
+    given, settings = options.parse(arguments)
+    taken = {(Host("10.0.0.1", 22, HERE.username), 9002): 1}
+    actors = plan.make_plan(rows, settings, given, HERE, taken).actors
+    assert [(one.row.ip, one.tf_port, one.name, one.learner) for one in actors] == [
+        ("10.0.0.2", 9001, "actor-0", 0),
+        ("10.0.0.1", 9001, "actor-2", 0),
+        ("10.0.0.1", 9002, "actor-1", 1),
+    ]
+
+
+@pytest.mark.parametrize("backend", ["slurm", "kubernetes"])
+def test_other_backends_say_that_their_actors_cannot_be_changed(backend: str):
+    given, settings = options.parse(["--action=remove", "--hosts=a"])
+    record = Record("id", "logs/run", "", (), ())
+    made = chosen.make(backend, given, settings)
+    for change in (made.add, made.remove):
+        with pytest.raises(UserError, match="is for hosts of your own.*--action=restart"):
+            change(record)
