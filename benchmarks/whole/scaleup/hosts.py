@@ -55,7 +55,7 @@ class OnHosts:
     def _start(self, plan: Plan) -> None:
         with contextlib.redirect_stdout(io.StringIO()) as output:
             failed = starting.start(
-                plan, self._options, self._hosts, self._connections.passwords, PROJECT
+                plan, self._options, self._hosts, self._connections.passwords, PROJECT, flags=()
             )
         if failed:
             raise Failed(output.getvalue())
