@@ -105,7 +105,12 @@ def _backdrop(settings: Settings, agent: Any) -> Any:
 
 
 def batches(
-    settings: Settings, spec: EnvironmentSpec, agent: Any, crew: Crew, say: Callable[[str], None]
+    settings: Settings,
+    spec: EnvironmentSpec,
+    agent: Any,
+    crew: Crew,
+    say: Callable[[str], None],
+    learners: int = 1,
 ) -> Feeder:
     """The learner's batches, fed as the algorithm requires by the actors ``crew``."""
     feeding, size, seed = (
@@ -118,7 +123,8 @@ def batches(
     if isinstance(feeding, Replayed):
         example = unroll(settings, spec, agent)
         shape = _window(settings, spec, agent, feeding)
-        return ReplayedBatches(feeding, size, shape, example, seed, say)
+        together = sizes.drawn_together(settings, learners)
+        return ReplayedBatches(feeding, size, shape, example, seed, say, together)
     if isinstance(feeding, Gradients):
         return GradientBatches()
     return Batches(feeding, size, seed)
@@ -141,7 +147,9 @@ def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
     )
 
 
-def random_unrolls(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
+def random_unrolls(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, learners: int = 1
+) -> Unroll:
     """A batch of random unrolls, or of windows of a replay store."""
     one, feeding = unroll(settings, spec, agent), settings.algorithm.feeding
     if isinstance(feeding, Replayed):
@@ -150,7 +158,7 @@ def random_unrolls(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unr
     return random_batch(
         one,
         spec,
-        settings.learning.batch_size,
+        settings.learning.batch_size * sizes.drawn_together(settings, learners),
         len(settings.level.levels),
         settings.program.seed,
     )

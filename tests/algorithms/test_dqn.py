@@ -11,8 +11,10 @@ from algorithms.feeding import IMPORTANCE, Replayed
 from algorithms.trajectory import Unroll
 from tests.rlax_process import evaluated, needs_rlax
 from tests.trainer.levels import Pictures, Steps, level
-from tests.trainer.training import Parts, parts, small
+from tests.trainer.training import Parts, parts, small, values_of
 from trainer import build
+from trainer.learning.batches import cut
+from trainer.learning.minibatches import Passes
 from trainer.learning.replayed import ReplayedBatches
 
 
@@ -23,6 +25,7 @@ def made(algorithm: str = "dqn", **changes: Any) -> Parts:
         "replay_warm_up": 60,
         "batch_size": 64,
         "updates_per_step": 0.5,
+        "publish_every_updates": 1,
         "replay_steps": 1000,
         "learning_rate": 0.001,
         "normalise_observations": False,
@@ -213,6 +216,28 @@ def test_random_actions_come_with_their_chance(chance):
     np.testing.assert_array_equal(greedy, best)
 
 
+def test_updates_drawn_together_are_those_made_one_by_one():
+    same: dict[str, Any] = {"target_every": 2, "learning_rate": 0.01}
+    at_once, by_one = made(**same, publish_every_updates=4), made(**same)
+    for mine, theirs in zip(at_once.learner.variables, by_one.learner.variables, strict=True):
+        mine.assign(theirs)
+    batch = drawn(at_once)
+    passes = Passes(epochs=1, minibatches=4, piece_length=0, pieces=256, drawn=True)
+    many = at_once.learner.learn_alone(batch, passes, run_left=1.0)
+    assert len(many) == at_once.learner.updates == 4
+    for number, found in enumerate(many):
+        some = cut(batch, 64 * number, 64 * (number + 1))
+        expected = by_one.learner.update(some, run_left=1.0)
+        assert found.figures == pytest.approx(expected.figures, rel=1e-3, abs=1e-5)
+        np.testing.assert_allclose(
+            found.samples["error"], expected.samples["error"], rtol=1e-3, atol=1e-5
+        )
+    for mine, theirs in zip(
+        values_of(at_once.learner.variables), by_one.learner.variables, strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize(("step", "every"), [(0.0, 3), (0.25, 1)])
 def test_the_target_network_follows(step, every):
     of = made(target_step=step, target_every=every)
@@ -229,8 +254,9 @@ def test_the_target_network_follows(step, every):
             np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_the_ratio_of_updates_to_steps_is_kept():
-    of = made(updates_per_step=0.25, replay_warm_up=40)
+@pytest.mark.parametrize("together", [1, 4])
+def test_the_ratio_of_updates_to_steps_is_kept(together):
+    of = made(updates_per_step=0.25, replay_warm_up=40, publish_every_updates=together)
     batches, actor, played, updates = feeder(of), of.actor(), 0, 0
     assert isinstance(of.settings.algorithm.feeding, Replayed)
 
@@ -244,7 +270,8 @@ def test_the_ratio_of_updates_to_steps_is_kept():
     while updates < 100:
         batch = batches.next(take)
         if batch:
-            updates += 1
+            assert batch.unrolls.action.shape[1] == 64 * together
+            updates += together
             steps += batch.steps
     assert updates == pytest.approx(0.25 * (played - 40), abs=6)
     assert played - 20 <= steps <= played

@@ -40,38 +40,31 @@ class Graph:
     """A function that is traced once for arguments of the same shapes, which are arrays."""
 
     def __init__(self, function: Callable[..., Any], compiler: Compiler):
-        self._function = function
+        # Autograph would rewrite every function, which takes most of the tracing time. Nothing
+        # here uses Python conditions or loops over tensors.
+        self._functions = {
+            False: function,
+            True: tf.function(function, autograph=False, jit_compile=True),
+        }
         self._compiler = compiler
-        self._compiled: Any = None  # with XLA
-        self._quick: dict[Any, QuickGraph] = {}  # without, by the shapes of arguments
+        self._graphs: dict[Any, QuickGraph] = {}  # by whether with XLA, and arguments' shapes
 
     def __call__(self, *arguments: Any) -> Any:
-        if self._compiler.with_xla:
-            try:
-                return self._with_xla()(*arguments)
-            except XLA_FAILURES as error:
-                if not self._compiler.falls_back(error):
-                    raise
-        return self._without_xla(arguments)(*arguments)
+        try:
+            return self._graph(arguments)(*arguments)
+        except XLA_FAILURES as error:
+            if not self._compiler.falls_back(error):
+                raise
+            return self._graph(arguments)(*arguments)
 
     def trace(self, *arguments: Any) -> None:
         """Makes the graph for arguments like these, without running it."""
-        if self._compiler.with_xla:
-            self._with_xla().get_concrete_function(*arguments)
-        else:
-            self._without_xla(arguments)
+        self._graph(arguments)
 
-    # Autograph would rewrite every function, which takes most of the tracing time. Nothing here
-    # uses Python conditions or loops over tensors.
-
-    def _with_xla(self) -> Any:
-        if self._compiled is None:
-            self._compiled = tf.function(self._function, autograph=False, jit_compile=True)
-        return self._compiled
-
-    def _without_xla(self, arguments: tuple[Any, ...]) -> QuickGraph:
-        shapes = tuple((array.shape, array.dtype) for array in tf.nest.flatten(arguments))
-        key = tuple((tuple(shape), str(dtype)) for shape, dtype in shapes)
-        if key not in self._quick:
-            self._quick[key] = QuickGraph(self._function, arguments)
-        return self._quick[key]
+    def _graph(self, arguments: tuple[Any, ...]) -> QuickGraph:
+        with_xla = self._compiler.with_xla
+        flat = tf.nest.flatten(arguments)
+        key = with_xla, *((tuple(array.shape), tf.as_dtype(array.dtype)) for array in flat)
+        if key not in self._graphs:
+            self._graphs[key] = QuickGraph(self._functions[with_xla], arguments)
+        return self._graphs[key]

@@ -76,8 +76,9 @@ class Contributions:
     def within(
         self, pieces: Unroll, prepared: Any, indices: tf.Tensor
     ) -> tuple[Contribution, list[tf.Tensor]]:
-        """The same inside a graph."""
-        return self._contribution(*chosen(pieces, prepared, indices))
+        """The same inside a graph; without anything ``prepared``, that is done here."""
+        some, already = chosen(pieces, prepared, indices)
+        return self._contribution(some, already if tf.nest.flatten(already) else None)
 
     def _contribution(
         self, batch: Unroll, prepared: Any = None

@@ -148,45 +148,53 @@ class Learner:
         return pieces, prepared
 
     def learn_alone(self, batch: Unroll, passes: Passes, run_left: float) -> list[Statistics]:
-        """All updates of a rollout in one call, for a lone learner and minibatches of one size.
+        """All updates of a batch in one call, for a lone learner and minibatches of one size.
 
         Updates are left out once the algorithm says that it is enough.
         """
         count, values, samples = self._move_often(*self._whole(batch, passes), self._rate(run_left))
         self.updates += int(count)
-        named = dict(zip(self.algorithm.samples, samples, strict=True))
-        return [Statistics(self.figures, each, named) for each in values.numpy()[: int(count)]]
+        arrays = [array.numpy() for array in samples]
+        return [
+            Statistics(
+                self.figures,
+                value,
+                {n: array[done] for n, array in zip(self.algorithm.samples, arrays, strict=True)},
+            )
+            for done, value in enumerate(values.numpy()[: int(count)])
+        ]
 
     def _whole(self, batch: Unroll, passes: Passes) -> tuple[Unroll, Any, np.ndarray]:
-        """A rollout in pieces, what losses need of it, and the indices [N, size] of minibatches."""
-        pieces, prepared = self.rollout(batch, passes.piece_length)
+        """A batch in pieces, what losses need of it, and the indices [N, size] of minibatches."""
+        pieces, prepared = (batch, ()) if passes.drawn else self.rollout(batch, passes.piece_length)
         assert pieces is not None
         return pieces, prepared, np.stack([*passes.orders(passes.pieces, self.updates)])
 
     def _updates(
         self, pieces: Unroll, prepared: Any, indices: tf.Tensor, rate: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-        """How many updates were made, the values [N, F + 1] of all, samples of the last one."""
-        count, size = indices.shape
+        """How many updates were made; the values [N, F + 1] and samples [N, T, size] of all."""
+        count = indices.shape[0]
 
         def update(
-            done: tf.Tensor, _: tf.Tensor, values: tf.TensorArray, samples: list[tf.Tensor]
-        ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray, list[tf.Tensor]]:
+            done: tf.Tensor, _: tf.Tensor, arrays: list[tf.TensorArray]
+        ) -> tuple[tf.Tensor, tf.Tensor, list[tf.TensorArray]]:
             contribution, samples = self.contribution.within(pieces, prepared, indices[done])
             value = self._apply(contribution, rate)
             named = dict(zip(self.figures, tf.unstack(value)[:-1], strict=True))
             enough = tf.convert_to_tensor(self.algorithm.is_enough(named))
-            return done + 1, enough, values.write(done, value), samples
+            new = zip(arrays, (value, *samples), strict=True)
+            return done + 1, enough, [array.write(done, one) for array, one in new]
 
-        samples = [tf.zeros([pieces.action.shape[0] - 1, size]) for _ in self.algorithm.samples]
-        values = tf.TensorArray(tf.float32, count, element_shape=[len(self.figures) + 1])
-        done, _, values, samples = tf.while_loop(
-            lambda done, enough, *_: (done < count) & ~enough,
+        arrays = [tf.TensorArray(tf.float32, count) for _ in range(1 + len(self.algorithm.samples))]
+        done, _, arrays = tf.while_loop(
+            lambda done, enough, _: (done < count) & ~enough,
             update,
-            (tf.constant(0), tf.constant(False), values, samples),
+            (tf.constant(0), tf.constant(False), arrays),
             parallel_iterations=1,
         )
-        return done, values.stack(), samples
+        values, *samples = (array.stack() for array in arrays)
+        return done, values, samples
 
     def _rate(self, run_left: float) -> tf.Tensor:
         """The learning rate for the rest of the run that is left; remembered as a figure."""

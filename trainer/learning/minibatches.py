@@ -58,13 +58,14 @@ def chosen(unrolls: Unroll, prepared: Any, indices: tf.Tensor) -> tuple[Unroll, 
 
 @dataclasses.dataclass(frozen=True)
 class Passes:
-    """How a learner goes through its rollouts; the same for all learners of a team."""
+    """How a learner goes through what it is given at once; the same for all of a team."""
 
     epochs: int
     minibatches: int  # of an epoch
     piece_length: int  # steps that stay together; 0: whole unrolls
-    pieces: int  # of a rollout
-    seed: int
+    pieces: int  # in all
+    seed: int = 0
+    drawn: bool = False  # from a replay store: in order, each minibatch is prepared by itself
 
     @classmethod
     def of(cls, feeding: InStep, unroll_length: int, unrolls: int, whole: bool, seed: int) -> Self:
@@ -81,8 +82,9 @@ class Passes:
         return self.epochs * self.minibatches > 1 and self.pieces % self.minibatches == 0
 
     def orders(self, count: int, updates: int) -> Iterator[np.ndarray]:
-        """The indices of each minibatch of ``count`` pieces: every epoch has another order."""
+        """The indices of each minibatch of ``count`` pieces; every epoch has another order."""
         random = np.random.default_rng(self.seed + updates)
         cuts = [count * index // self.minibatches for index in range(1, self.minibatches)]
         for _ in range(self.epochs):
-            yield from np.split(random.permutation(count).astype(np.int32), cuts)
+            order = np.arange(count) if self.drawn else random.permutation(count)
+            yield from np.split(order.astype(np.int32), cuts)

@@ -48,7 +48,10 @@ def shape_of(feeding: Replayed, frame_stack: int, unroll_length: int, recurrent:
 
 
 class ReplayedBatches:
-    """Keeps what arrives, and draws ``updates_per_step`` batches for each new agent step."""
+    """Keeps what arrives, and draws batches for ``updates_per_step`` updates a new agent step.
+
+    A batch has the windows of ``together`` updates, one after the other.
+    """
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class ReplayedBatches:
         example: Unroll,
         seed: int,
         say: Callable[[str], None],
+        together: int = 1,
     ):
         prioritized = feeding.priority_exponent is not None
         needed = bytes_needed(
@@ -76,7 +80,8 @@ class ReplayedBatches:
             seed=seed,
         )
         self._feeding = feeding
-        self._size = size
+        self._size = size * together
+        self._together = together
         self._warm_up = feeding.warm_up
         self._due = 0.0  # updates that the steps so far allow
         self._steps = 0  # since the last batch
@@ -87,12 +92,12 @@ class ReplayedBatches:
     def next(self, take: Callable[[], Unroll | None]) -> Batch | None:
         """The next batch; None if ``take`` returns None, or after a while of filling the store."""
         until = time.monotonic() + LOOK_EVERY_S
-        while self._due < 1.0:
+        while self._due < self._together:
             block = take()
             if block is None:
                 return None
             self._add(block)
-            if time.monotonic() > until and self._due < 1.0:
+            if time.monotonic() > until and self._due < self._together:
                 return None
         with self._lock:
             return self._draw()
@@ -125,7 +130,7 @@ class ReplayedBatches:
                 self._due += new * self._feeding.updates_per_step
 
     def _draw(self) -> Batch:
-        self._due -= 1.0
+        self._due -= self._together
         sample = self._store.sample(self._size)
         weights = importance_weights(
             sample.probabilities, self._store.windows, self._feeding.importance_exponent

@@ -56,11 +56,16 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             receiver = stack.enter_context(
                 _receiver(settings, spec, agent, blocks, team, mine, say)
             )
-            make_batches = functools.partial(build.batches, settings, spec, agent, say=say)
+            make_batches = functools.partial(
+                build.batches, settings, spec, agent, say=say, learners=team.size
+            )
             peers = _peers(settings, build.identity(settings, spec, agent, blocks), blocks, say)
             actors = stack.enter_context(
                 SyntheticActors(
-                    receiver, agent, make_batches, build.random_unrolls(settings, spec, agent)
+                    receiver,
+                    agent,
+                    make_batches,
+                    build.random_unrolls(settings, spec, agent, team.size),
                 )
                 if settings.remote.synthetic_unrolls
                 else RemoteActors(

@@ -19,6 +19,7 @@ from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.reporting.metrics import RECENT_EPISODES, Meter
 from trainer.reporting.pace import Pace
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.equality import Equality
 from trainer.team.team import ALONE, Round, Team
@@ -81,21 +82,12 @@ class Training:
         self._idle = False  # no learner had a batch in the last round
         self._gathered = time.monotonic()
         self._feeding = settings.algorithm.feeding
-        self._passes = self._passes_of(settings, learner)
+        self._passes = _passes(settings, learner, team.size)
         alike = self._passes is not None and self._passes.are_alike
         self._in_one_call = alike and team.size == 1
         self._started = time.monotonic()
         # Counts this learner alone; reports count the team.
         self._pace = Pace(f"learner {team.rank}", settings.reporting.report_every_s, say)
-
-    @staticmethod
-    def _passes_of(settings: Settings, learner: Learner) -> Passes | None:
-        """How to go through rollouts, where actors play them in step."""
-        feeding, unroll_length = settings.algorithm.feeding, settings.actors.unroll_length
-        if not isinstance(feeding, InStep):
-            return None
-        unrolls, seed = settings.learning.batch_size, settings.program.seed
-        return Passes.of(feeding, unroll_length, unrolls, learner.agent.is_recurrent, seed)
 
     def run(self, like: Unroll | None = None) -> None:
         """Trains, then writes a checkpoint and a summary; an unexpected error also saves one.
@@ -144,12 +136,12 @@ class Training:
         """One update, or all of a rollout, if any learner has a batch for it."""
         batch = self._await_batch()
         learner, meter = self._learner, self._meter
-        done = self._rollout_in_one_call(batch) if self._in_one_call else self._updates(batch)
+        done = self._updates_in_one_call(batch) if self._in_one_call else self._updates(batch)
         if done is None:
             return
         statistics, gather = done
         every = self._settings.learning.publish_every_updates
-        if self._feeding.actors_wait or learner.updates % every == 0:
+        if self._feeding.actors_wait or self._in_one_call or learner.updates % every == 0:
             self._actors.publish(learner)
         if self._run and gather:
             self._run.after_update(learner, meter, statistics, self._waits())
@@ -177,16 +169,19 @@ class Training:
                 break
         return (statistics, gather) if statistics else None
 
-    def _rollout_in_one_call(self, batch: Batch | None) -> tuple[Statistics, bool] | None:
-        """The same for a learner that need not wait for others between updates."""
-        round = self._message(batch)
+    def _updates_in_one_call(self, batch: Batch | None) -> tuple[Statistics, bool] | None:
+        """The same for all updates of a batch, as no other learner has to be waited for."""
+        learner, round = self._learner, self._message(batch)
         if not self._goes_on(round, batch) or batch is None:
             return None
         gather, lag, left = self._at_begin(round)
         assert self._passes
-        done = self._learner.learn_alone(batch.unrolls, self._passes, left)
+        done = learner.learn_alone(batch.unrolls, self._passes, left)
         for number, statistics in enumerate(done):
             self._count(statistics, lag, 0 if number else int(round.steps))
+        if self._passes.drawn:
+            errors = [one.samples[learner.algorithm.samples[0]] for one in done]
+            self._actors.learned(batch, np.concatenate(errors, axis=1))
         return done[-1], gather
 
     def _at_begin(self, round: Round) -> tuple[bool, float, float]:
@@ -202,7 +197,7 @@ class Training:
     def _contributions(self, batch: Batch | None) -> Iterator[tuple[Contribution, list[tf.Tensor]]]:
         """What a batch adds to each update of a round, and samples for histograms."""
         learner, unrolls = self._learner, batch and batch.unrolls
-        if self._passes is None:
+        if self._passes is None or self._passes.drawn:
             computed = batch and batch.computed
             yield computed or learner.contribution(unrolls)
             return
@@ -293,3 +288,15 @@ class Training:
             f"{newest or 'none'}. Check the level's rewards and observations, or lower "
             "--learning_rate."
         )
+
+
+def _passes(settings: Settings, learner: Learner, learners: int) -> Passes | None:
+    """How to go through batches that are learned from more than once, or for several updates."""
+    feeding, size = settings.algorithm.feeding, settings.learning.batch_size
+    if isinstance(feeding, Replayed):
+        together = sizes.drawn_together(settings, learners)
+        return Passes(1, together, piece_length=0, pieces=together * size, drawn=True)
+    if not isinstance(feeding, InStep):
+        return None
+    unroll_length, whole = settings.actors.unroll_length, learner.agent.is_recurrent
+    return Passes.of(feeding, unroll_length, size, whole, settings.program.seed)

@@ -2,7 +2,7 @@
 
 import math
 
-from algorithms.feeding import Gradients, InStep
+from algorithms.feeding import Gradients, InStep, Replayed
 from trainer.settings.config import Settings
 
 # Environments of an actor where no number is given.
@@ -55,3 +55,12 @@ def largest_block(settings: Settings) -> int:
 def fresh_unrolls(settings: Settings) -> int:
     """New unrolls in a batch; the rest of it is replayed."""
     return settings.algorithm.feeding.fresh(settings.learning.batch_size)
+
+
+def drawn_together(settings: Settings, learners: int) -> int:
+    """Updates whose windows are drawn from a replay store at once, and made in one call.
+
+    Several learners add up their gradients after each update.
+    """
+    draws = isinstance(settings.algorithm.feeding, Replayed)
+    return settings.learning.publish_every_updates if draws and learners == 1 else 1
