@@ -34,6 +34,7 @@ FOR = {
     "json": ("status",),
     "name": ("logs",),
     "hosts": ("remove",),
+    "fetch": ("fetch",),
 }
 
 # Flags for some backends only.
@@ -177,6 +178,13 @@ class Options:
         False, "Cluster", "status: as JSON, for programs; with --follow, one line each time"
     )
     name: str = setting("", "Cluster", "logs: of this process only, such as actor-0")
+    fetch: str = setting(
+        "newest",
+        "Cluster",
+        "fetch: newest leaves out older checkpoints and what only the run itself needs to resume, "
+        "such as replay's copy on disk",
+        choices=("newest", "all"),
+    )
     hosts: str = setting(
         "",
         "Cluster",
@@ -188,6 +196,9 @@ class Options:
     def patience(self) -> float:
         """How long to ask again; a partial start goes on without a host rather than wait."""
         return 0.0 if self.allow_partial else self.patience_s
+
+
+DEFAULTS = {field.name: field.default for field in dataclasses.fields(Options)}
 
 
 def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
@@ -246,7 +257,7 @@ def _check(options: Options) -> None:
             named = " or --backend=".join(backends)
             raise UserError(f"--{flag} is for --backend={named}: give that, too, or leave it out.")
     for flag, actions in FOR.items():
-        if getattr(options, flag) and options.action not in actions:
+        if getattr(options, flag) != DEFAULTS[flag] and options.action not in actions:
             raise UserError(
                 f"--{flag} is for --action={' or '.join(actions)}, not for "
                 f"--action={options.action}: leave it out."

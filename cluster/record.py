@@ -113,13 +113,20 @@ def write(record: Record, files: Mapping[str, str]) -> None:
         raise _unwritable(record.logdir, error) from None
 
 
-@contextlib.contextmanager
-def one_start(logdir: str) -> Iterator[None]:
-    """Prevents a second start, whose record would replace the first one's.
+def one_start(logdir: str) -> contextlib.AbstractContextManager[None]:
+    """Prevents a second start, whose record would replace the first one's."""
+    return _alone(logdir, ".starting", "start")
 
-    The kernel releases the lock when this process ends, however that happens.
-    """
-    path = _path(logdir).with_name(".starting")
+
+def one_fetch(logdir: str) -> contextlib.AbstractContextManager[None]:
+    """Prevents a second copying into the same files."""
+    return _alone(logdir, ".fetching", "fetch")
+
+
+@contextlib.contextmanager
+def _alone(logdir: str, name: str, what: str) -> Iterator[None]:
+    """The kernel releases the lock when this process ends, however that happens."""
+    path = _path(logdir).with_name(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = open(path, "a")  # noqa: SIM115 (closed below)
@@ -130,7 +137,7 @@ def one_start(logdir: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"another start in {logdir} is in progress. Wait for it, or give another --logdir."
+                f"another {what} in {logdir} is in progress. Wait for it, or give another --logdir."
             ) from None
         except OSError:
             pass  # a file system without locks

@@ -11,6 +11,7 @@ from cluster.on_host.checks import check, program
 from cluster.on_host.ending import end, stop
 from cluster.on_host.processes import boot_id, wait_until
 from cluster.on_host.reaching import listen, listens, reach
+from cluster.on_host.results import digest, piece, results
 from cluster.on_host.states import write_whole
 
 STARTS_WITHIN_S = 60.0
@@ -157,4 +158,7 @@ ANSWERS = {
     "check": check,
     "listen": listen,
     "reach": reach,
+    "results": results,
+    "piece": piece,
+    "digest": digest,
 }

@@ -24,7 +24,7 @@ from cluster.inventory.hosts_csv import Row
 from cluster.model import Host, Plan
 from cluster.options import Options, passed_on
 from cluster.plan import host_of_row, make_plan, without_learners_on
-from cluster.record import Record
+from cluster.record import Record, one_fetch
 from cluster.ssh.passwords import Passwords, warn_if_readable
 from cluster.ssh.ssh import Connections
 from cluster.this_machine import here
@@ -106,7 +106,9 @@ class SshBackend:
         return tailing.tail(record, self._hosts, offsets)
 
     def fetch(self, record: Record, folder: str) -> int:
-        return fetching.fetch(record, self._connections, folder)
+        options = self._options
+        with one_fetch(folder):
+            return fetching.fetch(record, self._hosts, folder, options.fetch, options.patience)
 
     def add(self, record: Record) -> int:
         seen = self.look(record)

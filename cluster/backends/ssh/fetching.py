@@ -1,45 +1,182 @@
-"""Copies a run's results from the host of its first learner to this machine."""
+"""Copies a run's results from the host of its first learner to this machine.
+
+Piece by piece, beside the file and then in its place: a copy that was cut off goes on where it
+stopped, and a file of that name is either the former one or the whole new one.
+"""
 
 import base64
-import io
-import shlex
-import tarfile
+import contextlib
+import dataclasses
+import hashlib
+import os
+import shutil
 from pathlib import Path
+from typing import Any
 
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from cluster import show
+from cluster.backends.ssh.hosts import Hosts, request
+from cluster.on_host.results import AT_ONCE, LEFT
 from cluster.record import Record
 from cluster.ssh.failures import HostFailed
-from cluster.ssh.ssh import Connections
+from user_error import UserError
 
-COPIES_WITHIN_S = 1800.0
-# Credentials stay where they are; records and locks are those of another machine.
-LEFT = "--exclude=./credentials --exclude=./cluster --exclude='.*.tmp' --exclude=./.lock"
-PACK = f'cd && cd "$0" && cd "$1" && tar czf - {LEFT} . | base64'
+# Small enough for a slow link: a host has half a minute for each answer.
+PIECE_BYTES = 1 << 20
+# A learner that is running may write a file while it is copied, so that it must be copied again.
+PASSES = 3
 
 
-def fetch(record: Record, connections: Connections, folder: str) -> int:
-    """Unpacks the results into the folder; files there of the same names are replaced."""
-    place = record.listeners[0].place
-    if place.host.is_local:
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A file of the results: below the run's folder, as it was when it was listed."""
+
+    name: str
+    size: int
+    changed_ns: int
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the file here is the same."""
+        with contextlib.suppress(OSError):
+            there = path.stat()
+            # Not every file system keeps the last digits.
+            return (there.st_size, there.st_mtime_ns // 1000) == (
+                self.size,
+                self.changed_ns // 1000,
+            )
+        return False
+
+
+class _Copy:
+    """The copying from one place into one folder."""
+
+    def __init__(self, record: Record, hosts: Hosts, folder: str, which: str, patience_s: float):
+        self._record = record
+        self._hosts = hosts
+        self._folder = Path(folder)
+        self._which = which
+        self._patience_s = patience_s
+        self._place = record.listeners[0].place
+        self.copied: dict[str, int] = {}
+        self.there: set[str] = set()
+
+    def run(self) -> list[str]:
+        """Copies what is not here yet; returns the files that kept changing meanwhile."""
+        missing: list[File] = []
+        for _ in range(PASSES):
+            files = [one for one in self._listed() if one.name not in self.copied]
+            missing = [one for one in files if not one.is_at(self._folder / one.name)]
+            self.there.update(one.name for one in files if one not in missing)
+            self._must_have_room(missing)
+            missing = self._pass(missing)
+            if not missing:
+                break
+        return [one.name for one in missing]
+
+    def _listed(self) -> list[File]:
+        reply = self._ask("results", which=self._which)
+        return [File(*one) for one in reply["files"] if _is_result(one[0])]
+
+    def _pass(self, files: list[File]) -> list[File]:
+        """Copies the files; returns those that have changed."""
+        shown = show.console()
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        changed = []
+        with Progress(
+            *columns, TransferSpeedColumn(), console=shown, disable=not shown.is_terminal
+        ) as progress:
+            task = progress.add_task("copying", total=sum(one.size for one in files))
+            for one in files:
+                progress.update(task, description=Path(one.name).name)
+                if self._copy(one, lambda count: progress.advance(task, count)):
+                    self.copied[one.name] = one.size
+                else:
+                    changed.append(one)
+        return changed
+
+    def _copy(self, file: File, advance: Any) -> bool:
+        """Whether the file is here now; else it has changed there."""
+        path = self._folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.part")
+        with open(part, "ab") as out:
+            if out.tell() > file.size:
+                out.truncate(0)
+            done = out.seek(0, os.SEEK_END)
+            advance(done)
+            while done < file.size:
+                length = min(PIECE_BYTES, file.size - done)
+                reply = self._ask("piece", name=file.name, offset=done, length=length)
+                data = base64.b64decode(reply["data"])
+                if not data:
+                    break
+                out.write(data[:length])
+                done += len(data[:length])
+                advance(len(data[:length]))
+            out.flush()
+            os.fsync(out.fileno())
+        expected = self._ask("digest", name=file.name, size=file.size)["digest"]
+        if not expected or _digest(part) != expected:
+            part.unlink()
+            return False
+        os.utime(part, ns=(file.changed_ns, file.changed_ns))
+        os.replace(part, path)
+        return True
+
+    def _ask(self, do: str, **more: Any) -> dict[str, Any]:
+        asked = {self._place: request(self._record, do, self._place, [], **more)}
+        reply = self._hosts.ask_all(asked, self._patience_s)[self._place]
+        if isinstance(reply, HostFailed):
+            raise reply
+        return reply
+
+    def _must_have_room(self, files: list[File]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        needed, free = sum(one.size for one in files), shutil.disk_usage(self._folder).free
+        if needed > free:
+            raise UserError(
+                f"{self._folder}: the results take {_megabytes(needed)}, and its disk has "
+                f"{_megabytes(free)} left. Make room, or name another --logdir with a copy of "
+                "its cluster/run.json."
+            )
+
+
+def fetch(record: Record, hosts: Hosts, folder: str, which: str, patience_s: float) -> int:
+    """Copies the results into the folder; files there of the same names are replaced."""
+    host = record.listeners[0].host
+    if host.is_local:
         print(f"The first learner runs here: its results are in {folder}.")
         return 0
-    command = f"exec sh -c {shlex.join([PACK, place.folder, record.logdir])}"
+    copy = _Copy(record, hosts, folder, which, patience_s)
     try:
-        code, output, errors = connections.run(place.host, command, "", COPIES_WITHIN_S)
+        changed = copy.run()
     except HostFailed as error:
-        print(f"{place.host}: {error}")
+        print(f"{host}: {error}")
+        print("Give the same command to go on where it stopped.")
         return 1
-    if code or not output:
-        last = "".join(errors.strip().splitlines()[-1:]) or "no output"
-        print(f"{place.host}: copying failed with exit code {code}: {last}")
-        return 1
-    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(output))) as archive:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        files = [one for one in archive if one.isfile() and _is_below(one.name)]
-        archive.extractall(folder, files)
-    print(f"Copied {len(files)} files from {place.host} to {folder}.")
-    return 0
+    size = _megabytes(sum(copy.copied.values()))
+    before = f"; {len(copy.there)} were there already" if copy.there else ""
+    print(f"Copied {len(copy.copied)} files ({size}) from {host} to {folder}{before}.")
+    if changed:
+        print(f"Not copied, because they change too often: {', '.join(changed)}.")
+    return int(bool(changed))
 
 
-def _is_below(name: str) -> bool:
-    """Whether a name leads nowhere else, whatever the host has sent."""
-    return not name.startswith("/") and ".." not in Path(name).parts
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        while data := file.read(AT_ONCE):
+            found.update(data)
+    return found.hexdigest()
+
+
+def _is_result(name: str) -> bool:
+    """Whether a name is that of a result, whatever the host has sent."""
+    path = Path(name)
+    is_below = not path.is_absolute() and ".." not in path.parts
+    return is_below and path.parts[0] not in LEFT and not path.name.startswith(".")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

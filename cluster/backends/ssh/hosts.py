@@ -26,6 +26,7 @@ ON_HOST = (
     "checks",
     "reaching",
     "ending",
+    "results",
     "answers",
 )
 # Whatever a login shell's start-up files print comes before this.

@@ -114,23 +114,6 @@ def test_hosts_join_a_run_and_leave_it(remote: Frontend, network: Network):
     assert [host.processes() for host in network.hosts] == [[], [], [], []]
 
 
-def test_results_are_fetched_from_the_first_learners_host(remote: Frontend, network: Network):
-    first = network.hosts[0]
-    remote.csv(HEADER, network.row("learner", first, 8001))
-    assert remote.run("start").returncode == 0
-    there = first.home / "impala" / "logs" / "run"
-    (there / "credentials").mkdir(exist_ok=True)
-    (there / "credentials" / "learner.pem").write_text("secret")
-    (there / "checkpoints").mkdir(exist_ok=True)
-    (there / "checkpoints" / "one.npz").write_bytes(bytes(range(256)))
-    fetched = remote.run("fetch")
-    assert fetched.returncode == 0 and "Copied " in fetched.stdout
-    assert (remote.logdir / "checkpoints" / "one.npz").read_bytes() == bytes(range(256))
-    assert "12345" in (remote.logdir / "metrics.jsonl").read_text()
-    assert not (remote.logdir / "credentials").exists()
-    assert remote.run("stop").returncode == 0
-
-
 SETUP = """#!/bin/sh
 echo "$@" >set_up_as
 test "$(pwd -P)" != "$HOME/broken" || { echo "no room here" >&2; exit 1; }
