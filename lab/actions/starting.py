@@ -140,7 +140,7 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
                 raise UserError(
                     f"--levels={levels}: found {level}; expected a set or levels. {near}"
                 )
-            specs.parse(one.name, {**one.content(), "level": level, "search": {}}, path)
+            specs.for_level(one.name, one.content(), level, path)
     title = name or re.sub(r"\W+", "_", Path(path).stem)
     base = specs.parse(f"{title}_benchmark", {**every[0].content(), "search": {}}, path)
     return base, {"specs": known, "levels": list(chosen)}
