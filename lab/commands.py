@@ -34,6 +34,7 @@ A spec, in cartpole.yaml:
 Results are in data/NAME_DATE/; open its index.html. bin/lab COMMAND --help says more.
 """
 SPEC = "SPEC[:NAME]: a file of specs and the name of one; or the folder of an experiment"
+ENGINES = ("local", "ray")
 FOLDER = "folder of an experiment, or SPEC[:NAME] for its newest; default: the newest of all"
 
 
@@ -133,6 +134,11 @@ def _starts(parser: argparse.ArgumentParser, text: str = SPEC) -> None:
     parser.add_argument("spec", help=text)
     parser.add_argument("--data", type=Path, default=Path("data"), help="where folders are made")
     parser.add_argument("--cores", type=int, default=0, help="use only so many cores; default: all")
+    parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0],
+                        help="where sessions run; local: here, ray: on the nodes of a Ray "
+                        "cluster that see the same folders as this one")  # fmt: skip
+    parser.add_argument("--ray_address", default="", metavar="HOST:PORT",
+                        help="cluster of --engine=ray; default: that of this machine")  # fmt: skip
     parser.add_argument("--new", action="store_true", help="do not go on with an earlier start")
     parser.add_argument("--detach", action="store_true", help="run in the background")
 

@@ -22,7 +22,7 @@ from trainer.machine import launching
 pytestmark = pytest.mark.xdist_group("setup")
 
 PROJECT = Path(__file__).parents[1]
-EXTRAS = ("browser", "pettingzoo")
+EXTRAS = ("browser", "pettingzoo", "ray")
 LAYERS = (
     *("actor", "tensorflow-cpu", "tensorflow-gpu", "lab", "kubernetes", "test", "docs"),
     *EXTRAS,
@@ -262,8 +262,12 @@ def test_an_extra_alone_comes_on_top_of_what_actors_need(copy, bare_path):
     assert "chromium" in told and "browser.txt" in told and "Horovod" in told
     told = copy.run("bin/setup", "--extra=pettingzoo", "--dry_run", PATH=bare_path).stdout
     assert "pettingzoo.txt" in told and "actor.txt" in told and "Horovod" not in told
+    told = copy.run("bin/setup", "--test", "--dry_run", PATH=bare_path).stdout
+    assert "pettingzoo.txt" in told and "ray.txt" not in told  # only where it is asked for
+    told = copy.run("bin/setup", "--test", "--extra=ray", "--dry_run", PATH=bare_path).stdout
+    assert "pettingzoo.txt" in told and "ray.txt" in told
     refused = copy.run("bin/setup", "--extra=vcn", PATH=bare_path)
-    assert refused.returncode == 2 and "there are: vnc browser pettingzoo" in refused.stderr
+    assert refused.returncode == 2 and "there are: vnc browser pettingzoo ray" in refused.stderr
 
 
 def test_where_there_is_no_dpkg_commands_that_are_there_are_enough(set_up, bare_path):

@@ -7,17 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lab.results.standards import SETS
-from lab.running import slots
+from lab.running.nodes import Nodes
 from lab.running.progress import Progress
 from lab.running.runner import Runner
+from lab.running.slots import Here, Places
 from lab.specs import frozen
 from lab.specs import spec as specs
 from lab.specs.errors import refuse
+from lab.specs.meta import Resources
 from lab.specs.spec import Spec
 from lab.trials import plan
 from lab.trials.folder import Experiment, unfinished
@@ -53,8 +54,17 @@ def start(mode: str, argument: str, options: Any) -> int:
             return 0
     else:
         experiment = _of_spec(mode, argument, options)
-    places = slots.slots(experiment.spec.meta.resources, options.cores)
+    places = places_of(experiment.spec.meta.resources, options)
     return detach(mode, experiment, options) if options.detach else run(experiment, places)
+
+
+def places_of(resources: Resources, options: Any) -> Places:
+    """Where sessions run: on this machine, or on the nodes of a Ray cluster."""
+    if options.engine == "ray":
+        return Nodes(options.ray_address, resources, options.cores)
+    if options.ray_address:
+        raise UserError(f"--ray_address={options.ray_address}: expected --engine=ray beside it.")
+    return Here(resources, options.cores)
 
 
 def _of_folder(mode: str, folder: Path) -> Experiment:
@@ -70,7 +80,7 @@ def _of_folder(mode: str, folder: Path) -> Experiment:
 def _of_spec(mode: str, argument: str, options: Any) -> Experiment:
     """The newest unfinished experiment of a spec, or a new one."""
     spec, extra = prepare(mode, argument, getattr(options, "levels", ""))
-    slots.slots(spec.meta.resources, options.cores)  # refuses before a folder is made
+    places_of(spec.meta.resources, options)  # refuses before a folder is made
     experiment = None if options.new else unfinished(options.data, spec, mode, extra)
     if experiment is not None:
         print(f"Going on with {experiment.folder}; --new would start afresh.")
@@ -130,19 +140,19 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
                 raise UserError(
                     f"--levels={levels}: found {level}; expected a set or levels. {near}"
                 )
-            specs.parse(one.name, {**one.content(), "level": level, "search": {}}, path)
+            specs.for_level(one.name, one.content(), level, path)
     title = name or re.sub(r"\W+", "_", Path(path).stem)
     base = specs.parse(f"{title}_benchmark", {**every[0].content(), "search": {}}, path)
     return base, {"specs": known, "levels": list(chosen)}
 
 
-def run(experiment: Experiment, places: Sequence[Sequence[int]]) -> int:
+def run(experiment: Experiment, places: Places) -> int:
     """Runs an experiment to its end, or until a signal comes."""
     lock = FolderLock(experiment.folder)
     show = Progress(f"{experiment.spec.name} · {experiment.mode}")
-    count = f"{plan.expected(experiment)} trial(s), {len(places)} session(s) side by side"
+    count = f"{plan.expected(experiment)} trial(s), {places.count()} session(s) side by side"
     show.say(f"{experiment.folder}: {count}.")
-    runner = Runner(experiment, [list(one) for one in places], show)
+    runner = Runner(experiment, places, show)
     reason: list[int] = []
 
     def stop(number: int, _: Any) -> None:
@@ -187,6 +197,7 @@ def detach(mode: str, experiment: Experiment, options: Any) -> int:
     """Runs an experiment in a process of its own that outlives this terminal."""
     log = experiment.folder / LOG
     arguments = [mode, str(experiment.folder), f"--data={options.data}", f"--cores={options.cores}"]
+    arguments += [f"--engine={options.engine}", f"--ray_address={options.ray_address}"]
     with open(log, "ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "lab", *arguments],

@@ -175,7 +175,7 @@ def _left(snapshot: Snapshot) -> str:
         return ""
     mean = sum(one.results["seconds"] * len(one.seeds) for one in done) / len(done)
     missing = snapshot.expected - len([one for one in snapshot.trials if one.state != OPEN])
-    return f"about {duration(missing * mean / snapshot.slots)} left" if missing else ""
+    return f"about {duration(missing * mean / max(1, snapshot.slots))} left" if missing else ""
 
 
 def _percent(one: Running) -> str:

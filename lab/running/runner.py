@@ -19,6 +19,7 @@ from optuna.exceptions import StorageInternalError
 from lab.results import scoring, writing
 from lab.results.curves import curve_of
 from lab.running.progress import Progress, Snapshot, running_of
+from lab.running.slots import Places
 from lab.trials import plan, proposing
 from lab.trials.folder import (
     DONE,
@@ -44,9 +45,9 @@ WRITE_ERRORS = (OSError, StorageInternalError, sqlalchemy.exc.SQLAlchemyError)
 class Runner:
     """One experiment, from wherever it stands to its end."""
 
-    def __init__(self, experiment: Experiment, slots: list[list[int]], show: Progress):
+    def __init__(self, experiment: Experiment, places: Places, show: Progress):
         self._experiment, self._show = experiment, show
-        self._slots = slots
+        self._places = places
         self._taken: dict[tuple[int, int], int] = {}  # the slot of each running session
         self._stop = ""
         self._random: dict[str, float] = {}
@@ -198,14 +199,13 @@ class Runner:
 
     def _start_more(self) -> bool:
         """Starts sessions while there is room; returns whether nothing is left or running."""
-        while len(self._taken) < len(self._slots):
+        while len(self._taken) < self._places.count():
             waiting = self._next()
             if waiting is None:
                 return not self._taken and not any(one.state == OPEN for one in self._trials)
             trial, place, session = waiting
             slot = self._free_slot()
-            meta = self._experiment.spec.meta
-            session.start(self._slots[slot], meta.session_timeout_s, meta.silent_timeout_s)
+            self._places.start(session, slot, self._experiment.spec.meta)
             self._taken[trial.number, place] = slot
             self._show.started(trial, place)
         return False
@@ -229,8 +229,9 @@ class Runner:
         return [proposed] if proposed else plan.finals(self._experiment, self._trials)
 
     def _free_slot(self) -> int:
-        free = [place for place in range(len(self._slots)) if place not in self._taken.values()]
-        return free[0] if free else len(self._taken) % len(self._slots)
+        count = self._places.count()
+        free = [place for place in range(count) if place not in self._taken.values()]
+        return free[0] if free else len(self._taken) % max(1, count)
 
     def _stop_sessions(self) -> None:
         self._show.say(f"Stopping ({self._stop}): sessions write their checkpoints.")
@@ -263,4 +264,4 @@ class Runner:
         for (number, place), _ in sorted(self._taken.items()):
             trial = self._trials[number]
             running.append(running_of(trial, place, self._experiment.sessions(trial)[place]))
-        return Snapshot(self._trials, running, self._expected, len(self._slots))
+        return Snapshot(self._trials, running, self._expected, self._places.count())

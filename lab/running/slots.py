@@ -1,14 +1,42 @@
 """Places for sessions side by side: as many as cores and memory carry, each with its cores."""
 
 import os
+from typing import Protocol
 
 import psutil
 
-from lab.specs.meta import Resources
+from lab.specs.meta import Meta, Resources
+from lab.trials.sessions import Session, launch_here
 from trainer.machine.quota import usable_cores
 from user_error import UserError
 
 GIB = 2**30
+
+
+class Places(Protocol):
+    """Where sessions run side by side."""
+
+    def count(self) -> int:
+        """How many there is room for, running ones included."""
+
+    def start(self, session: Session, slot: int, meta: Meta) -> None:
+        """Starts a session in a place that is free, by its number."""
+
+
+class Here:
+    """Places on this machine."""
+
+    def __init__(self, resources: Resources, most_cores: int = 0):
+        self._slots = slots(resources, most_cores)
+
+    def count(self) -> int:
+        """As many as cores and memory carried at first."""
+        return len(self._slots)
+
+    def start(self, session: Session, slot: int, meta: Meta) -> None:
+        """Starts a session on the cores of a place."""
+        limits = meta.session_timeout_s, meta.silent_timeout_s
+        session.start(self._slots[slot], *limits, launch_here)
 
 
 def slots(resources: Resources, most_cores: int = 0) -> list[list[int]]:

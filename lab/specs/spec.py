@@ -18,7 +18,7 @@ from trainer.settings.config import Settings
 from user_error import UserError, closest
 
 KEYS = (
-    *("description", "preset", "level", "levels", "algorithm", "agent", "settings"),
+    *("description", "preset", "level", "levels", "algorithm", "agent", "settings", "by_level"),
     *("meta", "search", "frozen"),
 )
 # Short keys beside ``settings``, and the flags that they stand for.
@@ -45,6 +45,7 @@ class Spec:
     settings: dict[str, Any]  # by the names of their flags
     meta: Meta
     searched: tuple[Searched, ...] = ()
+    by_level: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)  # benchmarks
     description: str = ""
     frozen: dict[str, Any] = dataclasses.field(default_factory=dict)  # of an earlier run
     notes: tuple[str, ...] = ()  # what a translation left out
@@ -77,6 +78,7 @@ class Spec:
             "description": self.description,
             **short,
             "settings": rest,
+            "by_level": self.by_level,
             "meta": dataclasses.asdict(self.meta),
             "search": search,
         }
@@ -133,9 +135,14 @@ def parse(name: str, given: Any, source: str) -> Spec:
         if key not in KEYS:
             refuse_key(f"{where}.{key}", KEYS)
     settings = _settings(content, where)
+    by_level = mapping(content.get("by_level"), f"{where}.by_level")
+    for level, own in by_level.items():
+        by_level[level] = mapping(own, f"{where}.by_level.{level}")
+        for_level(f"{name}.by_level.{level}", {**content, "by_level": by_level}, level, source)
     found = Spec(
         name=name,
         settings=settings,
+        by_level=by_level,
         meta=meta.read(content.get("meta"), f"{where}.meta"),
         searched=tuple(_searched(content, settings, where)),
         description=str(content.get("description", "")),
@@ -144,6 +151,16 @@ def parse(name: str, given: Any, source: str) -> Spec:
     )
     _check(found, where)
     return found
+
+
+def for_level(name: str, content: Mapping[str, Any], level: str, source: str) -> Spec:
+    """A benchmark's spec for one of its levels, with what ``by_level`` has for that level."""
+    by_level = mapping(content.get("by_level"), f"{source}: {name}.by_level")
+    own = mapping(by_level.get(level), f"{source}: {name}.by_level.{level}")
+    settings = {**mapping(content.get("settings"), f"{source}: {name}.settings"), **own}
+    left_out = ("by_level", "level", "levels", "search")
+    rest = {key: value for key, value in content.items() if key not in left_out}
+    return parse(name, {**rest, "level": level, "settings": settings}, source)
 
 
 def _settings(content: Mapping[str, Any], where: str) -> dict[str, Any]:

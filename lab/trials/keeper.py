@@ -4,16 +4,23 @@
 
 It holds a lock in the session's folder, so that no session runs twice, and limits its time. TERM
 ends the session with a checkpoint. ``session.json`` has process ids, and later the end.
+
+CORES are those of the session, such as 0,1. On another machine, where nobody knows which are free,
+it is +2 for any two. The session then ends, with a checkpoint, with the process that started it.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,42 +32,79 @@ LOOK_EVERY_S = 0.2
 GRACE_S = 30.0
 # A disk that is full may have room again; the end is written then.
 WRITE_AGAIN_S = 2.0
+PR_SET_PDEATHSIG = 1  # of Linux's prctl
 STOPPED, TIMED_OUT, SILENT = "stopped", "timed out", "hanging"
 
 
 def main(arguments: list[str]) -> int:
     """Runs the session; returns 0 however it ends, because its end is in the file."""
     folder, timeout, silent, cores, *command = arguments
+    parent = os.getppid() if cores.startswith("+") else 0
     lock = open(Path(folder) / LOCK, "a")  # noqa: SIM115 (held until this process ends)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return 0
+    while not _locked(lock.fileno()):
+        if not parent or os.getppid() != parent:
+            return 0
+        time.sleep(LOOK_EVERY_S)  # it still ends on a machine that was lost
+    claimed = _claim(int(cores)) if parent else [int(core) for core in cores.split(",")]
     with contextlib.suppress(OSError):  # those cores may be offline
-        os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
-    Keeper(Path(folder), float(timeout), float(silent)).run(command)
+        os.sched_setaffinity(0, claimed)
+    keeper = Keeper(Path(folder), float(timeout), float(silent), parent)
+    keeper.run(command, lock.fileno())
     return 0
+
+
+def _locked(file: int) -> bool:
+    """Locks an open file; returns whether no other process has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # the file system has no locks
+    return True
+
+
+def _claim(count: int) -> list[int]:
+    """Cores that no other session on this machine has claimed; held until this process ends."""
+    claimed: list[int] = []
+    cores = sorted(os.sched_getaffinity(0))
+    folder = Path(tempfile.gettempdir()) / f"impala-cores-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for core in cores:
+        if len(claimed) < count:
+            file = os.open(folder / str(core), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            if _locked(file):
+                claimed.append(core)
+            else:
+                os.close(file)
+    return claimed or cores[:count]
 
 
 class Keeper:
     """One session, from its start to its end."""
 
-    def __init__(self, folder: Path, timeout_s: float, silent_s: float):
+    def __init__(self, folder: Path, timeout_s: float, silent_s: float, parent: int = 0):
         self._folder, self._timeout_s, self._silent_s = folder, timeout_s, silent_s
+        self._parent = parent  # ends with this process; 0: with none
         self._ended_by = ""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
-    def run(self, command: list[str]) -> None:
-        """Runs the command in a process group of its own, and writes how it ended."""
+    def run(self, command: list[str], lock: int) -> None:
+        """Runs the command in a process group of its own, and writes how it ended.
+
+        The command holds the lock, too: while it lives, no other starts in this folder.
+        """
         started = time.time()
         with open(self._folder / OUTPUT, "ab") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True,
+                start_new_session=True, pass_fds=[lock],
+                preexec_fn=_ending_with_parent() if self._parent else None,  # noqa: PLW1509 (no threads)
             )  # fmt: skip
         try:
-            state = {"started": started, "keeper": known(os.getpid()), "child": known(process.pid)}
+            state = {"started": started, "host": socket.gethostname(),
+                     "keeper": known(os.getpid()), "child": known(process.pid)}  # fmt: skip
             self._write({"state": "running", **state})
             code = self._wait(process, started)
         finally:
@@ -76,6 +120,8 @@ class Keeper:
                 self._ended_by = TIMED_OUT
             if not self._ended_by and now - max(started, self._reported()) > self._silent_s:
                 self._ended_by = SILENT
+            if self._parent and os.getppid() != self._parent:
+                self._ended_by = self._ended_by or STOPPED
             if self._ended_by and not asked:
                 asked = now
                 process.terminate()  # not its group: it needs its workers to save
@@ -104,6 +150,12 @@ class Keeper:
 
     def _on_signal(self, *_: object) -> None:
         self._ended_by = self._ended_by or STOPPED
+
+
+def _ending_with_parent() -> Callable[[], None]:
+    """What a new process calls first, so that it gets TERM when this one is killed."""
+    libc = ctypes.CDLL(None)
+    return lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM) and None
 
 
 def known(pid: int) -> dict[str, float]:

@@ -21,14 +21,11 @@ def fixed(experiment: Experiment) -> list[Trial]:
         return [Trial(0, SINGLE, dict(spec.settings), frozen.seeds(spec), label=spec.name)]
     found: list[Trial] = []
     for name, content in spec.frozen["specs"].items():
-        one = specs.parse(name, content, str(experiment.folder))
         for level in spec.frozen["levels"]:
-            settings = {**one.settings, "level_name": level}
-            seeds = frozen.seeds(one)
-            found.append(
-                Trial(len(found), BENCHMARK, settings, seeds, {"spec": name, "level": level},
-                      label=f"{name} on {level}")
-            )  # fmt: skip
+            one = specs.for_level(name, content, level, str(experiment.folder))
+            seeds, values = frozen.seeds(one), {"spec": name, "level": level}
+            label = f"{name} on {level}"
+            found.append(Trial(len(found), BENCHMARK, one.settings, seeds, values, label=label))
     return found
 
 

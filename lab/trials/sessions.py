@@ -5,11 +5,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from lab.trials import keeper
 from trainer.machine.launching import PROJECT
@@ -20,6 +21,20 @@ from user_error import UserError
 
 RUNNING, ENDED, WAITING = "running", "ended", "waiting"
 LONGEST_REASON = 300
+
+
+class Process(Protocol):
+    """A keeper, here or on another machine."""
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+
+    def terminate(self) -> None:
+        """Asks it to end the session."""
+
+
+# Starts a keeper; given are its words, and what its environment has besides.
+Launch = Callable[[list[str], Mapping[str, str]], Process]
 
 
 class End(NamedTuple):
@@ -35,7 +50,7 @@ class Session:
     def __init__(self, folder: Path, settings: Mapping[str, Any], seed: int):
         self.folder, self.seed = folder, seed
         self._settings = settings
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @property
     def settings(self) -> Settings:
@@ -45,7 +60,8 @@ class Session:
     def state(self) -> str:
         """Whether it waits for its start, is running or has ended.
 
-        A session whose keeper was killed waits again: it resumes from its last checkpoint.
+        A session whose keeper was killed waits again: it resumes from its last checkpoint. On other
+        machines, sessions end with the lab that has started them, which is the one to ask.
         """
         if self._process is not None and self._process.poll() is None:
             return RUNNING
@@ -54,11 +70,16 @@ class Session:
             return WAITING
         if written["state"] == ENDED:
             return WAITING if written["ended_by"] == keeper.STOPPED else ENDED
+        if not self._is_here(written):
+            return WAITING
         if keeper.is_alive(written["keeper"]):
             return RUNNING
         if keeper.is_alive(written["child"]):  # without its keeper nobody limits its time
             keeper.kill_group(int(written["child"]["pid"]), signal.SIGKILL)
         return WAITING
+
+    def _is_here(self, written: Mapping[str, Any]) -> bool:
+        return written.get("host", socket.gethostname()) == socket.gethostname()
 
     def written(self) -> dict[str, Any]:
         """What the keeper has written last."""
@@ -67,31 +88,28 @@ class Session:
         except (OSError, ValueError):
             return {}
 
-    def start(self, cores: Sequence[int], timeout_s: float, silent_s: float) -> None:
-        """Starts it, or lets it go on from its last checkpoint."""
+    def start(
+        self, cores: Sequence[int] | int, timeout_s: float, silent_s: float, launch: Launch
+    ) -> None:
+        """Starts it, or lets it go on from its last checkpoint; with these cores, or so many."""
         self.folder.mkdir(parents=True, exist_ok=True)
         experiment = [
             sys.executable,
             str(PROJECT / "experiment.py"),
             *config.to_flags(self.settings),
         ]
-        limits = [str(timeout_s), str(silent_s), ",".join(map(str, cores))]
-        self._process = subprocess.Popen(
-            [sys.executable, keeper.__file__, str(self.folder), *limits, *experiment],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            # The lab's Ctrl-C does not reach it, and its end does not end it.
-            start_new_session=True,
-            env=os.environ | {"OMP_NUM_THREADS": str(len(cores))},
-        )
+        count = cores if isinstance(cores, int) else len(cores)
+        which = f"+{count}" if isinstance(cores, int) else ",".join(map(str, cores))
+        limits = [str(timeout_s), str(silent_s), which]
+        words = [sys.executable, keeper.__file__, str(self.folder), *limits, *experiment]
+        self._process = launch(words, {"OMP_NUM_THREADS": str(count)})
 
     def stop(self) -> None:
         """Asks it to end with a checkpoint; it can go on later."""
-        process = self.written().get("keeper")
-        if process and keeper.is_alive(process):
+        written = self.written()
+        if written and self._is_here(written) and keeper.is_alive(written["keeper"]):
             with contextlib.suppress(OSError):
-                os.kill(int(process["pid"]), signal.SIGTERM)
+                os.kill(int(written["keeper"]["pid"]), signal.SIGTERM)
         elif self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
@@ -151,3 +169,16 @@ class Session:
             return ""
         printed = [line.strip() for line in lines if line.strip()]
         return printed[-1][:LONGEST_REASON] if printed else ""
+
+
+def launch_here(words: list[str], environment: Mapping[str, str]) -> Process:
+    """Starts a keeper on this machine; it outlives the lab."""
+    return subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # The lab's Ctrl-C does not reach it, and its end does not end it.
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )

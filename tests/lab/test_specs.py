@@ -67,6 +67,16 @@ def test_levels_are_trained_together():
     assert spec.levels == ["CartPole-v1", "Acrobot-v1"]
 
 
+def test_a_benchmark_has_settings_by_level():
+    content = GOOD | {"by_level": {"Acrobot-v1": {"learning_rate": 0.01}}}
+    spec = specs.parse("mine", content, "f")
+    assert specs.parse("mine", json.loads(json.dumps(spec.content())), "f") == spec
+    for level, rate in (("Acrobot-v1", 0.01), ("CartPole-v1", 0.001)):
+        one = specs.for_level("mine", spec.content(), level, "f")
+        assert one.levels == [level] and one.settings["learning_rate"] == rate
+        assert one.settings["total_environment_frames"] == 20_000 and not one.searched
+
+
 def test_a_frozen_spec_repeats_itself():
     spec = specs.parse("mine", GOOD, "f")
     written = frozen.freeze(spec, "search", {})
@@ -88,6 +98,10 @@ def test_a_frozen_spec_repeats_itself():
         ("levels", ["Catch-v0"], "expected either level or levels"),
         ("algorithm", "pppo", 'mine.algorithm: found "pppo"; expected an algorithm. Did you mean'),
         ("preset", "cartpol", 'mine.preset: found "cartpol"; expected a preset. Did you mean cart'),
+        ("by_level", [1], "mine.by_level: found [1]; expected keys with values"),
+        ("by_level.Catch-v0", 1, "mine.by_level.Catch-v0: found 1; expected keys with values"),
+        ("by_level.Catch-v9", {}, "mine.by_level.Catch-v9.level: there is no level 'Catch-v9'"),
+        ("by_level.Catch-v0", {"gama": 1}, "by_level.Catch-v0.settings.gama: found 1; expected"),
         ("settings", [1], "mine.settings: found [1]; expected keys with values"),
         ("settings.lerning_rate", 1, "settings.lerning_rate: found 1; expected the name of a sett"),
         ("settings.learning_rate", "fast", 'settings.learning_rate: found "fast"; expected a numb'),

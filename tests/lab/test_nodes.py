@@ -1,0 +1,188 @@
+"""Sessions on other machines, for which processes stand in: lost, stopped, and never twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import psutil
+import pytest
+
+from lab.actions import starting
+from lab.running.progress import Progress
+from lab.running.runner import Runner
+from lab.specs.meta import Resources
+from lab.trials import keeper, sessions
+from lab.trials.folder import Experiment
+from tests.lab.conftest import QUICK
+from trainer.storage.records import read_metrics
+from user_error import UserError
+
+# As a node of Ray does it: a process that waits for its child.
+NODE = "import subprocess, sys; subprocess.call(sys.argv[1:])"
+
+
+class Machines:
+    """Machines with room for one session each; ``lose`` is a power cut of one."""
+
+    def __init__(self, count):
+        self.alive: list[Any] = [None] * count
+
+    def count(self):
+        return len(self.alive)
+
+    def start(self, session, slot, meta):
+        session.start(1, 0.0, 60.0, lambda words, more: self._launch(slot, words, more))
+
+    def _launch(self, slot, words, more):
+        environment = os.environ | dict(more)
+        self.alive[slot] = subprocess.Popen([sys.executable, "-c", NODE, *words], env=environment)
+        return self.alive[slot]
+
+    def lose(self):
+        """Kills a machine and all that runs there."""
+        lost = psutil.Process(self.alive.pop().pid)
+        for process in [lost, *lost.children(recursive=True)]:
+            process.kill()
+
+
+def wait_for(condition, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, "never happened"
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def experiment(lab, monkeypatch):
+    """A search of four trials whose sessions take some seconds."""
+    monkeypatch.setattr(sessions, "PROJECT", QUICK)
+    content = {
+        "level": "CartPole-v1",
+        "settings": {"total_environment_frames": 10_000},
+        "meta": {"trials": 4, "search": "random", "finalists": 0, "objective": "best_return"},
+        "search": {"settings": {"learning_rate__loguniform": [0.0001, 0.005]}},
+    }
+    spec, extra = starting.prepare("search", lab.write(content), "")
+    return Experiment.create(spec, "search", lab.data, extra)
+
+
+def frames(experiment, name):
+    rows = read_metrics(experiment.folder / "sessions" / name)
+    return [row["environment_frames"] for row in rows]
+
+
+def test_what_ran_on_a_lost_machine_goes_on_elsewhere_and_nothing_runs_twice(lab, experiment):
+    machines = Machines(3)
+    runner = Runner(experiment, machines, Progress("lost"))
+    running = threading.Thread(target=runner.run)
+    running.start()
+    wait_for((experiment.folder / "sessions/t2_s0/metrics.jsonl").exists)
+    machines.lose()
+    running.join()
+    assert [trial.state for trial in experiment.trials()] == ["done"] * 4
+    assert sorted(map(len, lab.starts().values())) == [1, 1, 1, 2]
+    for name in lab.starts():  # it went on where it was
+        assert frames(experiment, name) == list(range(1000, 10_001, 1000))
+
+
+def keeping(folder, *command, **options):
+    words = [sys.executable, keeper.__file__, str(folder), "0", "60", "+1", *command]
+    return subprocess.Popen([sys.executable, "-c", NODE, *words], **options)
+
+
+def state_of(folder):
+    try:
+        return json.loads((folder / keeper.STATE).read_text())
+    except OSError:
+        return {}
+
+
+ENDS_WELL = """
+import os, pathlib, signal, sys, time
+def end(*_):
+    pathlib.Path("saved").write_text("")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+pathlib.Path("ready").write_text(str(sorted(os.sched_getaffinity(0))))
+while True:
+    time.sleep(0.1)
+"""
+
+
+def test_a_session_elsewhere_is_saved_when_what_started_it_is_killed(tmp_path):
+    node = keeping(tmp_path, sys.executable, "-c", ENDS_WELL, cwd=tmp_path)
+    wait_for((tmp_path / "ready").exists)
+    state = wait_for(lambda: state_of(tmp_path))
+    node.kill()
+    node.wait()
+    ended = wait_for(lambda: state_of(tmp_path)["state"] == "ended" and state_of(tmp_path))
+    assert ended["ended_by"] == "stopped" and (tmp_path / "saved").exists()
+    assert not keeper.is_alive(state["child"])
+
+
+def test_it_is_saved_when_its_keeper_is_killed_and_until_then_no_other_starts(tmp_path):
+    slow = ENDS_WELL.replace("def end(*_):", "def end(*_):\n    time.sleep(1)")
+    node = keeping(tmp_path, sys.executable, "-c", slow, cwd=tmp_path)
+    wait_for((tmp_path / "ready").exists)
+    state = wait_for(lambda: state_of(tmp_path))
+    os.kill(state["keeper"]["pid"], signal.SIGKILL)
+    node.wait()
+    look = "import os, pathlib; pathlib.Path('second').write_text(str(os.path.exists('saved')))"
+    keeping(tmp_path, sys.executable, "-c", look, cwd=tmp_path).wait()
+    assert (tmp_path / "second").read_text() == "True"
+
+
+def test_sessions_on_one_machine_have_cores_of_their_own(tmp_path, monkeypatch):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("needs two cores")
+    folders = [tmp_path / "one", tmp_path / "two"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    nodes = []
+    for folder in folders:
+        folder.mkdir()
+        command = [sys.executable, "-c", ENDS_WELL]
+        nodes.append(keeping(folder, *command, cwd=folder, env=environment))
+        wait_for((folder / "ready").exists)
+    found = [wait_for((folder / "ready").read_text) for folder in folders]
+    assert sorted(found) == [str([core]) for core in cores[:2]]
+    for node in nodes:
+        node.kill()
+        node.wait()
+    for folder in folders:
+        wait_for(lambda: state_of(folder).get("state") == "ended")  # noqa: B023
+
+
+def test_a_session_that_runs_on_another_host_is_not_looked_for_here(tmp_path):
+    session = sessions.Session(tmp_path, {"level_name": "CartPole-v1"}, 1)
+    me = keeper.known(os.getpid())
+    written = {"state": "running", "started": 0.0, "keeper": me, "child": me}
+    (tmp_path / keeper.STATE).write_text(json.dumps(written | {"host": "another"}))
+    assert session.state() == sessions.WAITING
+    session.stop()  # signals nobody here
+    (tmp_path / keeper.STATE).write_text(json.dumps(written))
+    assert session.state() == sessions.RUNNING
+
+
+class Options:
+    engine, ray_address, cores = "ray", "", 0
+
+
+def test_mistakes_about_ray_are_one_line(monkeypatch):
+    def refused(**options):
+        with pytest.raises(UserError) as told:
+            starting.places_of(Resources(), type("Given", (Options,), options))
+        assert "\n" not in str(told.value)
+        return str(told.value)
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert refused() == "--engine=ray needs Ray: run bin/setup --extra=ray."
+    assert "expected HOST:PORT" in refused(ray_address="there")
+    assert "found nothing that answers there" in refused(ray_address="127.0.0.1:1")
+    assert "expected --engine=ray beside it" in refused(engine="local", ray_address="a:1")
