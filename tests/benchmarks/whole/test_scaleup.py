@@ -71,7 +71,7 @@ def test_a_start_that_fails_half_way_leaves_no_team_running(failure, monkeypatch
     started: list[Any] = []
     stopped: list[Any] = []
 
-    def start(plan, *_):
+    def start(plan, *_, **__):
         if started:
             raise failure
         started.append(plan.logdir)
