@@ -18,6 +18,7 @@ from cluster.model import LOCAL, Here, Host, Member, Mpirun, Place, Plan, Proces
 from cluster.mpi_environment import ENVIRONMENT
 from cluster.on_host.states import IN_USE
 from cluster.options import Options, passed_on
+from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -46,13 +47,7 @@ def make_plan(
     learners = _members(rows, "learner", here)
     actors = _numbered(_members(rows, "actor", here), numbers or {})
     actors = [dataclasses.replace(actor, learner=actor.number % len(learners)) for actor in actors]
-    if 0 < len(actors) < len(settings.level.levels):  # without any, others start them
-        raise UserError(
-            f"--level_name names {len(settings.level.levels)} levels, but "
-            f"{options.workers_csv_path} has {len(actors)} actor{'s' * (len(actors) != 1)}, and "
-            f"each plays one level: {settings.level.levels[len(actors)]} would never be played. "
-            "Add actors, or name fewer levels."
-        )
+    checks.check_played(settings, [actor.number for actor in actors], options.workers_csv_path)
     problems = [*_cut_off(learners, actors), *_clashing([*learners, *actors])]
     if problems:
         lines = [f"{options.workers_csv_path}:{line}: {what}" for line, what in sorted(problems)]

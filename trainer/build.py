@@ -262,9 +262,8 @@ def _remotes(settings: Settings, index: int) -> Remotes:
 
 
 def _emulator_threads(settings: Settings) -> int:
-    """Threads for an actor's emulators: its share of the cores of this host."""
-    threads, actors = settings.actors.env_threads, settings.actors.actors_on_host
-    return threads or (max(1, usable_cores() // actors) if actors > 1 else 0)
+    """Threads for an actor's emulators: as many as the cores that may be used by it."""
+    return settings.actors.env_threads or max(1, usable_cores() // settings.actors.actors_on_host)
 
 
 def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
@@ -282,7 +281,7 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
         max_episode_frames=settings.level.max_episode_frames,
         max_rewardless_steps=0,
         remotes=_remotes(settings, 0),
-        num_threads=settings.actors.env_threads,
+        num_threads=settings.actors.env_threads or usable_cores(),
         render=settings.trained.draws,
         whole_games=True,
         **_looks(settings),

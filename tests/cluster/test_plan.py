@@ -15,7 +15,7 @@ from cluster import mpi, options, show
 from cluster.inventory import hosts_csv
 from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
-from cluster.model import Here, Plan
+from cluster.model import LOCAL, Here, Host, Plan
 from cluster.mpi_environment import ENVIRONMENT
 from cluster.plan import make_plan
 from trainer.settings import config
@@ -33,9 +33,9 @@ def row(job: str, ip: str, port: int, **other: object) -> Row:
     return Row(line=port, job=job, ip=ip, tf_port=port, **other)  # type: ignore[arg-type]
 
 
-def plan(rows: list[Row], *flags: str) -> Plan:
+def plan(rows: list[Row], *flags: str, numbers: dict[tuple[Host, int], int] | None = None) -> Plan:
     chosen, settings = options.parse(["--workers_csv_path=x", *flags])
-    return make_plan(rows, settings, chosen, HERE)
+    return make_plan(rows, settings, chosen, HERE, numbers)
 
 
 def flags_of(argv: tuple[str, ...]) -> dict[str, str]:
@@ -81,6 +81,14 @@ def test_more_levels_than_actors_are_refused_and_the_level_left_out_is_named():
         plan(rows, f"--level_name={levels},QbertNoFrameskip-v4")
     assert "names 3 levels, but x has 2 actors" in str(error.value)
     assert "QbertNoFrameskip-v4 would never be played" in str(error.value)
+
+
+def test_actors_that_keep_their_numbers_must_play_every_level():
+    rows = [row("learner", "localhost", 8001), row("actor", "localhost", 9001, count=2)]
+    flag = "--level_name=PongNoFrameskip-v4,BreakoutNoFrameskip-v4"
+    kept = {(LOCAL, 9001): 0, (LOCAL, 9002): 2}
+    with pytest.raises(UserError, match="BreakoutNoFrameskip-v4 would never be played"):
+        plan(rows, flag, numbers=kept)
 
 
 def test_actors_know_how_many_share_their_host():

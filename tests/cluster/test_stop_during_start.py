@@ -1,6 +1,7 @@
 """A run that is stopped while it is being started, here, with real tmux and mpirun."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -32,7 +33,9 @@ def test_a_stop_while_the_run_is_being_started_leaves_nothing(frontend: Frontend
         text=True,
     )
     wait_for((frontend.logdir / "cluster" / "run.json").exists)
+    starting.send_signal(signal.SIGSTOP)  # otherwise it may be done before the stop begins
     assert frontend.run("stop").returncode == 0
+    starting.send_signal(signal.SIGCONT)
     said, _ = starting.communicate(timeout=60)
     assert "The run was stopped while it was being started." in said and starting.returncode == 1
     assert frontend.processes() == []
@@ -77,6 +80,7 @@ def test_a_second_keeper_of_a_process_leaves_it_to_the_first(tmp_path: Path):
     first = subprocess.Popen(command, cwd=ROOT)
     try:
         wait_for((tmp_path / "starts").exists)
+        wait_for(lambda: "running" in (tmp_path / "actor-0.json").read_text())
         state = (tmp_path / "actor-0.json").read_text()
         assert subprocess.run(command, cwd=ROOT, timeout=20, check=False).returncode == 0
         assert (tmp_path / "starts").read_text() == "started\n"

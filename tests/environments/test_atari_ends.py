@@ -162,7 +162,7 @@ FRAMES = st.builds(
 
 
 @hypothesis.given(script=st.lists(FRAMES, min_size=30, max_size=30))
-@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.settings(max_examples=50)
 def test_whatever_happens_a_first_row_is_no_experience_and_follows_every_end(game, script):
     rows, _ = played(game, script, num_steps=30)
     for reward, terminated, first in rows:

@@ -26,7 +26,7 @@ ACTION_SPACES = st.one_of(
 
 
 @hypothesis.given(space=ACTION_SPACES, seed=st.integers(0, 99))
-@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.settings(max_examples=60)
 def test_every_agent_action_is_one_of_the_environment(space, seed):
     agent_space, environment_actions = agent_actions(space, "Any-v0")
     agent_space.seed(seed)

@@ -16,7 +16,7 @@ def row_by_row(terms, decays):
     return np.stack(sums[::-1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(length=st.integers(1, 70), seed=st.integers(0, 2**16))
 def test_it_equals_the_loop_over_rows_at_every_length(length, seed):
     rng = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ def joined(before, after, reset):
     return unroll | {"bootstrap_value": after["bootstrap_value"]}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     before=st.integers(0, 12),
     after=st.integers(0, 12),

@@ -69,7 +69,7 @@ def test_targets_and_advantages_are_the_sums_of_the_paper(length, xla):
     assert_close(returns.pg_advantages, advantages)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     length=st.integers(1, 40),
     trailing=st.sampled_from([(), (1,), (2, 3)]),
@@ -96,7 +96,7 @@ def test_they_are_right_for_any_thresholds_lambda_and_trailing_dimensions(
     assert_close(returns.pg_advantages, advantages)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(length=st.integers(1, 60), seed=st.integers(0, 2**16))
 def test_on_policy_the_target_is_the_n_step_return(length, seed):
     data = steps(length, 3, seed=seed) | {"log_rhos": np.zeros((length, 3), np.float32)}

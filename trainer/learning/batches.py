@@ -92,13 +92,17 @@ class Replay:
 
 def describe(unrolls: Unroll, fresh: int) -> Batch:
     """The batch of these unrolls; the first ``fresh`` of them are new."""
-    steps = int(np.count_nonzero(~unrolls.environment.first[1:, :fresh]))
-    return Batch(unrolls, steps, float(unrolls.weights_version[:fresh].mean()))
+    return Batch(unrolls, steps_in(unrolls, fresh), float(unrolls.weights_version[:fresh].mean()))
 
 
 def unrolls_in(block: Unroll) -> int:
     """The number of unrolls in a block."""
     return block.level.shape[0]
+
+
+def steps_in(block: Unroll, unrolls: int | None = None) -> int:
+    """The number of agent steps in a block, or in its first ``unrolls``, without resets."""
+    return int(np.count_nonzero(~block.environment.first[1:, :unrolls]))
 
 
 def cut(block: Unroll, start: int, stop: int) -> Unroll:

@@ -10,7 +10,7 @@ import numpy as np
 
 from algorithms.feeding import IMPORTANCE, Replayed
 from algorithms.trajectory import Unroll
-from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches, describe
+from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches, describe, steps_in
 from trainer.learning.rollouts import Rollouts
 from trainer.learning.worker import GradientBatches
 from trainer.machine.quota import free_memory
@@ -120,7 +120,7 @@ class ReplayedBatches:
         self._warm_up = 0
 
     def _add(self, block: Unroll) -> None:
-        steps = int(np.count_nonzero(~block.environment.first[1:]))
+        steps = steps_in(block)
         with self._lock:
             self._store.add(block, block.stream, block.number)
             self._steps += steps

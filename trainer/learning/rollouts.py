@@ -47,7 +47,8 @@ class Rollouts:
     def begin(self, updates: int) -> int:
         """Starts the next batch; returns the number under which to publish its weights."""
         with self._lock:
-            self._number += 1
+            # Beyond the updates, so that no number is used again after a resume: actors seed by it.
+            self._number = max(self._number, updates) + 1
             self._first, self._updates = self._number, updates
             self._blocks, self._delivered = [], 0
             return self._number

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
-from trainer.learning.batches import LOOK_EVERY_S
+from trainer.learning.batches import LOOK_EVERY_S, steps_in
 from trainer.machine import cores
 from trainer.machine.terminal import say
 from trainer.programs.stopping import StopSignal
@@ -89,7 +89,7 @@ def _fill(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
     with contextlib.closing(build.actor_environment(settings, task, start)) as environment:
         actor = build.actor(settings, environment, acting, task, check, start)
         envs = environment.num_envs
-        frames = settings.actors.unroll_length * envs * environment.spec.frames_per_step
+        frames_per_step = environment.spec.frames_per_step
         waits, played, learner = settings.algorithm.feeding.actors_wait, -1, ""
         while True:
             check()
@@ -99,7 +99,10 @@ def _fill(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
                 learner, played = link.learner_process, -1
             if ready and waits:
                 ready = acting.wait_for_other(played, LOOK_EVERY_S)
+            frames = 0
             if ready:
                 played = acting.version
-                link.put(acting.finish(actor.unroll()), envs)
-            pace.add(frames if ready else 0)
+                unrolls = actor.unroll()
+                frames = steps_in(unrolls) * frames_per_step
+                link.put(acting.finish(unrolls), envs)
+            pace.add(frames)

@@ -1,8 +1,8 @@
-"""``--checkpoint_replay``: the replay store goes on where it was, or says that it does not."""
+"""Replays of runs that resume: they go on where they were, or say that they do not."""
 
 from typing import Any
 
-from algorithms.feeding import Replayed
+from algorithms.feeding import FirstInFirstOut, Replayed
 from trainer.learning.replayed import ReplayedBatches
 from trainer.programs.run import Run
 from user_error import UserError
@@ -12,6 +12,10 @@ FOLDER = "replay"  # of a run's folder
 
 def connect(run: Run, feeding: Any, batches: Any, updates: int) -> None:
     """Restores the store of a run that resumes, and saves it with every checkpoint from now on."""
+    if updates and isinstance(feeding, FirstInFirstOut) and feeding.replayed:
+        run.reporter.say(
+            "Recent unrolls are not kept in checkpoints, so the first batches replay none."
+        )
     if not isinstance(feeding, Replayed) or not isinstance(batches, ReplayedBatches):
         return
     folder = run.folder / FOLDER
@@ -22,6 +26,9 @@ def connect(run: Run, feeding: Any, batches: Any, updates: int) -> None:
         return
     if not feeding.kept:
         run.reporter.say(f"The replay was not kept (--checkpoint_replay), so {refills}")
+        return
+    if run.has_changed_level:
+        run.reporter.say(f"The replay that was kept is of another level, so {refills}")
         return
     try:
         batches.load(folder)

@@ -103,9 +103,21 @@ def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
     return warnings
 
 
+def has_other_level(checkpoint: Checkpoint, settings: Settings) -> bool:
+    """Whether the checkpoint is of a run that played another level."""
+    return bool(checkpoint.settings["level_name"] != settings.level.level_name)
+
+
+def level_since(checkpoint: Checkpoint, settings: Settings) -> int:
+    """The frames after which the run has played the level of these settings."""
+    if has_other_level(checkpoint, settings):
+        return int(checkpoint.counters["environment_frames"])
+    return int(checkpoint.counters.get("level_since", 0))
+
+
 def counters(checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:
     """A checkpoint's counters, without the returns of a level that is no longer played."""
-    if checkpoint.settings["level_name"] == settings.level.level_name:
+    if not has_other_level(checkpoint, settings):
         return checkpoint.counters
     of_level = ("recent_returns", "recent_lengths", "best_return")
     return {name: value for name, value in checkpoint.counters.items() if name not in of_level}

@@ -61,7 +61,7 @@ class Run:
             self._lock.release()  # a notebook would keep it along with the error
             raise
         self._reported = self._saved = time.monotonic()
-        self._updated = False
+        self._updated = self._warned = False
 
     def _open(self, settings: Settings, spec: EnvironmentSpec, learner: Learner) -> None:
         self.store = Store(self.folder / "checkpoints", settings.storage.keep_checkpoints)
@@ -71,12 +71,16 @@ class Run:
         starts_from = source and not self._found
         registry = settings.storage.registry
         self._initial = initial.find(source, registry, learner) if starts_from else None
+        self._level_since = 0
+        self.has_changed_level = False  # since it was stopped
         if self._found:
+            self.has_changed_level = resuming.has_other_level(self._found[1], settings)
+            self._level_since = resuming.level_since(self._found[1], settings)
             resuming.check_fits(self._found[1], learner, settings, spec, self.folder)
             warnings += resuming.changes(self._found[1], settings)
         # From the best checkpoint's own file: the newest may be older, or not have recorded it.
         best = self.store.best(warnings.append)
-        same_level = best and best.settings["level_name"] == settings.level.level_name
+        same_level = best and not resuming.has_other_level(best, settings)
         self._best_of_other_level = best is not None and not same_level
         found = best.counters.get("best_return") if best and same_level else None
         self._best_return = -math.inf if found is None else found
@@ -92,6 +96,7 @@ class Run:
             },
             spec.measures,
         )
+        self.reporter.level_since = self._level_since
         for level in settings.level.levels:
             if remark := environments.remark(level):
                 self.reporter.say(remark)
@@ -155,10 +160,22 @@ class Run:
         if now - self._reported >= self._settings.reporting.report_every_s:
             self._reported = now
             figures = self._figures(learner, meter, waits)
+            self._warn_of_unplayed(meter)
             self._on_report(self.reporter.report(figures, statistics.samples))
         if now - self._saved >= self._settings.storage.checkpoint_every_s:
             self._saved = now
             self.save(learner, meter)
+
+    def _warn_of_unplayed(self, meter: Meter) -> None:
+        unplayed = meter.unplayed()
+        if unplayed and not self._warned:
+            self._warned = True
+            self.reporter.say(
+                f"warning: no episode of {', '.join(unplayed)} has ended yet. An actor plays the "
+                f"level whose place in --level_name is its --task, modulo {len(self._settings.level.levels)}: is "
+                "there one for each? Until then no checkpoint is the best, and --stop_at_return "
+                "ends nothing."
+            )
 
     def save(self, learner: Learner, meter: Meter) -> bool:
         """Writes a checkpoint, also as the best one if it is; reports a failure, returns False."""
@@ -253,6 +270,11 @@ class Run:
                 group: {name: variable.numpy() for name, variable in variables.items()}
                 for group, variables in learner.groups().items()
             },
-            counters=meter.counters() | {"updates": learner.updates, "best_return": best_return},
+            counters={
+                **meter.counters(),
+                "updates": learner.updates,
+                "best_return": best_return,
+                "level_since": self._level_since,
+            },
             settings=self._settings.flat() | resuming.spaces(self._spec),
         )

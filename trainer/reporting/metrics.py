@@ -69,6 +69,13 @@ class Meter:
         """The number of episodes in a mean return, for the level or body with the fewest."""
         return min(len(returns) for returns in self._returns)
 
+    def unplayed(self) -> list[str]:
+        """Levels and bodies of which no episode has ended, although many of another have."""
+        counts = [len(returns) for returns in self._returns]
+        if max(counts) < RECENT_EPISODES:
+            return []
+        return [place for place, count in zip(self._places, counts, strict=True) if not count]
+
     def counters(self) -> dict[str, Any]:
         """What a checkpoint stores and ``__init__`` takes."""
         return {

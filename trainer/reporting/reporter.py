@@ -51,6 +51,7 @@ class Reporter:
     ):
         """``measures`` are what the level reports besides the algorithm."""
         self.folder = Path(folder)
+        self.level_since = 0  # the frames at which the run began to play its level
         self._settings = settings  # all of them, to record them
         self._others = ReporterThreads(settings.reporting.reporters, self.folder, settings.flat())
         self._total = settings.learning.total_environment_frames
@@ -106,8 +107,13 @@ class Reporter:
         return figures
 
     def best_return(self) -> float | None:
-        """The best mean return of all reports of the run."""
-        returns = [row.get("mean_episode_return") for row in self._reported()]
+        """The best mean return of all reports since the run has played this level."""
+        since = self.level_since
+        returns = [
+            row.get("mean_episode_return")
+            for row in self._reported()
+            if not since or row["environment_frames"] > since
+        ]
         return max((value for value in returns if value is not None), default=None)
 
     def close(self) -> None:

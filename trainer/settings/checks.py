@@ -1,6 +1,7 @@
 """Refuses settings that cannot work, before anything is started."""
 
 import math
+from collections.abc import Collection
 
 import flags
 from algorithms.feeding import Gradients, InStep
@@ -92,6 +93,20 @@ def check_ranges(settings: Settings) -> None:
     """Refuses values outside of what their own definitions say."""
     for part in settings.parts():
         flags.check_ranges(part)
+
+
+def check_played(settings: Settings, actors: Collection[int], where: str) -> None:
+    """Refuses actors of these numbers if they leave a level out; without any, others start them."""
+    levels = settings.level.levels
+    played = {number % len(levels) for number in actors}
+    left_out = [level for index, level in enumerate(levels) if index not in played]
+    if actors and left_out:
+        raise UserError(
+            f"--level_name names {len(levels)} levels, but {where} has {len(actors)} "
+            f"actor{'s' * (len(actors) != 1)}, and each plays one level, by its number modulo "
+            f"{len(levels)}: {', '.join(left_out)} would never be played. Add actors, or name fewer "
+            "levels."
+        )
 
 
 def _check_local(settings: Settings) -> None:

@@ -27,6 +27,7 @@ from cluster.mpi_environment import ENVIRONMENT
 from cluster.on_host.member import ADDRESS
 from cluster.on_host.pod import CREDENTIALS, TASK
 from cluster.options import Options, passed_on
+from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -88,12 +89,7 @@ def name_of(logdir: str) -> str:
 
 
 def _check(rows: Sequence[Row], actors: int, settings: Settings, options: Options) -> None:
-    levels = settings.level.levels
-    if 0 < actors < len(levels):
-        raise UserError(
-            f"--level_name names {len(levels)} levels, but there are {actors} actors, and "
-            "each plays one level. Give more actors, or name fewer levels."
-        )
+    checks.check_played(settings, range(actors), "the run")
     of_learners = [(row.ip, row.env, row.tf_port) for row in rows if row.job == "learner"]
     if len(set(of_learners)) > 1:
         raise UserError(

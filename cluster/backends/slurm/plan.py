@@ -15,6 +15,7 @@ from cluster.inventory.hosts_csv import Row
 from cluster.model import Here
 from cluster.on_host.member import ADDRESS
 from cluster.options import Options, passed_on
+from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -23,12 +24,7 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
     """Links actors to learners round-robin, and makes each job's script."""
     learners = [row for row in rows if row.job == "learner"]
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
-    levels = settings.level.levels
-    if 0 < len(actors) < len(levels):
-        raise UserError(
-            f"--level_name names {len(levels)} levels, but there are {len(actors)} actors, and "
-            "each plays one level. Give more actors, or name fewer levels."
-        )
+    checks.check_played(settings, range(len(actors)), "the run")
     folder = os.path.join(here.folder, settings.run_folder, "cluster")
     is_one_job = scripts.is_one_job(options, actors)
     launched = _learners(learners, is_one_job, folder, settings, options, here)

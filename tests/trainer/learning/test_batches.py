@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.feeding import FirstInFirstOut
@@ -67,7 +67,6 @@ def test_joining_undoes_cutting():
     assert join([whole]) is whole
 
 
-@settings(deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), fresh=st.integers(1, 12))
 def test_every_unroll_arrives_once_and_in_order_for_all_sizes(sizes, fresh):
     batches, coming = Batches(FirstInFirstOut(), fresh), blocks_of(sizes)

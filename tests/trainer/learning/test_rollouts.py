@@ -51,7 +51,7 @@ def _of(like: Unroll, size: int) -> Unroll:
 LIKE = block(small(level(Steps)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3), size=st.integers(1, 9))
 def test_any_actors_fill_batches_of_any_size_with_the_newest_weights_only(sizes, size):
     crew = Crew(LIKE, sizes)
@@ -80,6 +80,19 @@ def test_what_was_played_with_earlier_weights_is_thrown_away():
     crew.play(new)
     batch = rollouts.next(crew.take)
     assert batch is not None and set(batch.unrolls.weights_version) == {new}
+
+
+def test_a_run_that_resumes_uses_no_number_again():
+    crew = Crew(LIKE, [2])
+    rollouts = Rollouts(2, crew)
+    used = []
+    for updates in (0, 4, 8):
+        used.append(rollouts.begin(updates))
+        crew.play(used[-1])
+        assert rollouts.next(crew.take)
+    assert used == sorted(set(used))
+    # Actors that start anew seed by the number of their first weights.
+    assert Rollouts(2, crew).begin(8) not in (1, *used[:-1])
 
 
 def test_unrolls_beyond_a_batch_are_reported_once():

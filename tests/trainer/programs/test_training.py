@@ -37,6 +37,12 @@ def for_frames(frames: int) -> str:
     return f"--total_environment_frames={frames}"
 
 
+def returns_in(summary: str) -> str:
+    """The summary's line of returns."""
+    (line,) = [line for line in summary.splitlines() if line.strip().startswith("mean raw return")]
+    return line
+
+
 def one_line(text: str) -> str:
     assert text.count("\n") == 1 and text.startswith("experiment.py: "), text
     return text
@@ -227,15 +233,18 @@ def test_a_refused_resume_prints_one_line_and_leaves_the_folder_unchanged(traine
 
 
 def test_resuming_with_another_level_prints_a_warning(tmp_path):
-    assert run(f"--logdir={tmp_path}", for_frames(1000), level=level(Steps)).returncode == 0
-    process = run(f"--logdir={tmp_path}", for_frames(2000), level=level(Tens))
+    assert run(f"--logdir={tmp_path}", for_frames(1000), level=level(Tens)).returncode == 0
+    process = run(f"--logdir={tmp_path}", for_frames(2000), level=level(Steps))
     assert process.returncode == 0, process.stderr
-    assert f"and continues with {level(Tens)}" in process.stdout
+    assert f"and continues with {level(Steps)}" in process.stdout
     assert "--total_environment_frames was 1,000 and is 2,000 now: the learning" in process.stdout
     # Nothing of the old level's returns is left in the mean, and its best checkpoint is kept.
     rows = read_metrics(tmp_path)
     assert {row["mean_episode_return"] for row in rows} == {7.0, 30.0}
-    assert rows[-1]["mean_episode_return"] == 30.0
+    assert rows[-1]["mean_episode_return"] == 7.0
+    assert "7, at best 7" in returns_in(process.stdout)
+    again = run(f"--logdir={tmp_path}", for_frames(3000), level=level(Steps))
+    assert "7, at best 7" in returns_in(again.stdout)
     names = sorted(path.name for path in (tmp_path / "checkpoints").glob("best*"))
     assert len(names) == 2 and names[0].startswith("best-until-")
 

@@ -62,7 +62,7 @@ def example_of(length):
     return block_of([Player(0, length).play()])[0]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
 def test_windows_are_those_of_the_model(data):
     length, streams = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
@@ -168,7 +168,7 @@ def test_windows_that_begin_anywhere_have_a_state_of_zeros():
     assert not any(part.any() for part in tf.nest.flatten(state))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(depth=st.integers(1, 5), length=st.integers(1, 6), slots=st.integers(4, 12))
 def test_stacked_frames_are_those_that_the_actor_saw(depth, length, slots):
     def stacks(rows, first):

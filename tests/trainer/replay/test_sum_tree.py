@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trainer.replay.sum_tree import FAN_OUT, SumTree
@@ -20,7 +20,6 @@ def filled(values):
     return tree
 
 
-@settings(deadline=None)
 @given(st.data(), SIZES)
 def test_values_and_sums_are_those_of_a_list(data, size):
     tree, expected = SumTree(size), [0.0] * size
@@ -34,7 +33,6 @@ def test_values_and_sums_are_those_of_a_list(data, size):
     assert tree.total == sum(expected)
 
 
-@settings(deadline=None)
 @given(st.data(), SIZES)
 def test_each_mass_is_found_in_the_leaf_that_holds_it(data, size):
     sparse = data.draw(st.dictionaries(st.integers(0, size - 1), VALUES, min_size=1, max_size=20))
@@ -48,7 +46,6 @@ def test_each_mass_is_found_in_the_leaf_that_holds_it(data, size):
     assert found.tolist() == expected
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(st.just(0.0), st.floats(0, 1e300), st.floats(0, 1e-300), st.floats(0, 1)),

@@ -49,6 +49,10 @@ def test_levels_are_reported_separately_and_the_mean_is_over_levels():
         meter.add_episodes(ended_episodes(actors[1].unroll()))
     assert meter.report({})[f"mean_episode_return/{level(Steps)}"] is None
     assert (meter.mean_episode_return, meter.recent_episodes) == (30.0, 0)
+    assert meter.unplayed() == []  # it may only take longer
+    while meter.episodes < RECENT_EPISODES:
+        meter.add_episodes(ended_episodes(actors[1].unroll()))
+    assert meter.unplayed() == [level(Steps)]
     for _ in range(4):
         meter.add_episodes(ended_episodes(actors[0].unroll()))
     figures = meter.report({})
@@ -56,6 +60,7 @@ def test_levels_are_reported_separately_and_the_mean_is_over_levels():
     assert figures[f"mean_episode_return/{level(Tens)}"] == 30.0
     # Even though more episodes of the shorter level have ended.
     assert figures["mean_episode_return"] == (7.0 + 30.0) / 2
+    assert meter.unplayed() == []
 
 
 def test_the_mean_return_is_that_of_the_last_episodes():

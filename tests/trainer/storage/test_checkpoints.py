@@ -151,7 +151,7 @@ def test_no_flipped_byte_makes_damaged_data_be_used(store):
     assert noticed > 0.8 * len(whole)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_no_random_damage_makes_damaged_data_be_used(tmp_path_factory, data):
     store = Store(tmp_path_factory.mktemp("run"), keep=3)
