@@ -23,6 +23,11 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
     """Links actors to learners round-robin, and makes each job's script."""
     learners = [row for row in rows if row.job == "learner"]
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
+    if options.container and allocation.own():
+        raise UserError(
+            "--container is for jobs that this command submits, and it was given inside an "
+            "allocation. Leave it out there, or give the command outside."
+        )
     levels = settings.level.levels
     if 0 < len(actors) < len(levels):
         raise UserError(

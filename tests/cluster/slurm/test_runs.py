@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,9 +71,9 @@ class Frontend:
         return (self.folder / "logs" / "run" / "cluster" / f"{name}.log").read_text()
 
     def job(self, kind: str) -> str:
-        """The id of a job of the run."""
-        listed = self.slurm.run("squeue", "-h", "-o", "%F %j").stdout.splitlines()
-        [found] = {line.split()[0] for line in listed if f"impala-{kind}-" in line}
+        """The id of a job of the run, without the number of a task or part."""
+        listed = self.slurm.run("squeue", "-h", "-o", "%i %j").stdout.splitlines()
+        [found] = {re.split("[_+ ]", line)[0] for line in listed if f"impala-{kind}-" in line}
         return found
 
 
@@ -186,6 +188,10 @@ def test_all_in_one_heterogeneous_job(frontend: Frontend):
     frontend.start("--learners=1", "--actors=3", "--one_job")
     wait_for(lambda: "actor 2 reached" in frontend.run("logs").stdout)
     assert {state for _, state in frontend.states().values()} == {"running"}
+    # As before a time limit: Slurm warns the script, which passes it on to the learners' keeper.
+    frontend.slurm.run("scancel", "--batch", "--signal=USR1", frontend.job("all"))
+    wait_for(lambda: "the time limit is near; requeued" in frontend.log("learner-0"))
+    wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
     assert frontend.run("stop").stdout == "Stopped 1 learner and 3 actors.\n"
 
 
@@ -251,6 +257,24 @@ def test_nothing_is_submitted_that_slurm_would_refuse(frontend: Frontend):
     assert "there is no command sbatch here" in refusal("--learners=1", PATH="/nowhere")
     (frontend.folder / "nodes.csv").write_text("job,ip\nlearner,n77\n")
     assert "node" in refusal("--workers_csv_path=nodes.csv").lower()
+
+
+def test_a_scheduler_that_misses_a_question_during_a_start_is_asked_again(
+    frontend: Frontend, tmp_path: Path
+):
+    squeue, asked = tmp_path / "bin" / "squeue", tmp_path / "asked"
+    squeue.parent.mkdir()
+    squeue.write_text(
+        f"#!/bin/sh\necho x >>{asked}\n"
+        f"[ $(wc -l <{asked}) -gt 2 ] || {{ echo 'Socket timed out' >&2; exit 1; }}\n"
+        f'exec {shutil.which("squeue")} "$@"\n'
+    )
+    squeue.chmod(0o755)
+    away = {"PATH": f"{squeue.parent}:{os.environ['PATH']}"}
+    started = frontend.run("start", "--backend=slurm", "--learners=1", **away)
+    assert started.returncode == 0 and "Started 1 learner" in started.stdout, started.stdout
+    assert asked.read_text().count("x") > 2
+    assert frontend.run("stop").stdout == "Stopped 1 learner.\n"
 
 
 def test_a_scheduler_that_does_not_answer_is_no_failed_run(frontend: Frontend, tmp_path: Path):
