@@ -110,6 +110,29 @@ def test_two_learners_and_six_actors_start_are_seen_and_stop(frontend: Frontend)
     assert "Nothing to stop" in frontend.run("stop").stdout
 
 
+def test_two_learners_of_a_csv_start_by_mpirun_where_slurm_has_no_pmix(
+    frontend: Frontend, tmp_path: Path
+):
+    srun = tmp_path / "bin" / "srun"
+    srun.parent.mkdir()
+    srun.write_text(
+        f'#!/bin/sh\n[ "$1" != --mpi=list ] || {{ echo none; exit; }}\n'
+        f'exec {shutil.which("srun")} "$@"\n'
+    )
+    srun.chmod(0o755)
+    (frontend.folder / "nodes.csv").write_text("job,ip\nlearner,n1\nlearner,n1\nactor,n2\n")
+    path = {"PATH": f"{srun.parent}:{os.environ['PATH']}"}
+    flags = ("--backend=slurm", "--workers_csv_path=nodes.csv")
+    started = frontend.run("start", *flags, **path)
+    assert started.returncode == 0, started.stdout + started.stderr
+    wait_for(lambda: "actor 0 reached" in frontend.log("actor-0"))
+    told = frontend.run("logs").stdout
+    assert "is rank 0 of 2" in told and "is rank 1 of 2" in told
+    assert [one for _, one in _processes() if one.split(" ")[0].endswith("mpirun")]
+    assert frontend.run("stop").stdout == "Stopped 2 learners and 1 actor.\n"
+    assert not [one for _, one in _processes() if f"{frontend.folder}/experiment.py" in one]
+
+
 def test_nodes_of_a_csv_and_what_happens_to_their_jobs(frontend: Frontend):
     (frontend.folder / "nodes.csv").write_text(
         "job,ip,count\nlearner,n1,\nactor,n2,2\nactor,n3,1\nactor,,1\n"
