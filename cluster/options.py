@@ -45,6 +45,7 @@ OF = {
     "learner_resources": OF_OTHERS,
     "actor_resources": OF_OTHERS,
     "one_job": ("slurm",),
+    "container": ("slurm",),
     "namespace": ("kubernetes",),
     "kube_context": ("kubernetes",),
     "storage_class": ("kubernetes",),
@@ -106,6 +107,12 @@ class Options:
     )
     one_job: bool = setting(
         False, "Cluster", "slurm: all in one heterogeneous job, which starts and ends as a whole"
+    )
+    container: str = setting(
+        "",
+        "Cluster",
+        "slurm: folder of an OCI bundle, made from this project's images, in which jobs run; the "
+        "site needs an oci.conf. Its path to this folder and to Python must be as outside",
     )
     namespace: str = setting(
         "", "Cluster", "kubernetes: the namespace; default: that of your configuration"

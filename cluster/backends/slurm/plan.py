@@ -25,6 +25,11 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
     learners = [row for row in rows if row.job == "learner"]
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     checks.check_played(settings, range(len(actors)), "the run")
+    if options.container and allocation.own():
+        raise UserError(
+            "--container is for jobs that this command submits, and it was given inside an "
+            "allocation. Leave it out there, or give the command outside."
+        )
     folder = os.path.join(here.folder, settings.run_folder, "cluster")
     is_one_job = scripts.is_one_job(options, actors)
     launched = _learners(learners, is_one_job, folder, settings, options, here)

@@ -72,26 +72,30 @@ def jobs(
             "trap : TERM # its processes get it as well, and are waited for",
             f"{keeper} {learners.name} & learners=$!",
             f"srun --het-group=1 --kill-on-bad-exit=0 {keeper} {' '.join(names)} & actors=$!",
+            "trap 'kill -USR1 $learners' USR1 # Slurm warns the script only",
             "while wait $learners; code=$?; kill -0 $learners 2>/dev/null; do :; done",
             "while wait $actors; kill -0 $actors 2>/dev/null; do :; done",
             "exit $code",
         ]
-        text = _script("all", [learning, acting], folder, body)
+        text = _script("all", [learning, acting], folder, body, options.container)
         return [Job("all", text, (learners.name, *names))]
-    made = [
-        Job(
-            learners.name,
-            _script(learners.name, [learning], folder, [enter, f"exec {keeper} {learners.name}"]),
-            (learners.name,),
-        )
-    ]
+    body = [enter, f"exec {keeper} {learners.name}"]
+    text = _script(learners.name, [learning], folder, body, options.container)
+    made = [Job(learners.name, text, (learners.name,))]
     for number, group in enumerate(by_node(actors)):
         names = [one.name for one in group]
         where = [f"--nodelist={group[0].node}"] if group[0].node != "any" else []
         asked = ["--ntasks=1", f"--array=0-{len(names) - 1}", *where, *of_actors]
         body = [enter, f"exec {keeper} {' '.join(names)}"]
         name = f"actors-{number}"
-        made.append(Job(name, _script(name, [asked], folder, body), tuple(names), is_array=True))
+        made.append(
+            Job(
+                name,
+                _script(name, [asked], folder, body, options.container),
+                tuple(names),
+                is_array=True,
+            )
+        )
     return made
 
 
@@ -101,12 +105,15 @@ def by_node(actors: Sequence[Process]) -> list[list[Process]]:
     return [[one for one in actors if one.node == node] for node in nodes]
 
 
-def _script(name: str, parts: Sequence[Sequence[str]], folder: str, body: Sequence[str]) -> str:
+def _script(
+    name: str, parts: Sequence[Sequence[str]], folder: str, body: Sequence[str], container: str
+) -> str:
     """A script for sbatch; several parts make a heterogeneous job."""
     lines = ["#!/bin/bash"]
     for number, options in enumerate(parts):
         lines += ["#SBATCH hetjob"] * bool(number)
         own = [f"--job-name=impala-{name}-{RUN_ID}"]
+        own += [f"--container={shlex.quote(container)}"] * bool(container)
         if not number:
             log = f"{folder}/slurm-{name}.log".replace("%", "%%")
             own += [f"--output={shlex.quote(log)}", "--open-mode=append"]

@@ -117,9 +117,18 @@ def _wait(record: Record, options: Options) -> tuple[list[str], Seen]:
     started = time.monotonic()
     folder = looking.records_of(record)
     learner = record.parts[0]
+    answered = started
     while True:
         seen = looking.look(record)
         first = next(one for one in seen.parts if one.part.job == "learner")
+        now = time.monotonic()
+        if not first.is_unseen:
+            answered = now
+        elif now - answered < options.patience:
+            time.sleep(LOOK_EVERY_S)
+            continue
+        else:
+            return [f"  {learner.name}: {first.state}"], seen
         problems = [failure(one) for one in seen.parts if one.has_failed and not one.is_unseen]
         seconds = time.monotonic() - started
         if (problems and not options.allow_partial) or not first.is_alive:

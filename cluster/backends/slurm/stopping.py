@@ -13,6 +13,7 @@ from cluster.record import Record, counted
 LOOK_EVERY_S = 0.5
 # From KILL to the end of a job, with the site's own programs that follow each job.
 ENDS_WITHIN_S = 30.0
+ENDED = "Invalid job id"  # what scancel says of a job that has ended
 
 
 def stop(record: Record, options: Options) -> int:
@@ -48,15 +49,23 @@ def _cancel(record: Record, grace_s: float) -> tuple[bool, list[str]]:
         allocation.ask_keepers(record, looking.records_of(record))
     if left:
         # A step that is cancelled without a signal is killed at once, unlike a job.
-        queue.run("scancel", *(["--signal=TERM"] if record.allocation else []), *left)
+        _scancel(*(["--signal=TERM"] if record.allocation else []), *left)
     left = _wait(record, grace_s)
     killed = bool(left)
     if killed:
-        queue.run("scancel", "--full", "--signal=KILL", *left)
+        _scancel("--full", "--signal=KILL", *left)
         left = _wait(record, ENDS_WITHIN_S)
     if record.allocation:
         allocation.stop_script(record, grace_s)
     return killed, left
+
+
+def _scancel(*arguments: str) -> None:
+    try:
+        queue.run("scancel", *arguments)
+    except SlurmFailed as error:
+        if ENDED not in str(error):  # since Slurm was asked for the run's jobs
+            raise
 
 
 def _active(record: Record) -> list[str]:

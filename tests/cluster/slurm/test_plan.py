@@ -8,6 +8,7 @@ from cluster.backends.slurm.model import SlurmPlan
 from cluster.backends.slurm.queue import Task
 from cluster.inventory import hosts_csv
 from cluster.model import Here
+from cluster.record import Record
 from user_error import UserError
 
 HERE = Here("/home/ann/x", "/venv/python", "/code/experiment.py", "ann", "", lambda ip: False)
@@ -75,6 +76,33 @@ def test_a_run_inside_an_allocation_is_one_script_of_steps(monkeypatch: pytest.M
     assert "het" not in job.script and [those for _, those in made.steps] == [
         ("learner-0",), ("actor-0", "actor-1", "actor-2"),
     ]  # fmt: skip
+
+
+def test_jobs_run_in_a_container_if_asked(monkeypatch: pytest.MonkeyPatch):
+    flags = ("--learners=1", "--actors=3", "--container=/images/impala 1")
+    made = planned(*flags)
+    for job in made.jobs:
+        assert "--container='/images/impala 1'" in directives(made, job.name)
+    assert "--container='/images/impala 1'" in directives(planned(*flags, "--one_job"), "all")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with pytest.raises(UserError, match="inside an allocation"):
+        planned(*flags)
+
+
+def test_accounts_tell_how_jobs_ended_that_slurm_has_forgotten(tmp_path, monkeypatch):
+    sacct = tmp_path / "sacct"
+    lines = ["impala-learner-0-x|7|TIMEOUT", "impala-actors-0-x|8_0|CANCELLED by 0",
+             "impala-actors-0-x|8_1|COMPLETED"]  # fmt: skip
+    text = "\n".join(lines)
+    sacct.write_text(f"#!/bin/sh\necho '{text}'\n")
+    sacct.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    jobs = (("impala-learner-0-x", ("learner-0",)), ("impala-actors-0-x", ("actor-0", "actor-1")))
+    record = Record("x", "logs/run", "", (), (), "slurm", jobs, "")
+    ended = queue.accounts(record)
+    assert ended == {"learner-0": "TIMEOUT", "actor-0": "CANCELLED", "actor-1": "COMPLETED"}
+    states = [looking.judged(None, {}, ended[name]) for name in ("learner-0", "actor-0", "actor-1")]
+    assert states == ["failed: TIMEOUT", "stopped", "done"]
 
 
 def test_folders_may_have_any_name(monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,9 +71,9 @@ class Frontend:
         return (self.folder / "logs" / "run" / "cluster" / f"{name}.log").read_text()
 
     def job(self, kind: str) -> str:
-        """The id of a job of the run."""
-        listed = self.slurm.run("squeue", "-h", "-o", "%F %j").stdout.splitlines()
-        [found] = {line.split()[0] for line in listed if f"impala-{kind}-" in line}
+        """The id of a job of the run, without the number of a task or part."""
+        listed = self.slurm.run("squeue", "-h", "-o", "%i %j").stdout.splitlines()
+        [found] = {re.split("[_+ ]", line)[0] for line in listed if f"impala-{kind}-" in line}
         return found
 
 
@@ -106,6 +108,29 @@ def test_two_learners_and_six_actors_start_are_seen_and_stop(frontend: Frontend)
     assert frontend.slurm.run("squeue", "-h").stdout == ""
     assert {state for _, state in frontend.states().values()} == {"stopped"}
     assert "Nothing to stop" in frontend.run("stop").stdout
+
+
+def test_two_learners_of_a_csv_start_by_mpirun_where_slurm_has_no_pmix(
+    frontend: Frontend, tmp_path: Path
+):
+    srun = tmp_path / "bin" / "srun"
+    srun.parent.mkdir()
+    srun.write_text(
+        f'#!/bin/sh\n[ "$1" != --mpi=list ] || {{ echo none; exit; }}\n'
+        f'exec {shutil.which("srun")} "$@"\n'
+    )
+    srun.chmod(0o755)
+    (frontend.folder / "nodes.csv").write_text("job,ip\nlearner,n1\nlearner,n1\nactor,n2\n")
+    path = {"PATH": f"{srun.parent}:{os.environ['PATH']}"}
+    flags = ("--backend=slurm", "--workers_csv_path=nodes.csv")
+    started = frontend.run("start", *flags, **path)
+    assert started.returncode == 0, started.stdout + started.stderr
+    wait_for(lambda: "actor 0 reached" in frontend.log("actor-0"))
+    told = frontend.run("logs").stdout
+    assert "is rank 0 of 2" in told and "is rank 1 of 2" in told
+    assert [one for _, one in _processes() if one.split(" ")[0].endswith("mpirun")]
+    assert frontend.run("stop").stdout == "Stopped 2 learners and 1 actor.\n"
+    assert not [one for _, one in _processes() if f"{frontend.folder}/experiment.py" in one]
 
 
 def test_nodes_of_a_csv_and_what_happens_to_their_jobs(frontend: Frontend):
@@ -186,6 +211,10 @@ def test_all_in_one_heterogeneous_job(frontend: Frontend):
     frontend.start("--learners=1", "--actors=3", "--one_job")
     wait_for(lambda: "actor 2 reached" in frontend.run("logs").stdout)
     assert {state for _, state in frontend.states().values()} == {"running"}
+    # As before a time limit: Slurm warns the script, which passes it on to the learners' keeper.
+    frontend.slurm.run("scancel", "--batch", "--signal=USR1", frontend.job("all"))
+    wait_for(lambda: "the time limit is near; requeued" in frontend.log("learner-0"))
+    wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
     assert frontend.run("stop").stdout == "Stopped 1 learner and 3 actors.\n"
 
 
@@ -251,6 +280,24 @@ def test_nothing_is_submitted_that_slurm_would_refuse(frontend: Frontend):
     assert "there is no command sbatch here" in refusal("--learners=1", PATH="/nowhere")
     (frontend.folder / "nodes.csv").write_text("job,ip\nlearner,n77\n")
     assert "node" in refusal("--workers_csv_path=nodes.csv").lower()
+
+
+def test_a_scheduler_that_misses_a_question_during_a_start_is_asked_again(
+    frontend: Frontend, tmp_path: Path
+):
+    squeue, asked = tmp_path / "bin" / "squeue", tmp_path / "asked"
+    squeue.parent.mkdir()
+    squeue.write_text(
+        f"#!/bin/sh\necho x >>{asked}\n"
+        f"[ $(wc -l <{asked}) -gt 2 ] || {{ echo 'Socket timed out' >&2; exit 1; }}\n"
+        f'exec {shutil.which("squeue")} "$@"\n'
+    )
+    squeue.chmod(0o755)
+    away = {"PATH": f"{squeue.parent}:{os.environ['PATH']}"}
+    started = frontend.run("start", "--backend=slurm", "--learners=1", **away)
+    assert started.returncode == 0 and "Started 1 learner" in started.stdout, started.stdout
+    assert asked.read_text().count("x") > 2
+    assert frontend.run("stop").stdout == "Stopped 1 learner.\n"
 
 
 def test_a_scheduler_that_does_not_answer_is_no_failed_run(frontend: Frontend, tmp_path: Path):
