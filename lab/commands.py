@@ -103,7 +103,12 @@ def _parser() -> argparse.ArgumentParser:
         help="classic, atari8, atari26, mujoco5, or levels with commas between",
     )
     _starts(benchmark)
-    many = command("run", 'run many: a file {"specs.yaml": {"name": "train"}}')
+    many = command(
+        "run",
+        'run many: a file {"specs.yaml": {"name": "train"}}',
+        "Modes: dev, train, search, benchmark with its levels, as in "
+        '{"specs.yaml": "benchmark classic"}.',
+    )
     _starts(many, "file that names spec files, specs and modes")
     for name, text in (
         ("status", "show each trial: its state, its figures"),
@@ -163,7 +168,8 @@ def _run(given: argparse.Namespace) -> int:
             return starting.check(given.spec)
         if given.command == "run":
             return starting.run_many(given.spec, given)
-        return starting.start(given.command, given.spec, given)
+        levels = given.levels if given.command == "benchmark" else ""
+        return starting.start(given.command, given.spec, given, levels)
     if given.command in ("status", "graph", "enjoy"):
         from lab.actions import looking
 

@@ -17,7 +17,7 @@ def compare(folders: Sequence[str], out: Path) -> int:
     rows, groups = [], {}
     for folder in folders:
         experiment = Experiment(Path(folder))
-        trial = plan.winner(experiment, experiment.trials())
+        trial = next(iter(plan.ranked(experiment.trials())), None)
         if trial is None:
             raise UserError(f"{folder}: found no trial that came to its end; expected one.")
         name = (
