@@ -168,11 +168,11 @@ def _best(snapshot: Snapshot) -> str:
 
 
 def _left(snapshot: Snapshot) -> str:
-    """The time left, from the mean time of sessions so far."""
-    done = [one for one in snapshot.trials if one.state == DONE and one.results.get("seconds")]
+    """The time left, from the time that trials have taken so far, with all that is around it."""
+    done = [one for one in snapshot.trials if one.state == DONE and one.results.get("took")]
     if not done:
         return ""
-    mean = sum(one.results["seconds"] * len(one.seeds) for one in done) / len(done)
+    mean = sum(one.results["took"] for one in done) / len(done)
     missing = snapshot.expected - len([one for one in snapshot.trials if one.state != OPEN])
     return f"about {duration(missing * mean / max(1, snapshot.slots))} left" if missing else ""
 

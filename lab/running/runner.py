@@ -182,8 +182,10 @@ class Runner:
 
     def _results(self, trial: Trial) -> dict[str, Any]:
         """The figures of a trial, as far as it got."""
-        curves = [curve_of(session.rows()) for session in self._experiment.sessions(trial)]
-        return scoring.score(self._experiment, trial, curves, self._random)
+        sessions = self._experiment.sessions(trial)
+        curves = [curve_of(session.rows()) for session in sessions]
+        took = sum(session.took() for session in sessions)
+        return {"took": took, **scoring.score(self._experiment, trial, curves, self._random)}
 
     def _shrink(self) -> None:
         """Bounds what is left on disk of closed trials, other than the best."""

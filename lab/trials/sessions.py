@@ -118,7 +118,7 @@ class Session:
         """How it ended."""
         written, rows = self.written(), self.rows()
         if written.get("ended_by"):
-            return End(False, f"{written['ended_by']} {self._after(written)}")
+            return End(False, f"{written['ended_by']} after {self.took():.0f} s")
         if written.get("code"):
             return End(False, self._last_words() or f"ended with {written['code']}")
         if not rows:
@@ -130,6 +130,11 @@ class Session:
                 False, f"ended after {rows[-1]['environment_frames']:,} of {wanted:,} frames"
             )
         return End(True, "")
+
+    def took(self) -> float:
+        """The seconds from its last start to its end, starting included; 0 while it runs."""
+        written = self.written()
+        return written["ended"] - written["started"] if "ended" in written else 0.0
 
     def rows(self) -> list[dict[str, Any]]:
         """Its reports so far."""
@@ -157,9 +162,6 @@ class Session:
         for path in (self.folder / name for name in LOGS):
             if path.exists() and path.stat().st_size > LOG_END:
                 write_whole(path, path.read_bytes()[-LOG_END:].partition(b"\n")[2])
-
-    def _after(self, written: Mapping[str, Any]) -> str:
-        return f"after {written['ended'] - written['started']:.0f} s"
 
     def total_frames(self) -> int:
         """The frames it is to train; 0 until the trainer has chosen, where the spec has not."""
