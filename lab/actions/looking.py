@@ -13,7 +13,7 @@ from lab.results import writing
 from lab.running.progress import Snapshot, counts
 from lab.specs import spec as specs
 from lab.trials import plan
-from lab.trials.folder import FAILED, OPEN, Experiment, best, find
+from lab.trials.folder import FAILED, OPEN, Experiment, find
 from lab.trials.sessions import RUNNING
 from trainer.machine.launching import PROJECT
 from trainer.reporting.wording import count, number
@@ -51,7 +51,7 @@ def status(argument: str, data: Path) -> int:
     for name in ("trial", "state", "objective", "best return", "frames"):
         table.add_column(name, justify="left" if name in ("trial", "state") else "right")
     table.add_column("settings", overflow="fold")
-    ranked = best(trials)
+    ranked = plan.ranked(trials)
     for trial in [*ranked, *(one for one in trials if one not in ranked)]:
         sessions = experiment.sessions(trial)
         rows = [session.rows() for session in sessions]

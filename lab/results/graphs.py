@@ -36,6 +36,7 @@ def write_session(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> 
     scale, unit = time_unit([dict(row) for row in rows])
     _line(left, rows, "environment_frames", "mean_episode_return", BLUE)
     _line(right, rows, "wall_time", "mean_episode_return", BLUE, scale)
+    right.set_xlim(left=0)
     _line(loss, rows, "environment_frames", "total_loss", GREY)
     name = next((one for one in EXPLORATION if rows and one in rows[-1]), EXPLORATION[-1])
     _line(exploration, rows, "environment_frames", name, ORANGE)
@@ -88,6 +89,7 @@ def draw_spread(figure: Figure, groups: Mapping[str, Sequence[Curve]]) -> None:
         )
     for axes in (left, right):
         _plain(axes)
+        axes.set_xlim(left=0)
 
 
 def write_experiment(path: Path, trials: Sequence[Trial], title: str) -> None:

@@ -47,6 +47,10 @@ class RandomPlay:
         with contextlib.suppress(OSError, ValueError):
             self._known = json.loads(path.read_text())
 
+    def knows(self, values: Mapping[str, Any]) -> bool:
+        """Whether all worlds of a session's settings have been measured."""
+        return set(worlds(values)) <= set(self._known)
+
     def returns(self, values: Mapping[str, Any]) -> dict[str, float]:
         """The mean return on each level of a session's settings."""
         self.measure([values])
@@ -80,17 +84,21 @@ def worlds(values: Mapping[str, Any]) -> dict[str, LevelSettings]:
 def measured(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """The mean return, deviation and number of episodes of random play in each world."""
     path = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
-    found = subprocess.run(
-        [sys.executable, "-m", "lab.results.random_play", json.dumps(settings)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=GIVE_UP_S * len(settings),
-        check=False,
-    )
+    what = f"random play on {', '.join(settings)}"
+    try:
+        found = subprocess.run(
+            [sys.executable, "-m", "lab.results.random_play", json.dumps(settings)],
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=GIVE_UP_S * len(settings),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{what} has not ended after {error.timeout:g} s") from None
     if found.returncode:
         last = found.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise UserError(f"random play on {', '.join(settings)}: {last[0]}")
+        raise UserError(f"{what}: {last[0]}")
     return json.loads(found.stdout.splitlines()[-1])
 
 

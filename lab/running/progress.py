@@ -12,7 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from lab.trials.folder import DONE, ENDED_EARLY, FAILED, OPEN, Trial, best
+from lab.trials import plan
+from lab.trials.folder import DONE, ENDED_EARLY, FAILED, OPEN, Trial
 from lab.trials.sessions import Session
 from trainer.machine.terminal import Terminal
 from trainer.reporting.wording import count, duration, number
@@ -161,7 +162,7 @@ class Panel:
 
 
 def _best(snapshot: Snapshot) -> str:
-    ranked = best(snapshot.trials)
+    ranked = plan.ranked(snapshot.trials)
     if not ranked:
         return ""
     return f"best {ranked[0].name} {number(ranked[0].results['objective'])}"

@@ -165,7 +165,10 @@ class Runner:
         if state != DONE:
             for session in sessions:
                 session.stop()
-        results = self._results(trial)
+        try:
+            results = self._results(trial, state)
+        except UserError as error:  # of random play with the trial's settings
+            state, reason, results = FAILED, str(error), {}
         # Written first: if that fails, the trial is still open, and is closed again.
         self._experiment.save(
             dataclasses.replace(trial, state=state, reason=reason, results=results)
@@ -180,8 +183,10 @@ class Runner:
             self._experiment.save(trial)
         self._told.add(trial.number)
 
-    def _results(self, trial: Trial) -> dict[str, Any]:
+    def _results(self, trial: Trial, state: str) -> dict[str, Any]:
         """The figures of a trial, as far as it got."""
+        if state == FAILED and not self._random.knows(trial.settings):
+            return {}  # a world that raises or hangs would do so in random play, too
         sessions = self._experiment.sessions(trial)
         curves = [curve_of(session.rows()) for session in sessions]
         took = sum(session.took() for session in sessions)

@@ -181,6 +181,19 @@ def test_failing_and_hanging_trials_are_reported_and_the_rest_goes_on(lab):
     assert "is finished" in lab.run("search", str(lab.only), "--data=data")
 
 
+def test_a_trial_whose_world_raises_is_reported_and_the_rest_goes_on(lab):
+    spec = lab.write(
+        {"level": "tests.lab.level_that_fails:Fails", "settings": {"total_environment_frames": 500},
+         "meta": {"search": "grid", "finalists": 0, "resources": {"memory_gb": 0.1}},
+         "search": {"settings": {"env_kwargs": ["broken=true", ""]}}}
+    )  # fmt: skip
+    said = lab.run("search", spec, "--data=data", code=1)
+    [line] = [one for one in said.splitlines() if one.startswith("t0 failed")]
+    assert "random play on tests.lab.level_that_fails:Fails env_kwargs=broken=true" in line
+    assert line.endswith("the simulator has lost its licence")
+    assert [one["state"] for one in lab.trials()] == ["failed", "done"]
+
+
 def test_nothing_is_left_of_sessions_that_outlive_their_trial(lab):
     spec = lab.write(
         {"level": "CartPole-v1", "settings": {"reporters": "none"},
