@@ -246,16 +246,15 @@ def test_trials_that_lag_behind_end_early(lab):
     content = {
         "level": "CartPole-v1",
         "settings": {"keep_checkpoints": 1},  # and frames as the trainer chooses
-        "meta": {"trials": 8, "search": "random", "finalists": 0, "early_stopping": "halving",
+        "meta": {"search": "grid", "finalists": 0, "early_stopping": "halving",
                  "resources": {"memory_gb": 0.1}},
-        "search": {"settings": {"learning_rate__loguniform": [0.0001, 0.005]}},
+        "search": {"settings": {"learning_rate": [0.0006, 0.003, 0.004, 0.005]}},
     }  # fmt: skip
     said = lab.run("search", lab.write(content), "--data=data")
     trials = lab.trials()
     early = [one for one in trials if one["state"] == "stopped early"]
-    assert early and len(early) < 8 and "% of its frames" in said
-    best = max(trials, key=lambda one: one["results"]["objective"])
-    assert best["state"] == "done"
+    assert early and "% of its frames" in said
+    assert trials[0]["state"] == "done"  # the best
 
 
 def test_many_experiments_run_from_one_file(lab):
@@ -266,12 +265,13 @@ def test_many_experiments_run_from_one_file(lab):
     many = lab.folder / "experiments.json"
     many.write_text(json.dumps({"specs.json": {"one": "train", "two": "trian"}}))
     refused = lab.run("run", str(many), "--data=data", code=2)
-    assert 'specs.json.two: found "trian"; expected a mode. Did you mean train?' in refused
+    assert 'specs.json.two: found "trian"; expected a mode, such as ' in refused
+    assert refused.endswith("Did you mean train?\n")
     assert not lab.data.exists()
     many.write_text(json.dumps({"specs.json": "train classic"}))
     assert 'specs.json: found "train classic"; expected' in lab.run("run", str(many), code=2)
     many.write_text(json.dumps({"specs.json": {"one": "train", "two": "dev"}}))
-    assert "its output is in data/many.log" in lab.run("run", str(many), "--data=data", "--detach")
+    assert "its output is in data/experiments.log" in lab.run("run", str(many), "--data=data", "--detach")
     wait_for(lambda: len(list(lab.data.glob("*/experiment_data.json"))) == 2)
     # One after the other, with both cores for each.
     first, second = sorted(lab.data.glob("*/"))
