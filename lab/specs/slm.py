@@ -7,25 +7,10 @@ from typing import Any
 
 import gymnasium
 
+from lab.specs import slm_keys as keys
 from lab.specs.errors import refuse, shown
 from lab.specs.meta import mapping
 from lab.specs.search_space import KINDS
-from lab.specs.slm_keys import (
-    ALGORITHMS,
-    FOR,
-    HERE,
-    INSTEAD,
-    NETWORKS,
-    ON_POLICY,
-    PARTS,
-    READ,
-    RULES,
-    SEARCHES,
-    TIMES,
-    VALUES,
-    Rule,
-    name_of,
-)
 from trainer.acting.settings import LevelSettings
 from user_error import closest
 
@@ -47,10 +32,10 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
         own = mapping(content.get(part), f"{where}.{part}")
         given |= {f"{part}.{key}": one for key, one in own.items()}
     name = given.get("algorithm.name")
-    if name not in ALGORITHMS:
-        expected = f"one of SLM Lab's that there is here. {closest(str(name), ALGORITHMS)}"
+    if name not in keys.ALGORITHMS:
+        expected = f"one of SLM Lab's that there is here. {closest(str(name), keys.ALGORITHMS)}"
         refuse(f"{where}.agent[0].algorithm.name", name, expected)
-    algorithm = ALGORITHMS[name]
+    algorithm = keys.ALGORITHMS[name]
     settings = _settings(given, algorithm) | _together(given, algorithm)
     meta = _meta(given)
     search, left_out = _search(mapping(content.get("search"), f"{where}.search"), algorithm, where)
@@ -58,7 +43,7 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
         given.pop("algorithm.minibatch_size")
     left_out = {
         **{_place(path): one for path, one in given.items() if _has_none(path, given, algorithm)},
-        **{key: value for key, value in content.items() if key not in PARTS},
+        **{key: value for key, value in content.items() if key not in keys.PARTS},
         **left_out,
     }
     notes = [
@@ -70,7 +55,7 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
             f"{where}.env[0].max_episode: sessions are as long as that many of the longest "
             f"episodes: {settings['total_environment_frames']:,} frames."
         )
-    agent_name = NETWORKS.get(str(given.get("net.type")))
+    agent_name = keys.NETWORKS.get(str(given.get("net.type")))
     return {
         "description": str(content.get("description", "")),
         "level": _level(str(given.get("env.name", ""))),
@@ -85,21 +70,22 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
 def _has_none(path: str, given: Mapping[str, Any], algorithm: str) -> bool:
     """Whether a key with its value has no counterpart here."""
     value = given[path]
-    if value is None or path in READ:
+    if value is None or path in keys.READ:
         return False
-    if path in TIMES:
-        return algorithm not in (*VALUES, "ppo") and value != 1
+    if path in keys.TIMES:
+        return algorithm not in (*keys.VALUES, "ppo") and value != 1
     if path == "algorithm.training_frequency":
         steps = given.get("algorithm.num_step_returns") or given.get("algorithm.time_horizon")
         return algorithm in ("a2c", "ppo") and steps not in (None, value)
     if path == "env.max_episode":
         return bool(given.get("env.max_frame"))
-    here = HERE | {
-        "algorithm.action_policy": ("default", *(["epsilon_greedy"] * (algorithm in VALUES))),
+    greedy = ("default", "epsilon_greedy")
+    here = keys.HERE | {
+        "algorithm.action_policy": greedy if algorithm in keys.VALUES else ("default",),
         "net.hid_layers_activation": ("relu" if given.get("net.type") == "ConvNet" else "tanh",),
     }
     if path in here:
-        return name_of(value) not in here[path]
+        return keys.name_of(value) not in here[path]
     return _rule(path, algorithm) is None
 
 
@@ -107,21 +93,21 @@ def _only(content: Mapping[str, Any], part: str, where: str) -> dict[str, Any]:
     """The one agent or environment."""
     listed = content[part] if isinstance(content[part], list) else [content[part]]
     if len(listed) != 1 or not isinstance(listed[0], dict):
-        refuse(f"{where}.{part}", listed, INSTEAD[part])
+        refuse(f"{where}.{part}", listed, keys.INSTEAD[part])
     return listed[0]
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in tree.items():
-        deeper = isinstance(value, dict) and f"{prefix}{key}" not in RULES
+        deeper = isinstance(value, dict) and f"{prefix}{key}" not in keys.RULES
         found |= _flat(value, f"{prefix}{key}.") if deeper else {f"{prefix}{key}": value}
     return found
 
 
-def _rule(path: str, algorithm: str) -> Rule | None:
-    rule = RULES.get(path)
-    return rule if rule and algorithm in FOR.get(rule[0], (algorithm,)) else None
+def _rule(path: str, algorithm: str) -> keys.Rule | None:
+    rule = keys.RULES.get(path)
+    return rule if rule and algorithm in keys.FOR.get(rule[0], (algorithm,)) else None
 
 
 def _settings(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
@@ -139,8 +125,8 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     settings["num_actors"] = 1
     settings["envs_per_actor"] = int(given.get("env.num_envs") or given.get("body.num") or 1)
     every = int(given.get("algorithm.training_frequency") or 1)
-    times = math.prod(int(given.get(key) or 1) for key in TIMES)
-    if algorithm in VALUES:
+    times = math.prod(int(given.get(key) or 1) for key in keys.TIMES)
+    if algorithm in keys.VALUES:
         settings["updates_per_step"] = times / every
         if "Prioritized" not in str(given.get("memory.name")):
             settings["priority_exponent"] = 0.0
@@ -160,9 +146,9 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
             settings["batch_size"] = settings["envs_per_actor"]
             settings["minibatches"] = max(1, steps * settings["batch_size"] // size)
     use_gae = given.get("algorithm.use_gae", given.get("algorithm.use_GAE"))
-    if use_gae is False and algorithm in ON_POLICY:
+    if use_gae is False and algorithm in keys.ON_POLICY:
         settings["gae_lambda"] = 1.0
-    if given.get("algorithm.add_entropy") is False and algorithm in ON_POLICY:
+    if given.get("algorithm.add_entropy") is False and algorithm in keys.ON_POLICY:
         settings["entropy_cost"] = 0.0
     if given.get("net.clamp_grad") is False:
         settings["gradients_clipping"] = 0.0
@@ -206,7 +192,7 @@ def _meta(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("meta.max_trial"):
         meta["trials"] = given["meta.max_trial"]
     if given.get("meta.search"):
-        meta["search"] = SEARCHES.get(str(given["meta.search"]), "random")
+        meta["search"] = keys.SEARCHES.get(str(given["meta.search"]), "random")
     return meta
 
 
@@ -217,7 +203,7 @@ def _search(
     found, left_out = {}, {}
     parts: dict[str, Any] = {}
     for part, own in search.items():
-        listed = _only(search, part, f"{where}.search") if part in INSTEAD else own
+        listed = _only(search, part, f"{where}.search") if part in keys.INSTEAD else own
         flat = _flat(mapping(listed, f"{where}.search.{part}"))
         parts |= flat if part == "agent" else {f"{part}.{key}": one for key, one in flat.items()}
     for path, values in parts.items():
