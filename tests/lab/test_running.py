@@ -271,7 +271,8 @@ def test_many_experiments_run_from_one_file(lab):
     many.write_text(json.dumps({"specs.json": "train classic"}))
     assert 'specs.json: found "train classic"; expected' in lab.run("run", str(many), code=2)
     many.write_text(json.dumps({"specs.json": {"one": "train", "two": "dev"}}))
-    assert "its output is in data/experiments.log" in lab.run("run", str(many), "--data=data", "--detach")
+    said = lab.run("run", str(many), "--data=data", "--detach")
+    assert "its output is in data/experiments.log" in said
     wait_for(lambda: len(list(lab.data.glob("*/experiment_data.json"))) == 2)
     # One after the other, with both cores for each.
     first, second = sorted(lab.data.glob("*/"))
