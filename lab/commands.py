@@ -103,7 +103,12 @@ def _parser() -> argparse.ArgumentParser:
         help="classic, atari8, atari26, mujoco5, or levels with commas between",
     )
     _starts(benchmark)
-    many = command("run", 'run many: a file {"specs.yaml": {"name": "train"}}')
+    many = command(
+        "run",
+        'run many: a file {"specs.yaml": {"name": "train"}}',
+        "Modes: dev, train, search, benchmark with its levels, as in "
+        '{"specs.yaml": "benchmark classic"}.',
+    )
     _starts(many, "file that names spec files, specs and modes")
     for name, text in (
         ("status", "show each trial: its state, its figures"),
@@ -116,8 +121,11 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("trials", nargs="*", help="such as t3 t7; default: all that failed")
     _looks(command("enjoy", "play with the best checkpoint of the best trial",
                    "After -- come flags of bin/train, such as: -- --video=best.gif"))  # fmt: skip
-    compare = command("compare", "one table and graph of several experiments")
+    compare = command(
+        "compare", "one table and graph: the best trials of several experiments, or all of one"
+    )
     compare.add_argument("folders", nargs="+", help="folders of experiments")
+    compare.add_argument("--reach", type=float, help="say when this mean return was reached")
     compare.add_argument("--out", type=Path, default=Path("data/compared"), help="OUT.csv, OUT.png")
     watch = command("watch", "copy results to a folder as they come, from other hosts, too")
     watch.add_argument("source", help="folder, or HOST:FOLDER over SSH")
@@ -163,7 +171,8 @@ def _run(given: argparse.Namespace) -> int:
             return starting.check(given.spec)
         if given.command == "run":
             return starting.run_many(given.spec, given)
-        return starting.start(given.command, given.spec, given)
+        levels = given.levels if given.command == "benchmark" else ""
+        return starting.start(given.command, given.spec, given, levels)
     if given.command in ("status", "graph", "enjoy"):
         from lab.actions import looking
 
@@ -175,7 +184,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.command == "compare":
         from lab.results import compare
 
-        return compare.compare(given.folders, given.out)
+        return compare.compare(given.folders, given.out, given.reach)
     if given.command == "watch":
         from lab.actions import watching
 

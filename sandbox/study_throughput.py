@@ -15,6 +15,7 @@ The tables are printed in Markdown.
 import argparse
 import csv
 import json
+import shlex
 import signal
 import statistics
 import sys
@@ -30,8 +31,8 @@ from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.processes import Failed
 from benchmarks.whole.scaleup.report import Rates, against_one
-from sandbox.study import split
-from sandbox.training_runs import PROJECT, about
+from trainer.machine.launching import PROJECT
+from trainer.machine.provenance import machine, versions
 from trainer.reporting import curve
 from trainer.storage.records import write_whole
 from user_error import UserError
@@ -70,7 +71,10 @@ def main() -> int:
     """Runs the study."""
     # Unwinds as Ctrl-C does, so that started processes are ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    own, added = split(sys.argv[1:])
+    own, added = sys.argv[1:], []
+    if "--" in own:
+        at = own.index("--")
+        own, added = own[:at], own[at + 1 :]
     given = _parser().parse_args(own)
     numbers = [f"--actors={given.actors}", f"--learners={given.learners}"]
     try:
@@ -79,7 +83,9 @@ def main() -> int:
             raise UserError("this is for one machine and real actors; see benchmarks scaleup.")
         out = _writable(Path(given.out))
         rates = measure(chosen)
-        write(out, rates, about() | described(chosen))
+        command = shlex.join(["python", "-m", "sandbox.study_throughput", *sys.argv[1:]])
+        about = {"command": command, "machine": machine(), "versions": versions()}
+        write(out, rates, about | described(chosen))
         groups = [here(rates), published()]
         draw(Path(f"{out}.png"), groups)
         print(table(groups))

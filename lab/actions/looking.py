@@ -13,7 +13,7 @@ from lab.results import writing
 from lab.running.progress import Snapshot, counts
 from lab.specs import spec as specs
 from lab.trials import plan
-from lab.trials.folder import FAILED, OPEN, Experiment, best, find
+from lab.trials.folder import FAILED, OPEN, Experiment, find
 from lab.trials.sessions import RUNNING
 from trainer.machine.launching import PROJECT
 from trainer.reporting.wording import count, number
@@ -51,7 +51,7 @@ def status(argument: str, data: Path) -> int:
     for name in ("trial", "state", "objective", "best return", "frames"):
         table.add_column(name, justify="left" if name in ("trial", "state") else "right")
     table.add_column("settings", overflow="fold")
-    ranked = best(trials)
+    ranked = plan.ranked(trials)
     for trial in [*ranked, *(one for one in trials if one not in ranked)]:
         sessions = experiment.sessions(trial)
         rows = [session.rows() for session in sessions]
@@ -78,20 +78,22 @@ def graph(argument: str, data: Path) -> int:
 def enjoy(argument: str, data: Path, flags: Sequence[str]) -> int:
     """Plays with the best checkpoint of the best trial; ``flags`` go to experiment.py."""
     experiment = chosen(argument, data)
-    trials = experiment.trials()
-    ranked = [plan.winner(experiment, trials), *best(trials)]
-    for trial in [one for one in ranked if one is not None]:
+    without: list[str] = []
+    for trial in plan.ranked(experiment.trials()):
         sessions = experiment.sessions(trial)
         returns = [one.get("best_return") or float("-inf") for one in trial.results["sessions"]]
         for place in sorted(range(len(sessions)), key=lambda place: -returns[place]):
             folder = sessions[place].folder
             if not list(folder.glob("checkpoints/*.npz")):
                 continue
+            if without:
+                print(f"No checkpoint of {', '.join(without)}, which did better.", flush=True)
             checkpoint = "best" if (folder / "checkpoints" / "best.npz").exists() else "newest"
-            print(f"{trial.name} s{place}, seed {sessions[place].seed}: {folder}")
+            print(f"{trial.name} s{place}, seed {sessions[place].seed}: {folder}", flush=True)
             command = [sys.executable, str(PROJECT / "experiment.py"), "--mode=test"]
             command += [f"--logdir={folder}", f"--checkpoint={checkpoint}", *flags]
             return subprocess.run(command, check=False).returncode
+        without.append(trial.name)
     raise UserError(
         f"{experiment.folder}: found no checkpoint; expected one of a trial that came to its end."
     )

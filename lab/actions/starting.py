@@ -21,15 +21,16 @@ from lab.specs.errors import refuse
 from lab.specs.meta import Resources
 from lab.specs.spec import Spec
 from lab.trials import plan
-from lab.trials.folder import Experiment, unfinished
+from lab.trials.folder import Experiment, newest
 from trainer.settings import files
 from trainer.storage.folder import FolderLock, make_writable
 from user_error import UserError, closest
 
 MODES = ("dev", "train", "search", "benchmark")
 # What a development run shortens.
-DEV_FRAMES, DEV_TRIALS = 5_000, 2
+DEV_FRAMES = 5_000
 LOG = "lab.log"
+PASSED_ON = ("data", "cores", "engine", "ray_address")  # to a process in the background
 
 
 def check(argument: str) -> int:
@@ -45,7 +46,7 @@ def check(argument: str) -> int:
     return 0
 
 
-def start(mode: str, argument: str, options: Any) -> int:
+def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
     """Runs a spec in a mode, in a new folder or in that of an earlier start that has not ended."""
     if Path(argument).is_dir():
         experiment = _of_folder(mode, Path(argument))
@@ -53,9 +54,14 @@ def start(mode: str, argument: str, options: Any) -> int:
             print(f"{experiment.folder} is finished; with {argument}/spec.json it runs again.")
             return 0
     else:
-        experiment = _of_spec(mode, argument, options)
+        experiment = _of_spec(mode, argument, options, levels)
     places = places_of(experiment.spec.meta.resources, options)
-    return detach(mode, experiment, options) if options.detach else run(experiment, places)
+    if not options.detach:
+        return run(experiment, places)
+    process = detach([mode, str(experiment.folder)], experiment.folder / LOG, options)
+    print(f"{experiment.folder} runs in process {process}; its output is in lab.log there.")
+    print(f"bin/lab status {experiment.folder} · bin/lab stop {experiment.folder}")
+    return 0
 
 
 def places_of(resources: Resources, options: Any) -> Places:
@@ -77,12 +83,12 @@ def _of_folder(mode: str, folder: Path) -> Experiment:
     return experiment
 
 
-def _of_spec(mode: str, argument: str, options: Any) -> Experiment:
+def _of_spec(mode: str, argument: str, options: Any, levels: str) -> Experiment:
     """The newest unfinished experiment of a spec, or a new one."""
-    spec, extra = prepare(mode, argument, getattr(options, "levels", ""))
+    spec, extra = prepare(mode, argument, levels)
     places_of(spec.meta.resources, options)  # refuses before a folder is made
-    experiment = None if options.new else unfinished(options.data, spec, mode, extra)
-    if experiment is not None:
+    experiment = None if options.new else newest(options.data, spec, mode, extra)
+    if experiment is not None and not experiment.result():
         print(f"Going on with {experiment.folder}; --new would start afresh.")
         return experiment
     for note in spec.notes:
@@ -90,11 +96,15 @@ def _of_spec(mode: str, argument: str, options: Any) -> Experiment:
     changed = frozen.changes(spec)
     if changed:
         print(f"This spec was frozen with other versions; figures may differ: {changed}.")
+    _make_writable(options.data)
+    return Experiment.create(spec, mode, options.data, extra)
+
+
+def _make_writable(data: Path) -> None:
     try:
-        make_writable(options.data)
+        make_writable(data)
     except UserError as error:
         raise UserError(str(error).replace("--logdir", "--data")) from None
-    return Experiment.create(spec, mode, options.data, extra)
 
 
 def prepare(mode: str, argument: str, levels: str) -> tuple[Spec, dict[str, Any]]:
@@ -173,7 +183,7 @@ def run(experiment: Experiment, places: Places) -> int:
         show.say(closing(experiment))
         return 1 if experiment.result()["failed"] else 0
     show.say(f"Stopped. The same command goes on with {experiment.folder}.")
-    return 130 if signal.SIGINT in reason else 0
+    return 128 + reason[0]
 
 
 def closing(experiment: Experiment) -> str:
@@ -189,18 +199,18 @@ def closing(experiment: Experiment) -> str:
     if result["failed"]:
         names = ", ".join(f"t{number}" for number in result["failed"])
         lines.append(f"Failed: {names}. bin/lab retry {folder} runs them again.")
+    if experiment.mode == "benchmark":
+        lines.append(f"Scores: {experiment.file('benchmark.md')}")
     lines.append(f"Look at {folder}/index.html, play with: bin/lab enjoy {folder}")
     return "\n".join(lines)
 
 
-def detach(mode: str, experiment: Experiment, options: Any) -> int:
-    """Runs an experiment in a process of its own that outlives this terminal."""
-    log = experiment.folder / LOG
-    arguments = [mode, str(experiment.folder), f"--data={options.data}", f"--cores={options.cores}"]
-    arguments += [f"--engine={options.engine}", f"--ray_address={options.ray_address}"]
+def detach(command: list[str], log: Path, options: Any) -> int:
+    """Runs a command in a process of its own that outlives this terminal; returns its number."""
+    given = [f"--{name}={getattr(options, name)}" for name in PASSED_ON]
     with open(log, "ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "lab", *arguments],
+            [sys.executable, "-m", "lab", *command, *given],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -208,35 +218,54 @@ def detach(mode: str, experiment: Experiment, options: Any) -> int:
         )
     time.sleep(0.5)
     if process.poll() not in (None, 0):
-        raise UserError(f"{experiment.folder}: it ended at once; see {log}.")
-    print(f"{experiment.folder} runs in process {process.pid}; its output is in {log}.")
-    print(f"bin/lab status {experiment.folder} · bin/lab stop {experiment.folder}")
-    return 0
+        raise UserError(f"{' '.join(command)} ended at once; see {log}.")
+    return process.pid
 
 
 def run_many(path: str, options: Any) -> int:
-    """Runs the experiments of a file ``{spec file: {spec name: mode}}``, one after another."""
-    listed = files.load(Path(path), path)
-    wanted: list[tuple[str, str, str]] = []
-    for file, names in listed.items():
-        if not isinstance(names, dict):
-            refuse(f"{path}: {file}", names, '{"name of a spec": "mode"}')
-        for name, mode in names.items():
-            if mode not in MODES[:3]:
-                refuse(f"{path}: {file}.{name}", mode, f"a mode. {closest(str(mode), MODES[:3])}")
-            prepare(mode, f"{_beside(path, file)}:{name}", "")
-            wanted.append((mode, str(_beside(path, file)), name))
+    """Runs the experiments of a file, one after another.
+
+    Of a list that was stopped on its way, what is finished does not run again.
+    """
+    listed = _listed(path)
+    finished = []
+    for mode, argument, levels in listed:  # refuses mistakes before the first one starts
+        spec, extra = prepare(mode, argument, levels)
+        places_of(spec.meta.resources, options)
+        found = newest(options.data, spec, mode, extra)
+        finished.append(found if found and found.result() and not options.new else None)
+    if options.detach:
+        _make_writable(options.data)
+        log = options.data / f"{Path(path).stem}.log"
+        process = detach(["run", path, *(["--new"] if options.new else [])], log, options)
+        print(f"{path} runs in process {process}; its output is in {log}.")
+        return 0
     codes = []
-    for mode, file, name in wanted:
-        codes.append(start(mode, f"{file}:{name}", options))
-        if codes[-1] == 130:
-            return 130
+    for (mode, argument, levels), before in zip(listed, finished, strict=True):
+        if before and not all(finished):
+            print(f"{before.folder} is finished.")
+            continue
+        codes.append(start(mode, argument, options, levels))
+        if codes[-1] > 128:  # it was stopped
+            return codes[-1]
     return max(codes, default=0)
 
 
-def _beside(path: str, file: str) -> Path:
-    """A spec's file, as it stands or beside the list that names it."""
-    return Path(file) if Path(file).exists() else Path(path).parent / file
+def _listed(path: str) -> list[tuple[str, str, str]]:
+    """The mode, spec and levels of each entry ``{spec file: {spec name: mode}}`` of a file.
+
+    A mode in place of the names is that of the whole file. Levels stand behind ``benchmark``.
+    """
+    found = []
+    for file, names in files.load(Path(path), path).items():
+        beside = Path(file) if Path(file).exists() else Path(path).parent / file
+        for name, given in names.items() if isinstance(names, dict) else [("", names)]:
+            mode, _, levels = str(given).partition(" ")
+            if mode not in MODES or (levels and mode != "benchmark"):
+                place = f"{path}: {file}{name and '.'}{name}"
+                refuse(place, given, f"a mode, such as {MODES[1]!r}. {closest(mode, MODES)}")
+            found.append((mode, f"{beside}{name and ':'}{name}", levels))
+    return found
 
 
 def is_running(folder: Path) -> int:

@@ -12,16 +12,25 @@ from user_error import UserError
 
 # What is looked at; checkpoints and events stay where they are.
 ENDINGS = ("json", "jsonl", "csv", "png", "html", "log", "txt")
-SSH = ("ssh", "-o", "BatchMode=yes")
+# A connection that is lost ends within a minute.
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=20")
 
 
 def watch(source: str, target: Path, every_s: float, once: bool) -> int:
-    """Copies what is new every so many seconds, until Ctrl-C or until all of it is finished."""
-    since = 0.0
+    """Copies what is new every so many seconds, until Ctrl-C or until all of it is finished.
+
+    A connection that is lost meanwhile is reported, and tried again.
+    """
+    since = 0
+    names: list[str] = []
     while True:
-        asked = time.time()
-        names = copy(source, target, since)
-        since = asked
+        try:
+            names, since = copy(source, target, since)
+        except UserError as error:
+            if once or not since:
+                raise
+            print(error, flush=True)
+            names = []
         if names:
             print(f"{target}: {len(names)} file(s), such as {names[-1]}", flush=True)
         finished = [path.parent for path in target.rglob("experiment_data.json")]
@@ -31,25 +40,26 @@ def watch(source: str, target: Path, every_s: float, once: bool) -> int:
         time.sleep(every_s)
 
 
-def copy(source: str, target: Path, since: float) -> list[str]:
-    """Copies files that have changed since then; returns their names."""
+def copy(source: str, target: Path, since: int) -> tuple[list[str], int]:
+    """Copies files that have changed since then; returns their names and the time there."""
     host, colon, folder = source.partition(":")
     if not colon or Path(source).exists():
         host, folder = "", source
     named = " -o ".join(f"-name '*.{ending}'" for ending in ENDINGS)
     # A file is named before it is read: it may be gone by then, which is no error here.
     command = (
-        f"cd {shlex.quote(folder)} && find . -type f ! -name '.*' \\( {named} \\) "
-        f"-newermt @{since - 1 if since else 0:.0f} -print0 | "
+        f"date +%s; cd {shlex.quote(folder)} && find . -type f ! -name '.*' \\( {named} \\) "
+        f"-newermt @{max(0, since - 1)} -print0 | "
         "tar -c --null -T - --ignore-failed-read 2>/dev/null"
     )
     words = [*SSH, host, command] if host else ["sh", "-c", command]
     found = subprocess.run(words, capture_output=True, check=False)
-    if not found.stdout:
+    now, _, packed = found.stdout.partition(b"\n")
+    if not packed:
         last = found.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing came"]
         raise UserError(f"{source}: {last[0]}; expected a folder of experiments.")
     names = []
-    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         for member in archive.getmembers():
             file, name = archive.extractfile(member), Path(member.name)
             if file is None or name.is_absolute() or ".." in name.parts:
@@ -57,4 +67,4 @@ def copy(source: str, target: Path, since: float) -> list[str]:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(target / name, file.read())
             names.append(str(name))
-    return names
+    return names, int(now)

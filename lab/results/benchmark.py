@@ -50,7 +50,7 @@ def score(session: Mapping[str, Any], random_return: float, solved_return: float
 
 def rows(experiment: Experiment, trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """A row for each spec: a score for each level, and what they come to."""
-    random = scoring.random_returns(experiment)
+    random = scoring.random_play(experiment)
     found = []
     for name in experiment.spec.frozen["specs"]:
         scores: dict[str, np.ndarray] = {}

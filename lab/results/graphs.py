@@ -12,7 +12,8 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from lab.results import curves, tables
 from lab.results.curves import Curve
 from lab.trials.folder import DONE, Trial
-from trainer.reporting.curve import BLUE, GREY, ORANGE, png, time_unit
+from trainer.reporting.curve import BLUE, GREY, LEVELS_NAMED, ORANGE, png, time_unit
+from trainer.reporting.wording import by_level
 from trainer.storage.records import write_whole
 
 # What says how much an algorithm explores; the first that it reports.
@@ -22,13 +23,20 @@ COLORS = "viridis"
 
 
 def write_session(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Return over frames and over time; loss and exploration over frames."""
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    """Return over frames and over time; loss and exploration; the return of each body."""
+    bodies = list(by_level(dict(rows[-1]))) if rows else []
+    figure = Figure(figsize=(10, 9.6 if bodies else 6.4), layout="constrained")
     figure.suptitle(title, fontsize=11)
-    (left, right), (loss, exploration) = figure.subplots(2, 2)
+    grid = figure.add_gridspec(3 if bodies else 2, 2)
+    left, right, loss, exploration = (
+        figure.add_subplot(grid[place // 2, place % 2]) for place in range(4)
+    )
+    if bodies:
+        _bodies(figure.add_subplot(grid[2, :]), rows, bodies)
     scale, unit = time_unit([dict(row) for row in rows])
     _line(left, rows, "environment_frames", "mean_episode_return", BLUE)
     _line(right, rows, "wall_time", "mean_episode_return", BLUE, scale)
+    right.set_xlim(left=0)
     _line(loss, rows, "environment_frames", "total_loss", GREY)
     name = next((one for one in EXPLORATION if rows and one in rows[-1]), EXPLORATION[-1])
     _line(exploration, rows, "environment_frames", name, ORANGE)
@@ -39,6 +47,18 @@ def write_session(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> 
     for axes in (left, loss, exploration):
         _frames(axes)
     save(figure, path)
+
+
+def _bodies(axes: Any, rows: Sequence[Mapping[str, Any]], bodies: Sequence[str]) -> None:
+    """The return of each body or level, which have no names if there are too many."""
+    few = len(bodies) <= LEVELS_NAMED
+    for place, name in enumerate(bodies):
+        _line(axes, rows, "environment_frames", f"{tables.OF_ONE}{name}",
+              f"C{place}" if few else GREY, label=name)  # fmt: skip
+    axes.set_ylabel("of each level or body")
+    _frames(axes)
+    if few:
+        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def write_trial(path: Path, sessions: Sequence[Curve], title: str) -> None:
@@ -69,6 +89,7 @@ def draw_spread(figure: Figure, groups: Mapping[str, Sequence[Curve]]) -> None:
         )
     for axes in (left, right):
         _plain(axes)
+        axes.set_xlim(left=0)
 
 
 def write_experiment(path: Path, trials: Sequence[Trial], title: str) -> None:
@@ -115,14 +136,21 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def _line(
-    axes: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, color: str, scale: float = 1.0
+    axes: Any,
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    color: str,
+    scale: float = 1.0,
+    label: str = "",
 ) -> None:
     points = [(row[x] / scale, row[y]) for row in rows if row.get(y) is not None]
     if points:
         marker = "o" if len(points) <= 10 else ""
         axes.plot(
-            *zip(*points, strict=True), color=color, linewidth=1.4, marker=marker, markersize=3
-        )
+            *zip(*points, strict=True), color=color, linewidth=1.4, marker=marker, markersize=3,
+            label=label,
+        )  # fmt: skip
     else:
         axes.text(0.5, 0.5, "not reported", transform=axes.transAxes, ha="center", color=GREY)
     _plain(axes)

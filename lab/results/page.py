@@ -8,7 +8,9 @@ from typing import Any
 
 from lab.results import tables
 from lab.results.curves import Curve, curve_of
+from lab.results.tables import OF_ONE, RETURN
 from lab.trials.folder import Experiment, Trial
+from trainer.reporting.wording import by_level
 from trainer.storage.records import write_whole
 
 NAME = "index.html"
@@ -48,9 +50,22 @@ def content(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
                 "what": one.what,
                 "values": one.values,
                 "curves": [_points(curve_of(s.rows())) for s in experiment.sessions(one)],
+                "bodies": _bodies([s.rows() for s in experiment.sessions(one)]),
             }
             for one in trials
         ],
+    }
+
+
+def _bodies(sessions: Sequence[Sequence[dict[str, Any]]]) -> dict[str, list[list[list[float]]]]:
+    """The curve of each body or level that has returns of its own, in each session."""
+    names = dict.fromkeys(name for rows in sessions if rows for name in by_level(rows[-1]))
+    return {
+        name: [
+            _points(curve_of([row | {RETURN: row.get(f"{OF_ONE}{name}")} for row in rows]))
+            for rows in sessions
+        ]
+        for name in names
     }
 
 

@@ -1,6 +1,6 @@
-"""Measures the return of random play on a level, in a process of its own.
+"""Measures the returns of random play, in a process of its own.
 
-    python -m lab.results.random_play SETTINGS_AS_JSON
+    python -m lab.results.random_play LEVEL_SETTINGS_BY_WORLD_AS_JSON
 
 It prints a line of JSON. Environments may be anybody's code, so the lab keeps them out of itself.
 """
@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 import environments
 from environments import View
+from trainer.acting.settings import LevelSettings
 from trainer.machine.launching import PROJECT, import_from_here
 from trainer.settings.config import Settings
 from trainer.storage.records import write_whole
@@ -29,43 +31,86 @@ EPISODES = 100
 LONGEST_S = 60.0
 GIVE_UP_S = 600.0
 SEED = 7
+# Settings besides the level that change what random play gets; others only change what is seen.
+OF_A_WORLD = (
+    *("num_action_repeats", "frame_skip", "full_action_set", "action_masks", "env_kwargs"),
+    *("wrappers", "action_set", "fps", "sticky_actions", "noop_max", "max_episode_frames"),
+)
 
 
-def measure(settings: Settings) -> dict[str, dict[str, float]]:
-    """The mean return, deviation and number of episodes of random play, for each level."""
+class RandomPlay:
+    """Returns of random play, measured once for each world and kept in a file."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._known: dict[str, dict[str, float]] = {}
+        with contextlib.suppress(OSError, ValueError):
+            self._known = json.loads(path.read_text())
+
+    def knows(self, values: Mapping[str, Any]) -> bool:
+        """Whether all worlds of a session's settings have been measured."""
+        return set(worlds(values)) <= set(self._known)
+
+    def returns(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """The mean return on each level of a session's settings."""
+        self.measure([values])
+        found = worlds(values)
+        return {one.level_name: self._known[name]["return"] for name, one in found.items()}
+
+    def measure(self, every: Iterable[Mapping[str, Any]]) -> None:
+        """Measures what is not known yet of the worlds of several sessions' settings."""
+        missing = {
+            name: dataclasses.asdict(world)
+            for values in every
+            for name, world in worlds(values).items()
+            if name not in self._known
+        }
+        if missing:
+            self._known |= measured(missing)
+            write_whole(self._path, json.dumps(self._known, indent=1).encode())
+
+
+def worlds(values: Mapping[str, Any]) -> dict[str, LevelSettings]:
+    """The settings of each level, by its name and by what differs from the defaults."""
+    level, usual = Settings(**values).level, LevelSettings()
+    own = {one: getattr(level, one) for one in OF_A_WORLD}
+    differs = [f"{name}={one}" for name, one in own.items() if one != getattr(usual, name)]
+    return {
+        " ".join([name, *differs]): dataclasses.replace(level, level_name=name)
+        for name in level.levels
+    }
+
+
+def measured(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """The mean return, deviation and number of episodes of random play in each world."""
     path = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
-    found = subprocess.run(
-        [sys.executable, "-m", "lab.results.random_play", json.dumps(settings.flat())],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=GIVE_UP_S,
-        check=False,
-    )
+    what = f"random play on {', '.join(settings)}"
+    try:
+        found = subprocess.run(
+            [sys.executable, "-m", "lab.results.random_play", json.dumps(settings)],
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=GIVE_UP_S * len(settings),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{what} has not ended after {error.timeout:g} s") from None
     if found.returncode:
         last = found.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise UserError(f"random play on {settings.level.level_name}: {last[0]}")
+        raise UserError(f"{what}: {last[0]}")
     return json.loads(found.stdout.splitlines()[-1])
 
 
-def kept(path: Path, values: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """What was measured earlier and is in the file; measured and written there if it is not."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        measured = measure(Settings(**values))
-        write_whole(path, json.dumps(measured, indent=1).encode())
-        return measured
-
-
-def play(settings: Settings, level: str) -> dict[str, float]:
+def play(settings: LevelSettings) -> dict[str, float]:
     """Plays one level at random."""
-    shown = {one.name: getattr(settings.level, one.name) for one in dataclasses.fields(View)}
+    shown = {one.name: getattr(settings, one.name) for one in dataclasses.fields(View)}
     # One environment: of several, the long games under way at the end would be missing.
     environment = environments.make(
-        level, 1, SEED,
-        sticky_actions=settings.level.sticky_actions,
-        max_episode_frames=settings.level.max_episode_frames,
+        settings.level_name, 1, SEED,
+        sticky_actions=settings.sticky_actions,
+        noop_max=settings.noop_max,
+        max_episode_frames=settings.max_episode_frames,
         max_rewardless_steps=0,
         **shown,
     )  # fmt: skip
@@ -80,7 +125,7 @@ def play(settings: Settings, level: str) -> dict[str, float]:
             environment.step(np.array(actions, environment.spec.action_dtype))
             returns += [one.raw_return for one in environment.episodes()]
             if not returns and time.monotonic() > until + GIVE_UP_S / 2:
-                raise UserError(f"{level}: no episode has ended")
+                raise UserError(f"{settings.level_name}: no episode has ended")
     return {
         "return": float(np.mean(returns)),
         "deviation": float(np.std(returns)),
@@ -91,9 +136,9 @@ def play(settings: Settings, level: str) -> dict[str, float]:
 def main() -> int:
     """Prints what it measures for the settings in the argument."""
     import_from_here()
-    settings = Settings(**json.loads(sys.argv[1]))
+    given = json.loads(sys.argv[1])
     try:
-        print(json.dumps({level: play(settings, level) for level in settings.level.levels}))
+        print(json.dumps({name: play(LevelSettings(**one)) for name, one in given.items()}))
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -5,23 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from lab.results import fitness, random_play, standards
+from lab.results import fitness, standards
 from lab.results.curves import Curve
+from lab.results.random_play import RandomPlay
 from lab.trials.folder import Experiment, Trial
 from user_error import UserError
 
 
-def random_returns(experiment: Experiment) -> dict[str, float]:
-    """The return of random play on each level; measured once and kept in the folder."""
-    path = experiment.folder / "random_play.json"
-    levels = experiment.spec.frozen.get("levels") or experiment.spec.levels
-    settings = experiment.spec.settings
-    settings = settings | {"level_name": ",".join(levels), "num_actors": len(levels)}
-    return {level: one["return"] for level, one in random_play.kept(path, settings).items()}
+def random_play(experiment: Experiment) -> RandomPlay:
+    """Random play, as measured for this experiment and kept in its folder."""
+    return RandomPlay(experiment.folder / "random_play.json")
 
 
 def score(
-    experiment: Experiment, trial: Trial, curves: Sequence[Curve], random: dict[str, float]
+    experiment: Experiment, trial: Trial, curves: Sequence[Curve], random: RandomPlay
 ) -> dict[str, Any]:
     """All figures of a trial."""
     level = level_of(experiment, trial, random)
@@ -31,14 +28,14 @@ def score(
     return {"objective_name": name, **fitness.trial(curves, level, name)}
 
 
-def level_of(experiment: Experiment, trial: Trial, random: dict[str, float]) -> fitness.Level:
-    """What returns mean on the levels of a trial."""
-    levels = [name.strip() for name in str(trial.settings["level_name"]).split(",")]
-    known = [random[name] for name in levels]
-    return standards.level_of(levels, float(np.mean(known)), experiment.spec.meta.standard)
+def level_of(experiment: Experiment, trial: Trial, random: RandomPlay) -> fitness.Level:
+    """What returns mean on the levels of a trial, with its settings."""
+    known = random.returns(trial.settings)
+    mean = float(np.mean(list(known.values())))
+    return standards.level_of(list(known), mean, experiment.spec.meta.standard)
 
 
-def check_objective(experiment: Experiment, random: dict[str, float]) -> None:
+def check_objective(experiment: Experiment, random: RandomPlay) -> None:
     """Refuses the fitness as objective where nobody knows when the level is solved."""
     spec = experiment.spec
     probe = Trial(0, "", spec.settings, [])

@@ -7,16 +7,42 @@ from pathlib import Path
 from typing import Any
 
 from lab.trials.folder import Experiment, Trial, best
+from trainer.reporting.wording import by_level
 from trainer.storage.records import write_whole
 
+RETURN = "mean_episode_return"
+OF_ONE = f"{RETURN}/"
 V1 = ("strength", "speed", "stability", "consistency")
 V4 = ("strength", "frame_efficiency", "update_efficiency", "stability", "consistency")
 
 
-def write_session(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """All reports of a session: a column for each figure."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    write(path, names, rows)
+def write_session(path: Path, rows: Sequence[Mapping[str, Any]], levels: Sequence[str]) -> None:
+    """All reports of a session: a column for each figure, and a row for each body.
+
+    As in SLM Lab, ``a``, ``e`` and ``b`` count agents, environments (here levels) and bodies. Only
+    the mean return is a body's own.
+    """
+    places = _places(list(by_level(dict(rows[-1]))), levels) if rows else {}
+    made = [
+        {**place, **{key: one for key, one in row.items() if not key.startswith(OF_ONE)}, **own}
+        for row in rows
+        for place, own in (
+            [(place, {RETURN: row.get(f"{OF_ONE}{name}")}) for name, place in places.items()]
+            or [({"a": 0, "e": 0, "b": 0}, {})]
+        )
+    ]
+    write(path, list(dict.fromkeys(name for row in made for name in row)), made)
+
+
+def _places(names: Sequence[str], levels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The level and body of each thing that has returns of its own, by its name."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in names:
+        of = [one for one in levels if name == one or name.startswith(f"{one}:")]
+        level = levels.index(of[0]) if of else 0
+        body = sum(place["e"] == level for place in found.values())
+        found[name] = {"a": 0, "e": level, "b": body, "body": name}
+    return found
 
 
 def write_fitness(path: Path, results: Mapping[str, Any], seeds: Sequence[int]) -> None:

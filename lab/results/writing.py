@@ -49,7 +49,8 @@ def write_trial(experiment: Experiment, trial: Trial) -> None:
         rows = session.rows()
         if not rows:
             continue
-        tables.write_session(experiment.trial_file(trial, "session_df.csv", place), rows)
+        table = experiment.trial_file(trial, "session_df.csv", place)
+        tables.write_session(table, rows, session.settings.level.levels)
         picture = experiment.trial_file(trial, "session_graph.png", place)
         graphs.write_session(picture, rows, f"{title} · seed {session.seed}")
         hparams.write(experiment, trial, session)

@@ -12,7 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from lab.trials.folder import DONE, ENDED_EARLY, FAILED, OPEN, Trial, best
+from lab.trials import plan
+from lab.trials.folder import DONE, ENDED_EARLY, FAILED, OPEN, Trial
 from lab.trials.sessions import Session
 from trainer.machine.terminal import Terminal
 from trainer.reporting.wording import count, duration, number
@@ -50,9 +51,8 @@ class Snapshot(NamedTuple):
 def running_of(trial: Trial, place: int, session: Session) -> Running:
     """What a running session has last reported."""
     row = (session.rows() or [{}])[-1]
-    total = session.settings.learning.total_environment_frames or session.chosen_frames()
     return Running(
-        trial, place, session.seed, row.get("environment_frames", 0), total,
+        trial, place, session.seed, row.get("environment_frames", 0), session.total_frames(),
         row.get("mean_episode_return"), row.get("time_left"),
     )  # fmt: skip
 
@@ -162,18 +162,18 @@ class Panel:
 
 
 def _best(snapshot: Snapshot) -> str:
-    ranked = best(snapshot.trials)
+    ranked = plan.ranked(snapshot.trials)
     if not ranked:
         return ""
     return f"best {ranked[0].name} {number(ranked[0].results['objective'])}"
 
 
 def _left(snapshot: Snapshot) -> str:
-    """The time left, from the mean time of sessions so far."""
-    done = [one for one in snapshot.trials if one.state == DONE and one.results.get("seconds")]
+    """The time left, from the time that trials have taken so far, with all that is around it."""
+    done = [one for one in snapshot.trials if one.state == DONE and one.results.get("took")]
     if not done:
         return ""
-    mean = sum(one.results["seconds"] * len(one.seeds) for one in done) / len(done)
+    mean = sum(one.results["took"] for one in done) / len(done)
     missing = snapshot.expected - len([one for one in snapshot.trials if one.state != OPEN])
     return f"about {duration(missing * mean / max(1, snapshot.slots))} left" if missing else ""
 

@@ -29,7 +29,6 @@ from lab.trials.folder import (
     STUDY,
     Experiment,
     Trial,
-    best,
 )
 from lab.trials.sessions import ENDED, RUNNING, WAITING, Session
 from user_error import UserError
@@ -50,7 +49,7 @@ class Runner:
         self._places = places
         self._taken: dict[tuple[int, int], int] = {}  # the slot of each running session
         self._stop = ""
-        self._random: dict[str, float] = {}
+        self._random = scoring.random_play(experiment)
         self._trials = experiment.trials()
         self._told: set[int] = set()  # trials that the study knows
         self._fixed = plan.fixed(experiment)
@@ -66,13 +65,14 @@ class Runner:
     def run(self) -> bool:
         """Runs until all is done; returns whether it came to the end."""
         experiment = self._experiment
-        self._random = scoring.random_returns(experiment)
+        self._random.measure([one.settings for one in self._fixed] or [experiment.spec.settings])
         scoring.check_objective(experiment, self._random)
         if experiment.mode == "search":
             path = experiment.folder / STUDY
             self._proposals = proposing.Proposals(
                 path, experiment.spec.meta, experiment.spec.searched
             )
+        self._take_over()
         done = False
         while not (done or self._stop):
             try:
@@ -85,6 +85,7 @@ class Runner:
         if not done:
             self._stop_sessions()
             return False
+        self._shrink()  # what an earlier runner may have left
         experiment.finish(plan.result(experiment, self._trials))
         writing.write_experiment(experiment)
         return True
@@ -93,15 +94,16 @@ class Runner:
         """Looks at all sessions once; returns whether there is nothing left to do."""
         if shutil.disk_usage(self._experiment.folder).free < LEAST_FREE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        for number, place in list(self._taken):  # also those of trials that have been closed
-            trial = self._trials[number]
-            if self._experiment.sessions(trial)[place].state() != RUNNING:
-                del self._taken[number, place]
+        ended = [key for key in self._taken if self._session(*key).state() != RUNNING]
+        for key in ended:  # also sessions of trials that have been closed
+            del self._taken[key]
         for trial in self._trials:
             if trial.state == OPEN:
                 self._look_at(trial)
             elif trial.number not in self._told:
                 self._tell(trial)
+        if ended:
+            self._shrink()
         idle = self._start_more()
         if self._show.is_due():
             self._show.update(self._snapshot())
@@ -123,9 +125,6 @@ class Runner:
         sessions = self._experiment.sessions(trial)
         states = [session.state() for session in sessions]
         for place, (session, state) in enumerate(zip(sessions, states, strict=True)):
-            if state == RUNNING and (trial.number, place) not in self._taken:
-                # It outlived an earlier runner.
-                self._taken[trial.number, place] = self._free_slot()
             if state != ENDED:
                 continue
             end = session.end()
@@ -146,12 +145,11 @@ class Runner:
             self._halve(trial, sessions)
 
     def _halve(self, trial: Trial, sessions: list[Session]) -> None:
-        total = self._experiment.spec.total_frames
-        for percent in proposing.RUNGS if total else ():
-            at = total * percent / 100
+        for percent in proposing.RUNGS:
             if (trial.number, percent) in self._compared:
                 continue
             curves = [curve_of(session.rows()) for session in sessions]
+            at = max(session.total_frames() for session in sessions) * percent / 100
             if any(one.is_empty or one.frames[-1] < at for one in curves):
                 return
             self._compared.add((trial.number, percent))
@@ -167,7 +165,10 @@ class Runner:
         if state != DONE:
             for session in sessions:
                 session.stop()
-        results = self._results(trial)
+        try:
+            results = self._results(trial, state)
+        except UserError as error:  # of random play with the trial's settings
+            state, reason, results = FAILED, str(error), {}
         # Written first: if that fails, the trial is still open, and is closed again.
         self._experiment.save(
             dataclasses.replace(trial, state=state, reason=reason, results=results)
@@ -175,7 +176,6 @@ class Runner:
         trial.state, trial.reason, trial.results = state, reason, results
         self._tell(trial)
         self._show.closed(trial)
-        self._drop_checkpoints()
 
     def _tell(self, trial: Trial) -> None:
         """Brings the study up to date with a closed trial."""
@@ -183,19 +183,23 @@ class Runner:
             self._experiment.save(trial)
         self._told.add(trial.number)
 
-    def _results(self, trial: Trial) -> dict[str, Any]:
+    def _results(self, trial: Trial, state: str) -> dict[str, Any]:
         """The figures of a trial, as far as it got."""
-        curves = [curve_of(session.rows()) for session in self._experiment.sessions(trial)]
-        return scoring.score(self._experiment, trial, curves, self._random)
+        if state == FAILED and not self._random.knows(trial.settings):
+            return {}  # a world that raises or hangs would do so in random play, too
+        sessions = self._experiment.sessions(trial)
+        curves = [curve_of(session.rows()) for session in sessions]
+        took = sum(session.took() for session in sessions)
+        return {"took": took, **scoring.score(self._experiment, trial, curves, self._random)}
 
-    def _drop_checkpoints(self) -> None:
-        """Keeps the checkpoints of the best trials only."""
-        kept = {one.number for one in best(self._trials)[: self._experiment.spec.meta.keep]}
+    def _shrink(self) -> None:
+        """Bounds what is left on disk of closed trials, other than the best."""
+        kept = plan.kept(self._experiment, self._trials)
         for trial in self._trials:
             if trial.state != OPEN and trial.number not in kept:
                 for session in self._experiment.sessions(trial):
                     if session.state() != RUNNING:
-                        session.drop_checkpoints()
+                        session.shrink()
 
     def _start_more(self) -> bool:
         """Starts sessions while there is room; returns whether nothing is left or running."""
@@ -233,18 +237,27 @@ class Runner:
         free = [place for place in range(count) if place not in self._taken.values()]
         return free[0] if free else len(self._taken) % max(1, count)
 
+    def _session(self, number: int, place: int) -> Session:
+        return self._experiment.sessions(self._trials[number])[place]
+
+    def _take_over(self) -> None:
+        """Gives slots to the sessions that have outlived an earlier runner."""
+        for trial in self._trials:
+            for place, session in enumerate(self._experiment.sessions(trial)):
+                if session.state() == RUNNING:
+                    self._taken[trial.number, place] = self._free_slot()
+
     def _stop_sessions(self) -> None:
         self._show.say(f"Stopping ({self._stop}): sessions write their checkpoints.")
-        sessions = [
-            s for one in self._trials if one.state == OPEN for s in self._experiment.sessions(one)
-        ]
-        running = [session for session in sessions if session.state() == RUNNING]
+        running = [self._session(*key) for key in self._taken]
         until = time.monotonic() + STOP_WITHIN_S
-        while running and time.monotonic() < until:
+        while time.monotonic() < until:
+            running = [session for session in running if session.state() == RUNNING]
+            if not running:
+                return
             for session in running:
                 session.stop()
             time.sleep(LOOK_EVERY_S)
-            running = [session for session in running if session.state() == RUNNING]
 
     def _pause(self, error: Exception) -> None:
         """Waits for room on the disk; gives up after half an hour."""
@@ -261,7 +274,6 @@ class Runner:
 
     def _snapshot(self) -> Snapshot:
         running = []
-        for (number, place), _ in sorted(self._taken.items()):
-            trial = self._trials[number]
-            running.append(running_of(trial, place, self._experiment.sessions(trial)[place]))
+        for number, place in sorted(self._taken):
+            running.append(running_of(self._trials[number], place, self._session(number, place)))
         return Snapshot(self._trials, running, self._expected, self._places.count())

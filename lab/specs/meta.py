@@ -75,7 +75,13 @@ class Meta:
         least=LEAST_FINAL_SESSIONS,
     )
     seed: int = setting(1, "meta", "first seed of sessions; it also seeds the search", least=0)
-    keep: int = setting(3, "meta", "best trials whose checkpoints are kept", least=1)
+    keep: int = setting(
+        3,
+        "meta",
+        "best trials, the winner among them, that keep checkpoints, TensorBoard's events and whole "
+        "logs; in a benchmark, of each level",
+        least=1,
+    )
     retries: int = setting(0, "meta", "new attempts of a session that fails", least=0, most=10)
     session_timeout_s: float = setting(
         0.0, "meta", "seconds after which a session is ended as failed; 0: no limit", least=0

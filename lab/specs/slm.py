@@ -1,100 +1,21 @@
 """Translates specs in SLM Lab's layout: ``agent``, ``env``, ``body``, ``meta``, ``search``."""
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 
+from lab.specs import slm_keys as keys
 from lab.specs.errors import refuse, shown
+from lab.specs.meta import mapping
 from lab.specs.search_space import KINDS
+from trainer.acting.settings import LevelSettings
 from user_error import closest
 
-ALGORITHMS = {
-    "Reinforce": "reinforce", "ActorCritic": "a2c", "PPO": "ppo", "VanillaDQN": "dqn",
-    "DQN": "dqn", "DoubleDQN": "double_dqn",
-}  # fmt: skip
-NETWORKS = {
-    "MLPNet": "VectorAgent", "ConvNet": "SimpleConvNetAgent", "RecurrentNet": "VectorLSTMAgent",
-}  # fmt: skip
-SEARCHES = {"RandomSearch": "random", "EvolutionarySearch": "evolutionary", "RaySearch": "random"}
-ON_POLICY, VALUES = ("reinforce", "a2c", "ppo"), ("dqn", "double_dqn")
 # Where a spec names no number of steps for an episode, and the level has none either.
 STEPS_OF_AN_EPISODE = 1000
-
-
-def _layers(value: Any) -> str:
-    return ",".join(str(one) for one in value) if isinstance(value, list) else str(value)
-
-
-def _optimizer(value: Any) -> str:
-    return "rmsprop" if "rms" in str(value).lower() else "adam"
-
-
-def _schedule(value: Any) -> str:
-    return "linear" if value else "constant"
-
-
-# Path of keys in ``agent`` → the setting, and how its value is translated.
-Rule = tuple[str, Callable[[Any], Any]]
-SAME: Callable[[Any], Any] = lambda value: value  # noqa: E731
-RULES: dict[str, Rule] = {
-    "algorithm.gamma": ("discounting", SAME),
-    "algorithm.lamda": ("gae_lambda", SAME),
-    "algorithm.lam": ("gae_lambda", SAME),
-    "algorithm.num_step_returns": ("unroll_length", SAME),
-    "algorithm.num_epis_to_collect": ("batch_size", SAME),
-    "algorithm.clip_eps": ("clip_ratio", SAME),
-    "algorithm.clip_eps_spec.start_val": ("clip_ratio", SAME),
-    "algorithm.entropy_weight": ("entropy_cost", SAME),
-    "algorithm.entropy_coef": ("entropy_cost", SAME),
-    "algorithm.entropy_coef_spec.start_val": ("entropy_cost", SAME),
-    "algorithm.val_loss_weight": ("baseline_cost", SAME),
-    "algorithm.val_loss_coef": ("baseline_cost", SAME),
-    "algorithm.explore_var_start": ("exploration_start", SAME),
-    "algorithm.explore_var_end": ("exploration_end", SAME),
-    "algorithm.explore_var_spec.start_val": ("exploration_start", SAME),
-    "algorithm.explore_var_spec.end_val": ("exploration_end", SAME),
-    "algorithm.explore_var_spec.end_step": ("exploration_steps", SAME),
-    "algorithm.training_min_timestep": ("replay_warm_up", SAME),
-    "algorithm.training_start_step": ("replay_warm_up", SAME),
-    "memory.max_size": ("replay_steps", SAME),
-    "memory.alpha": ("priority_exponent", SAME),
-    "memory.batch_size": ("batch_size", SAME),
-    "net.batch_size": ("batch_size", SAME),
-    "net.hid_layers": ("hidden_sizes", _layers),
-    "net.optim.name": ("optimizer", _optimizer),
-    "net.optim.lr": ("learning_rate", SAME),
-    "net.optim_spec.name": ("optimizer", _optimizer),
-    "net.optim_spec.lr": ("learning_rate", SAME),
-    "net.clamp_grad_val": ("gradients_clipping", SAME),
-    "net.clip_grad_val": ("gradients_clipping", lambda value: 0.0 if value is None else value),
-    "net.decay_lr": ("learning_rate_schedule", _schedule),
-    "net.lr_scheduler_spec": ("learning_rate_schedule", _schedule),
-    "net.update_frequency": ("target_every", SAME),
-    "net.polyak_weight": ("target_step", lambda value: round(1 - value, 6)),
-    "net.polyak_coef": ("target_step", lambda value: round(1 - value, 6)),
-}
-# Settings that only some algorithms have; elsewhere such a key has no counterpart.
-FOR: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("gae_lambda", "entropy_cost", "baseline_cost"), ON_POLICY),
-    "clip_ratio": ("ppo",),
-    **dict.fromkeys(
-        ("exploration_start", "exploration_end", "exploration_steps", "replay_warm_up",
-         "replay_steps", "priority_exponent", "target_every", "target_step"),
-        VALUES,
-    ),
-}  # fmt: skip
-# Read together with others below, or the same here without being said.
-READ = {
-    "name", "algorithm.name", "memory.name", "net.type", "algorithm.training_frequency",
-    "algorithm.training_epoch", "algorithm.training_batch_epoch", "algorithm.training_iter",
-    "algorithm.training_iters_per_batch", "algorithm.training_batch_iter", "algorithm.use_gae",
-    "algorithm.use_GAE", "algorithm.add_entropy", "net.update_type", "net.clamp_grad",
-    "algorithm.action_pdtype", "algorithm.minibatch_size", "net.use_same_optim", "net.shared",
-    "env.name", "env.max_t", "env.max_timestep", "env.max_frame", "env.max_episode",
-    "env.num_envs", "body.num", "meta.max_session", "meta.max_trial", "meta.search",
-}  # fmt: skip
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
@@ -108,26 +29,33 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
     env = _only(content, "env", where)
     given = _flat(agent) | {f"env.{key}": value for key, value in env.items()}
     for part in ("body", "meta"):
-        given |= {f"{part}.{key}": one for key, one in (content.get(part) or {}).items()}
+        own = mapping(content.get(part), f"{where}.{part}")
+        given |= {f"{part}.{key}": one for key, one in own.items()}
     name = given.get("algorithm.name")
-    if name not in ALGORITHMS:
-        expected = f"one of SLM Lab's that there is here. {closest(str(name), ALGORITHMS)}"
+    if name not in keys.ALGORITHMS:
+        expected = f"one of SLM Lab's that there is here. {closest(str(name), keys.ALGORITHMS)}"
         refuse(f"{where}.agent[0].algorithm.name", name, expected)
-    algorithm = ALGORITHMS[name]
+    algorithm = keys.ALGORITHMS[name]
     settings = _settings(given, algorithm) | _together(given, algorithm)
     meta = _meta(given)
-    search = _search(content.get("search") or {}, algorithm, where)
+    search, left_out = _search(mapping(content.get("search"), f"{where}.search"), algorithm, where)
+    if "minibatches" in settings:
+        given.pop("algorithm.minibatch_size")
+    left_out = {
+        **{_place(path): one for path, one in given.items() if _has_none(path, given, algorithm)},
+        **{key: value for key, value in content.items() if key not in keys.PARTS},
+        **left_out,
+    }
     notes = [
-        f"{where}.{_place(path)}: {shown(value)} has no counterpart here and is left out."
-        for path, value in given.items()
-        if path not in READ and _rule(path, algorithm) is None and value is not None
+        f"{where}.{place}: {shown(value)} has no counterpart here and is left out."
+        for place, value in left_out.items()
     ]
     if "env.max_frame" not in given:
         notes.append(
             f"{where}.env[0].max_episode: sessions are as long as that many of the longest "
             f"episodes: {settings['total_environment_frames']:,} frames."
         )
-    agent_name = NETWORKS.get(str(given.get("net.type")))
+    agent_name = keys.NETWORKS.get(str(given.get("net.type")))
     return {
         "description": str(content.get("description", "")),
         "level": _level(str(given.get("env.name", ""))),
@@ -139,25 +67,47 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
     }, notes
 
 
+def _has_none(path: str, given: Mapping[str, Any], algorithm: str) -> bool:
+    """Whether a key with its value has no counterpart here."""
+    value = given[path]
+    if value is None or path in keys.READ:
+        return False
+    if path in keys.TIMES:
+        return algorithm not in (*keys.VALUES, "ppo") and value != 1
+    if path == "algorithm.training_frequency":
+        steps = given.get("algorithm.num_step_returns") or given.get("algorithm.time_horizon")
+        return algorithm in ("a2c", "ppo") and steps not in (None, value)
+    if path == "env.max_episode":
+        return bool(given.get("env.max_frame"))
+    greedy = ("default", "epsilon_greedy")
+    here = keys.HERE | {
+        "algorithm.action_policy": greedy if algorithm in keys.VALUES else ("default",),
+        "net.hid_layers_activation": ("relu" if given.get("net.type") == "ConvNet" else "tanh",),
+    }
+    if path in here:
+        return keys.name_of(value) not in here[path]
+    return _rule(path, algorithm) is None
+
+
 def _only(content: Mapping[str, Any], part: str, where: str) -> dict[str, Any]:
-    """The one agent or environment; several bodies are not translated."""
+    """The one agent or environment."""
     listed = content[part] if isinstance(content[part], list) else [content[part]]
     if len(listed) != 1 or not isinstance(listed[0], dict):
-        refuse(f"{where}.{part}", listed, f"exactly one {part}")
+        refuse(f"{where}.{part}", listed, keys.INSTEAD[part])
     return listed[0]
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in tree.items():
-        deeper = isinstance(value, dict) and f"{prefix}{key}" not in RULES
+        deeper = isinstance(value, dict) and f"{prefix}{key}" not in keys.RULES
         found |= _flat(value, f"{prefix}{key}.") if deeper else {f"{prefix}{key}": value}
     return found
 
 
-def _rule(path: str, algorithm: str) -> Rule | None:
-    rule = RULES.get(path)
-    return rule if rule and algorithm in FOR.get(rule[0], (algorithm,)) else None
+def _rule(path: str, algorithm: str) -> keys.Rule | None:
+    rule = keys.RULES.get(path)
+    return rule if rule and algorithm in keys.FOR.get(rule[0], (algorithm,)) else None
 
 
 def _settings(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
@@ -171,16 +121,12 @@ def _settings(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
 
 def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     """Settings that several keys decide."""
-    settings: dict[str, Any] = {"total_environment_frames": _frames(given)}
+    settings: dict[str, Any] = {"total_environment_frames": _frames(given), **_limit(given)}
     settings["num_actors"] = 1
     settings["envs_per_actor"] = int(given.get("env.num_envs") or given.get("body.num") or 1)
     every = int(given.get("algorithm.training_frequency") or 1)
-    times = math.prod(
-        int(given.get(f"algorithm.{key}") or 1)
-        for key in ("training_epoch", "training_batch_epoch", "training_iter",
-                    "training_iters_per_batch", "training_batch_iter")
-    )  # fmt: skip
-    if algorithm in VALUES:
+    times = math.prod(int(given.get(key) or 1) for key in keys.TIMES)
+    if algorithm in keys.VALUES:
         settings["updates_per_step"] = times / every
         if "Prioritized" not in str(given.get("memory.name")):
             settings["priority_exponent"] = 0.0
@@ -188,15 +134,21 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
             settings["target_step"] = 0.0
     elif algorithm == "reinforce":
         settings["batch_size"] = every  # episodes
-    elif "algorithm.num_step_returns" not in given and "algorithm.training_frequency" in given:
+    elif "algorithm.training_frequency" in given and not any(
+        f"algorithm.{key}" in given for key in ("num_step_returns", "time_horizon")
+    ):
         settings["unroll_length"] = every
         settings["batch_size"] = settings["envs_per_actor"]
     if algorithm == "ppo":
         settings["epochs"] = times
+        size, steps = given.get("algorithm.minibatch_size"), given.get("algorithm.time_horizon")
+        if size and steps:
+            settings["batch_size"] = settings["envs_per_actor"]
+            settings["minibatches"] = max(1, steps * settings["batch_size"] // size)
     use_gae = given.get("algorithm.use_gae", given.get("algorithm.use_GAE"))
-    if use_gae is False and algorithm in ON_POLICY:
+    if use_gae is False and algorithm in keys.ON_POLICY:
         settings["gae_lambda"] = 1.0
-    if given.get("algorithm.add_entropy") is False and algorithm in ON_POLICY:
+    if given.get("algorithm.add_entropy") is False and algorithm in keys.ON_POLICY:
         settings["entropy_cost"] = 0.0
     if given.get("net.clamp_grad") is False:
         settings["gradients_clipping"] = 0.0
@@ -206,10 +158,24 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
 def _frames(given: Mapping[str, Any]) -> int:
     if given.get("env.max_frame"):
         return int(given["env.max_frame"])
-    steps = given.get("env.max_timestep") or given.get("env.max_t")
+    steps = _longest(given)
     known = gymnasium.registry.get(_level(str(given.get("env.name", ""))))
     steps = steps or (known and known.max_episode_steps) or STEPS_OF_AN_EPISODE
     return int(given.get("env.max_episode") or 1) * int(steps)
+
+
+def _longest(given: Mapping[str, Any]) -> int:
+    return int(given.get("env.max_timestep") or given.get("env.max_t") or 0)
+
+
+def _limit(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that end episodes after so many steps."""
+    steps, level = _longest(given), _level(str(given.get("env.name", "")))
+    if not steps:
+        return {}
+    if "NoFrameskip" in level or level.startswith("ALE/"):
+        return {"max_episode_frames": steps * LevelSettings().frame_skip}
+    return {"env_kwargs": json.dumps({"max_episode_steps": steps})}
 
 
 def _level(name: str) -> str:
@@ -226,23 +192,32 @@ def _meta(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("meta.max_trial"):
         meta["trials"] = given["meta.max_trial"]
     if given.get("meta.search"):
-        meta["search"] = SEARCHES.get(str(given["meta.search"]), "random")
+        meta["search"] = keys.SEARCHES.get(str(given["meta.search"]), "random")
     return meta
 
 
-def _search(search: Mapping[str, Any], algorithm: str, where: str) -> dict[str, Any]:
-    """The searched keys, by the settings that they became."""
-    found = {}
-    parts = _flat(_only(search, "agent", f"{where}.search")) if search.get("agent") else {}
+def _search(
+    search: Mapping[str, Any], algorithm: str, where: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The searched keys, by the settings that they became; and those that have none."""
+    found, left_out = {}, {}
+    parts: dict[str, Any] = {}
+    for part, own in search.items():
+        listed = _only(search, part, f"{where}.search") if part in keys.INSTEAD else own
+        flat = _flat(mapping(listed, f"{where}.search.{part}"))
+        parts |= flat if part == "agent" else {f"{part}.{key}": one for key, one in flat.items()}
     for path, values in parts.items():
         key, _, kind = path.partition("__")
         rule = _rule(key, algorithm)
         kind = kind or "grid_search"
-        if rule is None or kind not in KINDS:
-            refuse(f"{where}.search.{_place(path)}", values, "a key that has a counterpart here")
+        if kind not in KINDS:
+            refuse(f"{where}.search.{_place(path)}", values, f"a kind of {', '.join(KINDS)}")
+        if rule is None:
+            left_out[f"search.{_place(path)}"] = values
+            continue
         numbers = kind in ("uniform", "loguniform", "randint", "normal")
         found[f"{rule[0]}__{kind}"] = values if numbers else [rule[1](one) for one in values]
-    return found
+    return found, left_out
 
 
 def _place(path: str) -> str:

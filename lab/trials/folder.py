@@ -151,11 +151,11 @@ def find(data: Path, name: str = "") -> list[Experiment]:
     return found
 
 
-def unfinished(data: Path, spec: Spec, mode: str, extra: Mapping[str, Any]) -> Experiment | None:
-    """The newest experiment of the same spec that has not come to its end."""
+def newest(data: Path, spec: Spec, mode: str, extra: Mapping[str, Any]) -> Experiment | None:
+    """The newest experiment of the same spec."""
     for one in reversed(find(data, spec.name)):
         same = one.spec.content() == spec.content() and one.mode == mode
-        if same and not one.result() and frozen.extra_of(one.spec) == dict(extra):
+        if same and frozen.extra_of(one.spec) == dict(extra):
             return one
     return None
 

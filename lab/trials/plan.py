@@ -1,5 +1,6 @@
 """Which trials an experiment has: those of its mode, of its search, and its finals."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from lab.specs import frozen
@@ -34,7 +35,6 @@ def expected(experiment: Experiment) -> int:
     if experiment.mode != "search":
         return len(fixed(experiment))
     meta, searched = experiment.spec.meta, experiment.spec.searched
-
     count = total(meta, searched)
     return count + (min(meta.finalists, count) + 1 if meta.finalists else 0)
 
@@ -83,16 +83,31 @@ def finals(experiment: Experiment, trials: list[Trial]) -> list[Trial]:
     return fresh
 
 
-def winner(experiment: Experiment, trials: list[Trial]) -> Trial | None:
-    """The best trial: among those with new seeds, if there are any."""
-    seeds_are_new = [one for one in trials if one.kind in (FINAL, DEFAULT)]
-    ranked = best(seeds_are_new or trials)
-    return ranked[0] if ranked else None
+def ranked(trials: Sequence[Trial]) -> list[Trial]:
+    """Trials that came to their end: the winner, then the others, the best first.
+
+    The winner is the best of those with new seeds; without any, the best of all.
+    """
+    done = best(trials)
+    winner = next((one for one in done if one.kind in (FINAL, DEFAULT)), None)
+    return sorted(done, key=lambda one: one is not winner)
+
+
+def kept(experiment: Experiment, trials: Sequence[Trial]) -> set[int]:
+    """The trials that keep all they have on disk, the winner among them.
+
+    In a benchmark they are as many of each level: levels cannot be compared.
+    """
+    groups: dict[Any, list[Trial]] = {}
+    for one in trials:
+        groups.setdefault(one.values["level"] if one.kind == BENCHMARK else None, []).append(one)
+    most = experiment.spec.meta.keep
+    return {one.number for those in groups.values() for one in ranked(those)[:most]}
 
 
 def result(experiment: Experiment, trials: list[Trial]) -> dict[str, Any]:
     """What came out of a finished experiment."""
-    found = winner(experiment, trials)
+    found = None if experiment.mode == "benchmark" else next(iter(ranked(trials)), None)
     own = next((one for one in trials if one.kind == DEFAULT), None)
     return {
         "state": "finished",

@@ -16,11 +16,12 @@ from lab.trials import keeper
 from trainer.machine.launching import PROJECT
 from trainer.settings import config
 from trainer.settings.config import Settings
-from trainer.storage.records import read_metrics
+from trainer.storage.records import read_metrics, write_whole
 from user_error import UserError
 
 RUNNING, ENDED, WAITING = "running", "ended", "waiting"
 LONGEST_REASON = 300
+LOGS, LOG_END = (keeper.OUTPUT, "train.log"), 20_000
 
 
 class Process(Protocol):
@@ -117,19 +118,23 @@ class Session:
         """How it ended."""
         written, rows = self.written(), self.rows()
         if written.get("ended_by"):
-            return End(False, f"{written['ended_by']} {self._after(written)}")
+            return End(False, f"{written['ended_by']} after {self.took():.0f} s")
         if written.get("code"):
             return End(False, self._last_words() or f"ended with {written['code']}")
         if not rows:
             return End(False, "it left no report")
-        settings = self.settings.learning
-        wanted = settings.total_environment_frames or self.chosen_frames()
+        settings, wanted = self.settings.learning, self.total_frames()
         early = settings.stop_at_return is not None or settings.stop_after_s
         if rows[-1]["environment_frames"] < wanted and not early:
             return End(
                 False, f"ended after {rows[-1]['environment_frames']:,} of {wanted:,} frames"
             )
         return End(True, "")
+
+    def took(self) -> float:
+        """The seconds from its last start to its end, starting included; 0 while it runs."""
+        written = self.written()
+        return written["ended"] - written["started"] if "ended" in written else 0.0
 
     def rows(self) -> list[dict[str, Any]]:
         """Its reports so far."""
@@ -145,19 +150,26 @@ class Session:
         shutil.rmtree(self.folder, ignore_errors=True)
         self._process = None
 
-    def drop_checkpoints(self) -> None:
-        """Removes its checkpoints; reports and settings stay."""
+    def shrink(self) -> None:
+        """Removes checkpoints, events and all but the ends of logs; its curves can be drawn still.
+
+        What the lab itself has written for TensorBoard's tab HParams stays.
+        """
         shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
+        for path in self.folder.glob("events.out.tfevents.*"):
+            if path.suffix != ".hparams":
+                path.unlink()
+        for path in (self.folder / name for name in LOGS):
+            if path.exists() and path.stat().st_size > LOG_END:
+                write_whole(path, path.read_bytes()[-LOG_END:].partition(b"\n")[2])
 
-    def _after(self, written: Mapping[str, Any]) -> str:
-        return f"after {written['ended'] - written['started']:.0f} s"
-
-    def chosen_frames(self) -> int:
-        """The frames that the trainer has chosen for the level; 0 before it has."""
+    def total_frames(self) -> int:
+        """The frames it is to train; 0 until the trainer has chosen, where the spec has not."""
+        given = self.settings.learning.total_environment_frames
         with contextlib.suppress(OSError, ValueError, KeyError):
             chosen = json.loads((self.folder / "settings.json").read_text())
-            return int(chosen["total_environment_frames"])
-        return 0
+            return given or int(chosen["total_environment_frames"])
+        return given
 
     def _last_words(self) -> str:
         """The last line that it printed."""

@@ -50,12 +50,17 @@ class Lab:
         path.write_text(json.dumps({"mine": content}))
         return str(path)
 
-    def start(self, *arguments: str, real: bool = False) -> subprocess.Popen[str]:
-        """Starts a command."""
+    def command(self, *arguments: str, real: bool = False) -> list[str]:
+        """The words of a command."""
+        return [sys.executable, "-c", START, str(PROJECT if real else QUICK), *arguments]
+
+    def start(self, *arguments: str, real: bool = False, path: str = "") -> subprocess.Popen[str]:
+        """Starts a command; programs may lie in a folder of their own."""
         process = subprocess.Popen(
-            [sys.executable, "-c", START, str(PROJECT if real else QUICK), *arguments],
+            self.command(*arguments, real=real),
             cwd=self.folder,
-            env=os.environ | {"PYTHONPATH": str(PROJECT)},
+            env=os.environ | {"PYTHONPATH": str(PROJECT), "PATH": f"{path}:{os.environ['PATH']}"},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -74,10 +79,10 @@ class Lab:
                 if state["state"] == "running" and is_alive(state[which]):
                     os.kill(state[which]["pid"], signal.SIGKILL)
 
-    def run(self, *arguments: str, code: int = 0, real: bool = False) -> str:
-        """Runs a command to its end; returns what it prints."""
+    def run(self, *arguments: str, code: int = 0, real: bool = False, typed: str = "") -> str:
+        """Runs a command to its end, and types an answer; returns what it prints."""
         process = self.start(*arguments, real=real)
-        said, _ = process.communicate(timeout=200)
+        said, _ = process.communicate(typed, timeout=250)
         assert process.returncode == code, said
         return said
 

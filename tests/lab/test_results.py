@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lab.results import benchmark, standards, tables
+from lab.results import benchmark, random_play, standards, tables
 from lab.specs.meta import Standard
 from tests.browser import Browser
 from tests.lab.conftest import Lab
@@ -41,6 +41,7 @@ def test_scores_are_0_for_random_play_and_1_for_a_solved_level():
 def test_the_standards_of_levels():
     level = standards.level_of(["CartPole-v1"], 20.0, Standard())
     assert level.solved_return == 475.0 and level.has_standard
+    assert standards.level_of(["Humanoid-v5"], 120.0, Standard()).has_standard
     assert standards.level_of(["PongNoFrameskip-v4"], -20.0, Standard()).solved_return == 14.6
     assert not standards.level_of(["Pendulum-v1"], -1200.0, Standard()).has_standard
     own = Standard(solved_return=-200.0, solved_frames=1e5)
@@ -55,6 +56,40 @@ def test_every_level_of_a_set_exists(name):
 
     assert all(find(level) for level in standards.SETS[name])
     assert len(standards.SETS[name]) == int("".join(filter(str.isdecimal, name)) or 4)
+
+
+@pytest.mark.parametrize("name", standards.SETS)
+def test_every_level_of_a_set_has_a_score(name):
+    for level in standards.SETS[name]:
+        found = standards.level_of([level], -1000.0, Standard())
+        assert found.has_standard, level
+
+
+def test_levels_and_bodies_are_rows_of_a_session(tmp_path):
+    names = ("A-v0:x", "A-v0:y", "B-v0:x")
+    row = {"environment_frames": 5, "mean_episode_return": 2.0}
+    row |= {f"mean_episode_return/{name}": float(place) for place, name in enumerate(names)}
+    tables.write_session(tmp_path / "f.csv", [row], ["A-v0", "B-v0"])
+    assert (tmp_path / "f.csv").read_text() == (
+        "a,e,b,body,environment_frames,mean_episode_return\n"
+        "0,0,0,A-v0:x,5,0\n0,0,1,A-v0:y,5,1\n0,1,0,B-v0:x,5,2\n"
+    )
+    tables.write_session(tmp_path / "f.csv", [{"environment_frames": 5}], ["A-v0"])
+    assert (tmp_path / "f.csv").read_text() == "a,e,b,environment_frames\n0,0,0,5\n"
+
+
+def test_random_play_is_measured_once_for_each_world(tmp_path, monkeypatch):
+    path = tmp_path / "random_play.json"
+    usual = {"level_name": "CartPole-v1", "learning_rate": 0.1}
+    other = usual | {"env_kwargs": "sutton_barto_reward=true"}  # -1 at the end, otherwise 0
+    play = random_play.RandomPlay(path)
+    play.measure([usual, other, usual | {"colour": True}])
+    assert play.returns(usual)["CartPole-v1"] > 10 and play.returns(other)["CartPole-v1"] == -1
+    assert list(json.loads(path.read_text())) == [
+        "CartPole-v1", "CartPole-v1 env_kwargs=sutton_barto_reward=true",
+    ]  # fmt: skip
+    monkeypatch.setattr(random_play, "measured", None)  # it is not called again
+    assert random_play.RandomPlay(path).returns(other) == {"CartPole-v1": -1.0}
 
 
 def test_a_table_in_markdown_has_a_dash_for_what_is_not_known():
@@ -73,7 +108,7 @@ def searched(tmp_path_factory) -> Lab:
         {
             "level": "CartPole-v1",
             "description": "</script><b>bold</b>",
-            "settings": {"total_environment_frames": 1000},
+            "settings": {"total_environment_frames": 1000, "tell_bodies": "mark"},
             "meta": {"search": "grid", "finalists": 1, "sessions": 2} | SMALL,
             "search": {"settings": {"learning_rate": [0.0005, 0.003], "reporters": ["", "raises"]}},
         }
@@ -100,6 +135,10 @@ def test_the_page_works_in_a_browser_and_asks_for_nothing(searched):
         assert browser.evaluate(first) == "t5"
         browser.evaluate(f"{rows}[0].click()")
         assert browser.evaluate("document.querySelectorAll('path.trial.on').length") == 2
+        # The bodies are those of the trial that is marked.
+        assert browser.evaluate("document.querySelectorAll('#bodies path.body').length") == 2
+        whose = browser.evaluate("document.getElementById('whose').textContent")
+        assert whose.startswith("t5 ") and "agent_0" in whose and "agent_1" in whose
         # What people write is text, never part of the page.
         assert browser.evaluate("document.querySelectorAll('b').length") == 0
         assert "<b>bold</b>" in browser.evaluate("document.getElementById('about').textContent")
@@ -116,6 +155,15 @@ def test_tables_and_graphs_of_all_kinds_are_there(searched):
         rows = list(csv.DictReader(file))
     assert {row["state"] for row in rows} == {"done", "failed"}
     assert rows[-1]["reason"].endswith("the level has raised something")
+    with open(trials / "mine_t0_s0_session_df.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:4] == ["a", "e", "b", "body"]
+    assert [(row["a"], row["e"], row["b"], row["body"]) for row in rows[:2]] == [
+        ("0", "0", "0", "agent_0"),
+        ("0", "0", "1", "agent_1"),
+    ]
+    first, second = (float(row["mean_episode_return"]) for row in rows[:2])
+    assert second == pytest.approx(3 * first) and len(rows) == 20
     with open(trials / "mine_t0_trial_fitness_df.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["session"] for row in rows] == ["0", "1", "trial"]

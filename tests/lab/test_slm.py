@@ -48,8 +48,82 @@ def test_all_that_has_no_counterpart_is_named_with_its_place():
         'slm.json: slm.agent[0].algorithm.action_policy: "boltzmann" has no counterpart here and '
         "is left out." in notes
     )
-    assert any(note.startswith("slm.json: slm.body.product") for note in notes)
     assert any(note.startswith("slm.json: slm.env[0].max_episode: sessions are") for note in notes)
+
+
+def left_out(content: dict) -> list[str]:
+    """The places of what has no counterpart, without file and name."""
+    return [note.split(": ")[1].removeprefix("slm.") for note in read(content).notes]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "memory", "net", "places"),
+    [
+        # What is the same here needs no line.
+        ({"name": "DQN", "action_policy": "epsilon_greedy", "action_pdtype": "Argmax",
+          "explore_var_spec": {"name": "linear_decay", "start_step": 0, "end_step": 9}}, {},
+         {"hid_layers_activation": "tanh", "optim_spec": {"name": "Adam"}, "gpu": False,
+          "lr_scheduler_spec": {"name": "LinearToZero", "frame": 9}, "update_type": "polyak"}, []),
+        ({"name": "DQN", "explore_var_spec": {"name": "rate_decay", "start_step": 5}},
+         {"name": "SILReplay", "use_cer": True}, {},
+         ["algorithm.explore_var_spec.name", "algorithm.explore_var_spec.start_step",
+          "memory.name", "memory.use_cer"]),
+        ({"name": "DQN"}, {},
+         {"type": "DuelingMLPNet", "shared": False, "use_same_optim": False, "gpu": True,
+          "hid_layers_activation": "relu", "optim_spec": {"name": "RAdam"},
+          "lr_scheduler_spec": {"name": "StepLR", "step_size": 1000}, "update_type": "none"},
+         ["net.type", "net.shared", "net.use_same_optim", "net.gpu", "net.hid_layers_activation",
+          "net.optim_spec.name", "net.lr_scheduler_spec", "net.update_type"]),
+        ({"name": "ActorCritic", "training_epoch": 3, "num_step_returns": 5,
+          "training_frequency": 7, "action_policy": "epsilon_greedy"}, {}, {},
+         ["algorithm.training_epoch", "algorithm.training_frequency", "algorithm.action_policy"]),
+        ({"name": "PPO", "minibatch_size": 64}, {}, {}, ["algorithm.minibatch_size"]),
+    ],
+)  # fmt: skip
+def test_each_key_or_value_without_a_counterpart_has_its_line(algorithm, memory, net, places):
+    content = agent(algorithm, {"name": "Replay"} | memory, {"type": "MLPNet"} | net)
+    content["env"][0] = {"name": "CartPole-v1", "max_frame": 1000}
+    assert sorted(left_out(content)) == sorted(f"agent[0].{place}" for place in places)
+
+
+def test_other_parts_and_searched_keys_without_a_counterpart_have_their_lines():
+    content = agent({"name": "DQN"}) | {
+        "env": [{"name": "CartPole-v1", "max_frame": 1000, "max_episode": 9, "frame_op": "concat"}],
+        "meta": {"search": "HyperSearch", "log_frequency": 500, "max_trial": 2},
+        "git_SHA": "abc",
+        "search": {
+            "agent": [{"algorithm": {"gamma__uniform": [0.9, 0.99]}, "net": {"gpu__choice": [1]}}],
+            "env": [{"name__choice": ["CartPole-v1"]}],
+            "body": {"num__choice": [1, 2]},
+            "meta": {"max_session": [1, 2]},
+        },
+    }
+    assert sorted(left_out(content)) == [
+        "env[0].frame_op", "env[0].max_episode", "git_SHA", "meta.log_frequency", "meta.search",
+        "search.agent[0].net.gpu__choice", "search.body.num__choice",
+        "search.env[0].name__choice", "search.meta.max_session",
+    ]  # fmt: skip
+    assert [one.key for one in read(content).searched] == ["discounting__uniform"]
+
+
+def test_episodes_are_as_long_as_the_spec_says():
+    content = agent({"name": "DQN"})
+    content["env"] = [{"name": "CartPole-v1", "max_timestep": 50, "max_episode": 10}]
+    spec = read(content)
+    assert spec.total_frames == 500 and spec.settings["env_kwargs"] == '{"max_episode_steps": 50}'
+    content["env"] = [{"name": "PongNoFrameskip-v4", "max_t": 100, "max_frame": 9000}]
+    content["agent"][0]["net"]["type"] = "ConvNet"
+    assert read(content).settings["max_episode_frames"] == 400
+
+
+def test_the_size_of_a_minibatch_becomes_their_number():
+    algorithm = {"name": "PPO", "time_horizon": 32, "minibatch_size": 64, "training_epoch": 4}
+    content = agent(algorithm, {"name": "OnPolicyBatchReplay"})
+    content["env"][0]["num_envs"] = 8
+    spec = read(content)
+    assert (spec.settings["unroll_length"], spec.settings["batch_size"]) == (32, 8)
+    assert spec.settings["minibatches"] == 4 and spec.settings["epochs"] == 4
+    assert not any("minibatch_size" in note for note in spec.notes)
 
 
 def test_episodes_become_frames_by_the_longest_episode():
@@ -91,10 +165,13 @@ def test_the_search_is_translated_with_its_values():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"agent": []}, "slm.agent: found []; expected exactly one agent"),
-        ({"env": [{"name": "Pong-v0"}, {"name": "CartPole-v1"}]}, "expected exactly one env"),
-        ({"search": {"agent": [{"net": {"hid_layers_activation__choice": ["relu"]}}]}},
-         "search.agent[0].net.hid_layers_activation__choice"),
+        ({"agent": []}, "slm.agent: found []; expected one agent: it can play all bodies of a"),
+        ({"env": [{"name": "Pong-v0"}, {"name": "CartPole-v1"}]},
+         "expected one env: one agent learns several levels by a spec of this lab, with levels"),
+        ({"search": {"agent": [{"net": {"hid_layers__chioce": [[1]]}}]}},
+         "search.agent[0].net.hid_layers__chioce: found [[1]]; expected a kind of choice"),
+        ({"search": {"body": [1]}}, "slm.search.body: found [1]; expected keys with values"),
+        ({"meta": 3}, "slm.meta: found 3; expected keys with values"),
         ({"env": [{"name": "CartPol-v1"}]}, "there is no level 'CartPol-v1'"),
     ],
 )  # fmt: skip

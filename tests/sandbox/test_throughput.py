@@ -40,7 +40,7 @@ def test_learners_and_actors_are_measured(tmp_path):
         assert picture.width > 800
     record = json.loads(Path(f"{out}.json").read_text())
     assert record["command"].startswith(f"python -m sandbox.study_throughput --out={out}")
-    assert "CartPole-v1" in record["what"] and record["packages"]["dm-sonnet"]
+    assert "CartPole-v1" in record["what"] and record["versions"]["dm-sonnet"]
     assert "| this trainer, here | 2 |" in done.stdout
 
 

@@ -1,0 +1,25 @@
+"""A level that is broken in random play, too."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+
+class Fails(gymnasium.Env):
+    """Raises at its first step, with ``broken``; otherwise an episode is a step."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, broken: bool = False):
+        self._broken = broken
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> Any:
+        super().reset(seed=seed)
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        if self._broken:
+            raise RuntimeError("the simulator has lost its licence")
+        return np.zeros(3, np.float32), 1.0, True, False, {}
