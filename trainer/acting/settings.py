@@ -129,8 +129,8 @@ class LevelSettings:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether each environment is a browser or a desktop, of which few fit on a machine."""
-        return self.level_name.startswith(("vnc:", "browser:"))
+        """Whether each environment is a program of its own, of which few fit on a machine."""
+        return self.level_name.startswith(("vnc:", "browser:", "unity:"))
 
 
 @dataclasses.dataclass(frozen=True)
