@@ -26,9 +26,10 @@ MOST_BYTES = 1 << 22
 class Api2:
     """A conversation with an old build, which has just connected."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, actions: int = 0) -> None:
+        """`actions` that are counted, where the build counts them wrongly."""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connection = connection
+        self._connection, self._actions = connection, actions
         self._described = self._description()
         self._played: dict[str, Behaviour] = {}
         self._agents: dict[str, list[int]] = {}  # of each brain, as it has listed them last
@@ -125,7 +126,7 @@ class Api2:
             name=brain,
             numbers=told["stateSize"],
             continuous=size if continuous else 0,
-            branches=() if continuous else (size,),
+            branches=() if continuous else (self._actions or size,),
             pictures=len(told["cameraResolutions"]),
         )
 

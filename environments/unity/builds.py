@@ -15,12 +15,13 @@ class Named(NamedTuple):
 
     package: Package
     program: str  # in the package
+    actions: int = 0  # that it takes, where it says something else
 
 
-def _old(name: str, sha512: str) -> Named:
+def _old(name: str, sha512: str, actions: int = 0) -> Named:
     kept = (f"build/{name}.x86_64", f"build/{name}_Data", "LICENSE")
     package = Package(f"slm-env-{name}", "2.0.0", sha512, 79, kept)
-    return Named(package, kept[0])
+    return Named(package, kept[0], actions)
 
 
 # Of Unity 2017.2 with ML-Agents 0.2.
@@ -28,6 +29,7 @@ BUILDS = {
     "3dball": _old(
         "3dball",
         "fRMaBoP3gtyN2UV+4YpBkgfwvn8EnEb47yhpONcteg7PgAT49/87ubux7zmfsvEy9QyWLbfMtgt//GnhDmQ89w==",
+        actions=4,  # with the two that it speaks of, a plate tilts around one axis only
     ),
     "gridworld": _old(
         "gridworld",

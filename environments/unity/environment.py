@@ -8,7 +8,7 @@ import numpy as np
 from environments.spaces import agent_actions
 from environments.step import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
 from environments.tally import Tally
-from environments.unity.process import Launch
+from environments.unity.process import Launch, Process
 from environments.unity.seat import Seat
 
 
@@ -24,11 +24,12 @@ class UnityEnvironment(VectorEnvironment):
         spec: EnvironmentSpec,
         action_space: gymnasium.Space,
         launches: Sequence[Launch],
+        first: Process,
         columns: int,
         level_index: int,
         say: Callable[[str], None],
     ) -> None:
-        """`columns` is K; `action_space` that of a build's agents."""
+        """`first` is the first build, already playing; `columns` is K; `action_space` theirs."""
         self.spec, self._columns = spec, columns
         self.num_envs = len(launches) * columns
         self.pictures_per_second = 1.0  # there are none
@@ -40,7 +41,8 @@ class UnityEnvironment(VectorEnvironment):
         try:
             for index, launch in enumerate(launches):
                 name = f"build {index} of {spec.level_name}"
-                self._seats.append(Seat(name, spec.level_name, launch, say))
+                started = None if index else first
+                self._seats.append(Seat(name, spec.level_name, launch, say, started))
         except BaseException:
             self.close()
             raise

@@ -19,22 +19,27 @@ from user_error import UserError
 
 def spec(level: UnityLevel, level_name: str, view: View) -> EnvironmentSpec:
     """The specification, which only the build itself knows: it is started and ended."""
-    return _spec(_looked_at(level_name, _launch(level, level_name, view, 0)), level_name, view)
+    process = Process(level_name, _launch(level, level_name, view, 0))
+    told = _level(level_name, process)
+    process.close()
+    if told.behaviour.pictures:
+        _say(f"{level_name}: its pictures are left out, since they are constant without graphics.")
+    return _spec(told, level_name, view)
 
 
 def make(
     level: UnityLevel, level_name: str, view: View, seeds: Sequence[int], level_index: int
 ) -> UnityEnvironment:
     """As many builds as have at least one agent for each seed."""
-    launch = _launch(level, level_name, view, 0)
-    told = _looked_at(level_name, launch)
+    launch = _launch(level, level_name, view, seeds[0])
+    first = Process(level_name, launch)
+    told = _level(level_name, first)
+    count = -(-len(seeds) // told.columns)
     return UnityEnvironment(
         _spec(told, level_name, view),
         _actions(told.behaviour),
-        [
-            launch._replace(seed=seed, columns=told.columns)
-            for seed in seeds[: -(-len(seeds) // told.columns)]
-        ],
+        [launch._replace(seed=seed, columns=told.columns) for seed in seeds[:count]],
+        first,
         told.columns,
         level_index,
         _say,
@@ -52,7 +57,9 @@ def _launch(level: UnityLevel, level_name: str, view: View, seed: int) -> Launch
         if given:
             raise UserError(f"{flag} is not for builds of Unity, as {level_name} is.")
     behaviour, parameters = _arguments(view.kwargs)
-    return Launch(str(builds.program(level.build, _say)), seed, behaviour, parameters)
+    program = str(builds.program(level.build, _say))
+    known = builds.BUILDS.get(level.build)
+    return Launch(program, seed, behaviour, parameters, known.actions if known else 0)
 
 
 def _arguments(given: Mapping[str, Any]) -> tuple[str, Mapping[str, float]]:
@@ -67,16 +74,17 @@ def _arguments(given: Mapping[str, Any]) -> tuple[str, Mapping[str, float]]:
     return str(given.get("behaviour", "")), parameters
 
 
-def _looked_at(level_name: str, launch: Launch) -> Level:
-    process = Process(level_name, launch)
+def _level(level_name: str, process: Process) -> Level:
+    """What a build is that has just been started; ends it if it is not as expected."""
     try:
         return process.level()
-    except Lost as error:
-        raise UserError(
-            f"--level_name: {level_name} {error}. Expected a build for Linux with ML-Agents."
-        ) from None
-    finally:
-        process.close()
+    except BaseException as error:
+        process.kill()
+        if isinstance(error, Lost):
+            raise UserError(
+                f"--level_name: {level_name} {error}. Expected a build for Linux with ML-Agents."
+            ) from None
+        raise
 
 
 def _spec(told: Level, level_name: str, view: View) -> EnvironmentSpec:
@@ -95,7 +103,7 @@ def _actions(behaviour: Behaviour) -> gymnasium.Space:
         return gymnasium.spaces.Box(-1, 1, (behaviour.continuous,))
     if len(behaviour.branches) == 1:
         return gymnasium.spaces.Discrete(behaviour.branches[0])
-    return gymnasium.spaces.MultiDiscrete(behaviour.branches)
+    return gymnasium.spaces.MultiDiscrete(list(behaviour.branches))
 
 
 def _say(text: str) -> None:

@@ -33,6 +33,7 @@ class Launch(NamedTuple):
     seed: int
     behaviour: str  # whose agents are played; "": of all
     parameters: Mapping[str, float]
+    actions: int = 0  # that an old build takes, where it counts them wrongly
     columns: int = 0  # for agents; 0: as many as there are at first
     folder: str = ""  # to run in
 

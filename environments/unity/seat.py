@@ -16,15 +16,19 @@ class Seat:
     """A build, or its successor that is on its way."""
 
     def __init__(
-        self, name: str, level_name: str, launch: Launch, say: Callable[[str], None]
+        self,
+        name: str,
+        level_name: str,
+        launch: Launch,
+        say: Callable[[str], None],
+        started: Process | None = None,
     ) -> None:
-        """Starts it; `wait` until it is there."""
+        """Starts it unless it has `started`; `wait` until it plays."""
         self._name, self._level_name, self._launch, self._say = name, level_name, launch, say
-        self.is_playing = False
+        self.is_playing = self._has_played = started is not None
         self._asked = False  # whether rows are on their way
-        self._has_played = False
         self._starts, self._steps = 1, 0
-        self._process = Process(level_name, launch)
+        self._process = started or Process(level_name, launch)
 
     def wait(self) -> None:
         """Waits until the build plays."""

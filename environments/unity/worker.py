@@ -53,7 +53,11 @@ def _serve(parent: Connection, launch: Launch) -> None:
         talk: Talk | None = None
         try:
             connection = _first(arrived, build, launch)
-            talk = GrpcApi(server, launch.seed) if connection is None else Api2(connection)
+            talk = (
+                GrpcApi(server, launch.seed)
+                if connection is None
+                else Api2(connection, launch.actions)
+            )
             _play(parent, talk, launch)
         finally:
             if talk:
@@ -119,9 +123,13 @@ def _first(
         with suppress(queue.Empty):
             return arrived.get(timeout=LOOKS_EVERY_S)
         if (code := build.poll()) is not None:
-            said = (Path(launch.folder) / OUTPUT).read_text(errors="replace").strip().splitlines()
-            told = f": {said[-1].strip()}" if said else ""
-            raise Unusable(f"ended with exit code {code} before it connected{told}")
+            raise Unusable(f"ended with exit code {code} before it connected{_said(launch)}")
+
+
+def _said(launch: Launch) -> str:
+    """The last line that a build has printed."""
+    lines = (Path(launch.folder) / OUTPUT).read_text(errors="replace").strip().splitlines()
+    return f": {''.join(filter(str.isprintable, lines[-1])).strip()}" if lines else ""
 
 
 def _accept(listener: socket.socket, arrived: "queue.SimpleQueue[socket.socket | None]") -> None:
