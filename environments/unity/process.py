@@ -21,7 +21,8 @@ from user_error import EndedOutside, UserError
 
 RESET = "reset"
 OUTPUT = "output.txt"  # of the build, in the folder that it runs in
-STARTS_WITHIN_S, ANSWERS_WITHIN_S, LEAVES_WITHIN_S = 60.0, 30.0, 5.0
+# Long, since a busy machine is no reason to give up a build.
+STARTS_WITHIN_S, ANSWERS_WITHIN_S, LEAVES_WITHIN_S = 180.0, 60.0, 5.0
 # A network of its own; without root, as a user who is root in there only.
 NETWORKS = (("unshare", "--net"), ("unshare", "--user", "--map-root-user", "--net"))
 
@@ -89,7 +90,7 @@ class Process:
 
     def level(self) -> Level:
         """What the build is, once it has started."""
-        level = self._read(max(0.0, self._until - time.monotonic()))
+        level = self._read(max(0.0, self._until - time.monotonic()), STARTS_WITHIN_S)
         assert isinstance(level, Level)
         return level
 
@@ -100,14 +101,15 @@ class Process:
 
     def rows(self) -> Rows:
         """The rows that answer a command."""
-        rows = self._read(ANSWERS_WITHIN_S)
+        rows = self._read(ANSWERS_WITHIN_S, ANSWERS_WITHIN_S)
         assert isinstance(rows, Rows)
         return rows
 
-    def _read(self, within_s: float) -> Any:
+    def _read(self, within_s: float, limit_s: float) -> Any:
+        """What comes within so much of a limit."""
         try:
             if not self._connection.poll(within_s):
-                raise Lost(f"does not answer any more: nothing for {within_s:g} s")
+                raise Lost(f"does not answer: nothing for {limit_s:g} s")
             answer = self._connection.recv()
         except (EOFError, ConnectionError, pickle.UnpicklingError):
             raise Lost("has ended") from None

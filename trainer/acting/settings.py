@@ -20,8 +20,8 @@ class LevelSettings:
         "PongNoFrameskip-v4",
         "Environment",
         "a Gymnasium id (legacy Atari ids included), an Atari game like ms_pacman, "
-        "package.module:make for one's own, pettingzoo:package.module, or several with commas "
-        "between",
+        "package.module:make for one's own, pettingzoo:package.module, unity:build, or several "
+        "with commas between",
     )
     env_kwargs: str = setting(
         "",

@@ -152,4 +152,4 @@ def test_a_program_that_is_none_is_told_in_one_line(tmp_path, one_line, monkeypa
     refuses(program, "ended with exit code 127 before it connected")
     program.write_text("#!/bin/sh\nexec sleep 60")
     monkeypatch.setattr(process, "STARTS_WITHIN_S", 1.0)
-    refuses(program, "does not answer any more: nothing for 1 s")
+    refuses(program, "does not answer: nothing for 1 s")
