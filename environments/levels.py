@@ -15,7 +15,7 @@ from environments.atari import (
 from environments.atari_games import atari_spec
 from environments.bodies.levels import bodies_environment, bodies_spec
 from environments.bodies.pettingzoo import AtariRules
-from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, find
+from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, UnityLevel, find
 from environments.python.gym import GymnasiumEnvironment
 from environments.python.levels import make_one
 from environments.python.plain import gymnasium_spec
@@ -24,6 +24,7 @@ from environments.python.slices import Slice
 from environments.python.workers import Workers
 from environments.realtime import levels as realtime
 from environments.step import EnvironmentSpec, VectorEnvironment
+from environments.unity import levels as unity
 from environments.view import View
 
 
@@ -36,6 +37,8 @@ def spec(level_name: str, **view: Any) -> EnvironmentSpec:
         return bodies_spec(level, level_name, shown)
     if isinstance(level, RealTimeLevel):
         return realtime.spec(level, level_name, shown)
+    if isinstance(level, UnityLevel):
+        return unity.spec(level, level_name, shown)
     env = make_one(level, level_name, shown)
     with contextlib.closing(env):
         return gymnasium_spec(env, level_name, shown)
@@ -65,6 +68,7 @@ def make(
 
     Where several bodies play a game, each counts as an environment, and there are more than
     `num_envs` where that makes the last game whole; with `whole_games` there are `num_envs` games.
+    The same goes for the agents of a Unity build, but their episodes are games for one.
 
     `sticky_actions` (None: as the id says), `episodic_life`, `noop_max`, `max_episode_frames` and
     `max_rewardless_steps` (0: no limit) and `num_threads` (0: one a core) are for Atari only.
@@ -99,6 +103,8 @@ def make(
     if isinstance(level, RealTimeLevel):
         places = remotes or realtime.Remotes()
         return realtime.make(level, level_name, shown, seeds.tolist(), places, level_index)
+    if isinstance(level, UnityLevel):
+        return unity.make(level, level_name, shown, seeds.tolist(), level_index)
     factory = functools.partial(make_one, level, level_name, shown, render)
     if env_processes is None and not render:
         with contextlib.closing(factory()) as one:

@@ -76,6 +76,13 @@ class BodiesLevel:
 
 
 @dataclass(frozen=True)
+class UnityLevel:
+    """A build of Unity with ML-Agents: its name, or the path of its program."""
+
+    build: str
+
+
+@dataclass(frozen=True)
 class ExtraLevel:
     """`kind:name`, a world that the extra of that kind brings, such as doom:basic."""
 
@@ -85,7 +92,7 @@ class ExtraLevel:
 
 # Those that are stepped one by one, in this process or in others.
 PythonLevel = GymnasiumLevel | OwnLevel | BrowserLevel | ExtraLevel | DummyLevel
-Level = AtariLevel | PythonLevel | RealTimeLevel | BodiesLevel
+Level = AtariLevel | PythonLevel | RealTimeLevel | BodiesLevel | UnityLevel
 DESCRIPTIONS = (".yaml", ".yml")
 
 
@@ -110,6 +117,7 @@ PREFIXES: dict[str, Callable[[str], Level]] = {
     REAL_TIME: _real_time,
     "browser": BrowserLevel,
     "pettingzoo": _bodies,
+    "unity": UnityLevel,
     **{kind: functools.partial(ExtraLevel, kind) for kind in ("doom", "procgen")},
     "dummy": parse,
 }

@@ -262,13 +262,15 @@ def test_an_extra_alone_comes_on_top_of_what_actors_need(copy, bare_path):
     assert "chromium" in told and "browser.txt" in told and "Horovod" in told
     told = copy.run("bin/setup", "--extra=pettingzoo", "--dry_run", PATH=bare_path).stdout
     assert "pettingzoo.txt" in told and "actor.txt" in told and "Horovod" not in told
+    told = copy.run("bin/setup", "--extra=unity", "--dry_run", PATH=bare_path).stdout
+    assert "Debian packages:" in told and " npm" in told and "unity" not in told
     told = copy.run("bin/setup", "--test", "--dry_run", PATH=bare_path).stdout
     assert "pettingzoo.txt" in told and "ray.txt" not in told  # only where it is asked for
     told = copy.run("bin/setup", "--test", "--extra=ray", "--dry_run", PATH=bare_path).stdout
     assert "pettingzoo.txt" in told and "ray.txt" in told
     refused = copy.run("bin/setup", "--extra=vcn", PATH=bare_path)
     assert refused.returncode == 2
-    assert "there are: vnc browser pettingzoo doom procgen ray" in refused.stderr
+    assert "there are: vnc browser pettingzoo doom procgen unity ray" in refused.stderr
 
 
 def test_where_there_is_no_dpkg_commands_that_are_there_are_enough(set_up, bare_path):

@@ -23,7 +23,14 @@ from benchmarks.tools import common
 from benchmarks.tools.common import Options, numbers, spread
 from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
-from environments.names import AtariLevel, BodiesLevel, PythonLevel, RealTimeLevel, find
+from environments.names import (
+    AtariLevel,
+    BodiesLevel,
+    PythonLevel,
+    RealTimeLevel,
+    UnityLevel,
+    find,
+)
 from environments.python.levels import make_one
 from environments.spaces import agent_actions
 from environments.view import View
@@ -83,6 +90,8 @@ def level_of(name: str) -> PythonLevel:
         raise UserError(f"--level_names: {name} steps in threads of its emulators.")
     if isinstance(level, BodiesLevel):
         raise UserError(f"--level_names: {name} steps in its actor's thread only.")
+    if isinstance(level, UnityLevel):
+        raise UserError(f"--level_names: {name} steps in processes of its own.")
     if isinstance(level, RealTimeLevel):
         raise UserError(f"--level_names: {name} goes on by itself, whatever steps it.")
     return level

@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium
 
-from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, find
+from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, UnityLevel, find
 from environments.python.levels import make_undressed
 from environments.realtime.actions import Action
 from environments.view import View
@@ -32,6 +32,8 @@ def made(level_name: str, view: View) -> gymnasium.Env:
         raise UserError(f"--level_name: {level_name} is on a desktop already.")
     if isinstance(level, BodiesLevel):
         raise UserError(f"--level_name: {level_name} is for several bodies; a desktop has one.")
+    if isinstance(level, UnityLevel):
+        raise UserError(f"--level_name: {level_name} has no pictures; a desktop shows some.")
     env = make_undressed(level, level_name, view, render=True)
     if not isinstance(env.action_space, gymnasium.spaces.Discrete):
         raise UserError(

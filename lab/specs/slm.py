@@ -181,7 +181,10 @@ def _limit(given: Mapping[str, Any]) -> dict[str, Any]:
 def _level(name: str) -> str:
     """The level; of ids that Gymnasium no longer has, the newest version."""
     from environments import names
+    from environments.unity.builds import BUILDS
 
+    if name in BUILDS:
+        return f"unity:{name}"
     return name if name in gymnasium.registry else (names.newest_version(name) or name)
 
 

@@ -20,8 +20,8 @@ class LevelSettings:
         "PongNoFrameskip-v4",
         "Environment",
         "a Gymnasium id (legacy Atari ids included), an Atari game like ms_pacman, "
-        "package.module:make for one's own, pettingzoo:package.module, or several with commas "
-        "between",
+        "package.module:make for one's own, pettingzoo:package.module, unity:build, or several "
+        "with commas between",
     )
     env_kwargs: str = setting(
         "",
@@ -129,8 +129,8 @@ class LevelSettings:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether each environment is a browser or a desktop, of which few fit on a machine."""
-        return self.level_name.startswith(("vnc:", "browser:"))
+        """Whether each environment is a program of its own, of which few fit on a machine."""
+        return self.level_name.startswith(("vnc:", "browser:", "unity:"))
 
 
 @dataclasses.dataclass(frozen=True)

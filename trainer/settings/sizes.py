@@ -8,7 +8,7 @@ from trainer.settings.config import Settings
 # Environments of an actor where no number is given.
 FEWEST_ENVS, MOST_ENVS = 10, 32
 ACTORS_ELSEWHERE = 3
-HEAVY_ENVS = 4  # where each is a browser or a desktop
+HEAVY_ENVS = 4  # where each is a browser, a desktop or a build of Unity
 # Unrolls in a block that a learner takes whatever its own settings.
 ORDINARY_UNROLLS = 256
 

@@ -1,0 +1,155 @@
+"""Builds of ML-Agents 0.2, played by a stand-in that speaks their protocol."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import environments
+from environments.unity import process, seat
+from tests.environments.playing import copied, play
+
+pytestmark = pytest.mark.xdist_group("unity")
+ROOT = Path(__file__).parents[3]
+
+
+def test_each_agent_is_a_column_with_episodes_of_its_own(build):
+    env = environments.make(build("old_build"), 4, seed=1)
+    rows, actions = play(env, num_steps=12)
+    episodes = env.episodes()
+    env.close()
+    assert env.num_envs == 6  # two builds of three agents
+    assert rows.observation.shape == (13, 6, 2) and rows.first[0].all()
+    np.testing.assert_array_equal(rows.observation[:, 3:], rows.observation[:, :3])
+    for column, length in enumerate([3, 5, 4]):
+        ends = np.flatnonzero(rows.terminated[:, column])
+        # The build has taken an action for the new episode by the time of its first row here.
+        np.testing.assert_array_equal(ends, np.arange(length, 13, length))
+        np.testing.assert_array_equal(
+            np.flatnonzero(rows.first[:, column])[1:], ends[ends < 12] + 1
+        )
+        acted = ~rows.first[1:, column]
+        np.testing.assert_array_equal(rows.reward[1:, column][acted], actions[:, column][acted])
+        assert (rows.reward[:, column][rows.first[:, column]] == 0).all()
+    assert [one.length for one in episodes if one.environment == 0] == [3, 2, 2, 2]
+
+
+def test_the_whole_worlds_end_cuts_all_episodes(build):
+    env = environments.make(build("old_build", "over"), 3, seed=1)
+    rows, _ = play(env, num_steps=6)
+    lengths = [one.length for one in env.episodes()]
+    env.close()
+    np.testing.assert_array_equal(np.flatnonzero(rows.first.all(axis=1)), [0, 3])
+    assert not rows.terminated[2].any() and lengths[:3] == [2, 2, 2]
+
+
+def test_continuous_actions_and_parameters_reach_the_build(build):
+    env = environments.make(build("old_build", "continuous"), 1, seed=1, env_kwargs="start=10")
+    first = copied(env.reset())
+    step = copied(env.step(np.full([3, 4], [0.5, 0.5, -1, 7], np.float32)))
+    env.close()
+    np.testing.assert_array_equal(first.observation[:, 1], 10)
+    assert env.spec.action_space.shape == (4,)
+    np.testing.assert_array_equal(step.reward, 1)  # what is above 1 counts as 1
+
+
+@pytest.mark.parametrize("fault", ["dies", "hangs"])
+def test_a_build_that_dies_or_freezes_is_started_again_while_others_go_on(
+    build, fault, monkeypatch, capsys
+):
+    monkeypatch.setattr(process, "ANSWERS_WITHIN_S", 5.0)
+    env = environments.make(build("old_build", fault), 6, seed=1)
+    rows = [copied(env.reset())]
+    while len(rows) < 8 or rows[-1].first[:3].all():  # until the first build is back
+        rows.append(copied(env.step(np.zeros(6, int))))
+    env.close()
+    _, _, told = capsys.readouterr().err.partition(" of unity:")
+    assert "it is started again" in told and "build 0" not in told
+    first = np.array([row.first for row in rows])
+    assert not first[5, :3].all() and first[6, :3].all()
+    # Agent 102 has episodes of five steps, of which the build takes one for itself.
+    np.testing.assert_array_equal(np.flatnonzero(first[:, 4])[:2], [0, 6])
+
+
+def test_a_build_that_always_dies_ends_in_one_line(build, monkeypatch):
+    monkeypatch.setattr(seat, "MOST_STARTS", 2)
+    env = environments.make(build("old_build", "always dies"), 3, seed=1)
+    env.reset()
+    with pytest.raises(process.Lost, match="build 0 .* has ended.*, after 2 starts"):
+        for _ in range(100):
+            env.step(np.zeros(3, int))
+    env.close()
+
+
+@pytest.mark.parametrize("also", [signal.SIGKILL, signal.SIGINT])
+def test_builds_end_with_the_process_that_plays_them(build, also):
+    code = (
+        "import numpy as np, environments, sys\n"
+        "env = environments.make(sys.argv[1], 6, seed=1)\n"
+        "env.reset()\n"
+        "print('plays', flush=True)\n"
+        "while True: env.step(np.zeros(6, int))"
+    )
+    level = build("old_build")
+    with subprocess.Popen(
+        [sys.executable, "-c", code, level],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as player:
+        assert player.stdout and player.stdout.readline() == b"plays\n"
+        family = psutil.Process(player.pid).children(recursive=True)
+        assert len(family) == 4  # two programs, two builds
+        player.send_signal(also)
+    assert not psutil.wait_procs(family, timeout=10)[1]
+
+
+def test_a_build_sees_loopback_only(build, tmp_path):
+    program = tmp_path / "looks.x86_64"
+    program.write_text(
+        "#!/bin/sh\nls /sys/class/net >&2; cat /proc/net/dev | tail -n +3 >&2; exit 3"
+    )
+    program.chmod(0o755)
+    with pytest.raises(Exception, match=r"ended with exit code 3 before it connected: lo:"):
+        environments.spec(f"unity:{program}")
+
+
+@pytest.mark.parametrize(
+    ("fault", "view", "told"),
+    [
+        ("version", {}, "speaks API-3; expected API-2"),
+        ("", {"env_kwargs": "stat=1"}, "has no parameter stat; its parameters: start"),
+        ("", {"env_kwargs": "start=high"}, "parameters of builds are numbers"),
+        (
+            "",
+            {"env_kwargs": "behaviour=Walker"},
+            "has no behaviour Walker; expected one of Counter",
+        ),
+        ("", {"num_action_repeats": 2}, "--num_action_repeats is not for builds of Unity"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(build, fault, view, told, one_line):
+    level = build("old_build", fault)
+    one_line(lambda: environments.spec(level, **view), told)
+
+
+def test_a_program_that_is_none_is_told_in_one_line(tmp_path, one_line, monkeypatch):
+    def refuses(name, *told):
+        one_line(lambda: environments.spec(f"unity:{name}"), f"unity:{name}", *told)
+
+    refuses("3dbal", "Did you mean 3dball?")
+    refuses(f"{tmp_path}/none.x86_64", "there is no such file")
+    refuses(tmp_path, "there is no such file; expected the program of a build")
+    program = tmp_path / "text"
+    program.write_text("text")
+    refuses(program, f"chmod +x {program}")
+    program.chmod(0o755)
+    program.write_bytes(b"\x7fELF")
+    refuses(program, "ended with exit code 127 before it connected")
+    program.write_text("#!/bin/sh\nexec sleep 60")
+    monkeypatch.setattr(process, "STARTS_WITHIN_S", 1.0)
+    refuses(program, "does not answer: nothing for 1 s")
