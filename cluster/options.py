@@ -137,6 +137,12 @@ class Options:
         "Cluster",
         "add the keys of hosts that are not in known_hosts; never accept changed ones",
     )
+    ssh_config: str = setting(
+        "",
+        "Cluster",
+        "SSH configuration with names, ports, users, keys and jump hosts of hosts; default: "
+        "~/.ssh/config, if there is one; none: no file",
+    )
     ssh_password_env: str = setting(
         "", "Cluster", "environment variable with the password for hosts without one in the CSV"
     )

@@ -170,6 +170,8 @@ def _again(plan: Plan, options: Options) -> list[str]:
     flags = []
     if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
         flags.append(f"--workers_csv_path={options.workers_csv_path}")
+    if options.ssh_config:
+        flags.append(f"--ssh_config={options.ssh_config}")
     if options.ssh_password_env:
         flags.append(f"--ssh_password_env={options.ssh_password_env}")
     elif options.ask_ssh_password:
