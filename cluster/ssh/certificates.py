@@ -72,8 +72,8 @@ def problem(certificate: SSHCertificate, authorities: Collection[str], host: str
     if certificate.type is not SSHCertificateType.HOST:
         return "it is one for a user, not for a host"
     if certificate.critical_options:
-        names = b", ".join(certificate.critical_options).decode("utf-8", "replace")
-        return f"it has options that no host's certificate has: {names}"
+        options = b", ".join(certificate.critical_options).decode("utf-8", "replace")
+        return f"it has options that no host's certificate has: {options}"
     names = [one.decode("utf-8", "replace") for one in certificate.valid_principals]
     if names and not any(matches(one, host) for one in names):
         return f"it is for {', '.join(names[:4])}{' …' if len(names) > 4 else ''}, not for {host}"

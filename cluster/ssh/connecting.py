@@ -100,8 +100,8 @@ def _carried(
     with theirs:
         client.carrier = subprocess.Popen(
             ["sh", "-c", f"exec {route.command}"],
-            stdin=theirs,
-            stdout=theirs,
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for the frontend
         )

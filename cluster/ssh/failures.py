@@ -111,4 +111,3 @@ def failure(
     broken = isinstance(error, EOFError) or cut or type(error) is paramiko.SSHException
     passing = broken or (isinstance(error, OSError) and error.errno in AWAY)
     return HostFailed(f"SSH at {where}: {error or type(error).__name__}", passing=passing)
-

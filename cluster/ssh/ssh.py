@@ -91,9 +91,7 @@ class Connections:
         for way in sorted(self._clients, key=len, reverse=True):
             self._clients.pop(way).close()
 
-    def _asked(
-        self, way: Way, command: str, kept: session.Kept, line: str, seconds: float
-    ) -> str:
+    def _asked(self, way: Way, command: str, kept: session.Kept, line: str, seconds: float) -> str:
         answer = kept.ask(line, seconds)
         with self._locks[way]:
             there = self._kept.setdefault(way, [])

@@ -103,6 +103,7 @@ class SshBackend:
         flags = [
             *passed_on(self._settings, logdir=self._settings.run_folder),
             f"--restart_actors={self._options.restart_actors}",
+            f"--log_megabytes={self._options.log_megabytes}",
         ]
         return starting.start(self._plan, self._options, self._hosts, passwords, PROJECT, flags)
 
@@ -118,7 +119,7 @@ class SshBackend:
             return fetching.fetch(record, self._hosts, folder, options.fetch, options.patience)
 
     def add(self, record: Record) -> int:
-        seen = self.look(record)
+        seen = looking.find_learners(record, self._hosts, self._options.patience)
         plan = adding.plan(record, seen, self._rows, self._settings, self._options)
         if not plan.actors:
             print(f"{self._options.workers_csv_path}: every actor in it is running already.")

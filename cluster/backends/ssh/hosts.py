@@ -25,6 +25,7 @@ ANSWERS_WITHIN_S = 30.0
 ON_HOST = (
     "processes",
     "states",
+    "log_file",
     "windows",
     "keeper",
     "checks",
