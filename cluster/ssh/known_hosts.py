@@ -27,9 +27,13 @@ class Line:
     key: str
     path: str
 
-    def names(self, name: str) -> bool:
-        """Whether it is about a host, called so."""
-        matching = [one for one in self.patterns if _matches(one.removeprefix("!"), name)]
+    def names(self, *called: str) -> bool:
+        """Whether it is about a host, called so in one way or another."""
+        matching = [
+            one
+            for one in self.patterns
+            if any(_matches(one.removeprefix("!"), name) for name in called)
+        ]
         return bool(matching) and not any(one.startswith("!") for one in matching)
 
 
@@ -81,8 +85,7 @@ class KnownHosts:
 
     def _about(self, host: str, port: int) -> list[Line]:
         """The lines about a host; OpenSSH, too, takes those without its port."""
-        names = {name_of(host, port), host}
-        return [line for line in self._lines() if any(map(line.names, names))]
+        return [line for line in self._lines() if line.names(name_of(host, port), host)]
 
     def _lines(self) -> list[Line]:
         with self._lock:
