@@ -139,8 +139,10 @@ def test_a_certificate_must_be_for_the_host_and_for_now(
         line = f"@cert-authority * {public(sshd.authority)}"
         sshd.names(line)
         found = sshd.told(accept=True)
-        assert found.startswith(f"its host certificate is refused: {told}") if told else (
-            found == "in\n"
+        assert (
+            found.startswith(f"its host certificate is refused: {told}")
+            if told
+            else (found == "in\n")
         )
         assert sshd.known.read_text() == f"{line}\n"
     finally:
