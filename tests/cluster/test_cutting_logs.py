@@ -136,7 +136,7 @@ def test_a_keeper_keeps_a_log_within_its_limit_while_it_is_followed(tmp_path: Pa
 def test_follow_goes_on_after_a_cut(tmp_path: Path, capsys):
     path = tmp_path / "a.log"
     writer, log = Writer(path), LogFile(path)
-    alive = {"state": "running", "run_id": "r", "boot_id": boot_id()}
+    alive: dict = {"state": "running", "run_id": "r", "boot_id": boot_id()}
     alive["keeper"] = [os.getpid(), start_time(os.getpid())]
     (tmp_path / "a.json").write_text(json.dumps(alive))
     offset, lines = -logs.SHOWN_BYTES, []

@@ -21,8 +21,8 @@ class Cost(NamedTuple):
 
     seconds: float
     cpu_seconds: float
-    descriptors: int
-    threads: int
+    descriptors: float
+    threads: float
     megabytes_sent: float
     megabytes_received: float
 
