@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ class Reaching(Hosts):
         if request["do"] == "listen":
             self.listening.append(sum(times for _, times in request["expected"]))
             return {}
+        if request["do"] == "check":
+            return {"problems": [], "now": time.time()}
         away = place.host.ip == "10.0.1.77"
         return {"unreached": request["addresses"] if away else []}
 
@@ -60,6 +63,17 @@ def test_256_hosts_call_their_learner_in_turns_and_each_is_expected(listening: b
     calls = [ip for ip, do in hosts.asked if do == "reach"]
     assert len(calls) == len(set(calls)) == 250 and hosts.most <= AT_ONCE + 1
     assert hosts.listening == ([] if listening else [64, 64, 64, 58])
+
+
+def test_256_rows_on_four_hosts_are_one_request_to_each():
+    rows: list[Row] = [row("learner", "10.0.0.1", 8001, ssh_port=22)]
+    rows += [row("actor", f"10.0.0.{1 + n % 4}", 9000 + n, ssh_port=22) for n in range(256)]
+    hosts = Reaching()
+    wrong, _ = checking.check(plan(rows), hosts, ROOT, "")
+    asked = Counter(do for _, do in hosts.asked)
+    # The actors on the learner's own host need not be checked for reaching it.
+    assert wrong == [] and asked == {"check": 4, "listen": 1, "reach": 3}
+    assert hosts.listening == [3]
 
 
 def test_256_hosts_that_are_slow_take_one_thread_to_watch_the_time():

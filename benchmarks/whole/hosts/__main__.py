@@ -14,6 +14,7 @@ from benchmarks.tools.machine import processor
 from benchmarks.whole.hosts import fleet, frontend, report
 from benchmarks.whole.hosts.fleet import Fleet
 from benchmarks.whole.hosts.report import Run
+from cluster.record import counted
 from cluster.ssh.descriptors import make_room
 from flags import setting
 from user_error import UserError
@@ -57,14 +58,15 @@ def measure(arguments: list[str]) -> None:
     }
     print("\n".join(about.values()) + "\n", flush=True)
     runs: list[Run] = []
+    out = Path(options.results)
     with tempfile.TemporaryDirectory(prefix="imphosts") as folder, Fleet(Path(folder)) as hosts:
         for count, real, cut_s in _cases(numbers, options):
             hosts.grow(count)
             runs.append(measured(hosts, count, real, cut_s, options.level_name))
             print(report.table(runs[-1:]), flush=True)
+            # A later run may fail where the machine carries no more.
+            report.write_json(out / "hosts.json", runs, about)
     print(f"\n{report.table(runs)}")
-    out = Path(options.results)
-    report.write_json(out / "hosts.json", runs, about)
     report.draw(out / "hosts.png", runs, f"{about['what']}\n{about['machine']}")
     print(f"\n{out}/hosts.json and hosts.png written")
 
@@ -91,7 +93,7 @@ def measured(hosts: Fleet, count: int, real: int, cut_s: float, level_name: str)
         if frontend.running(text) != count + 1:
             raise UserError(f"not all of {count + 1} processes are running:\n{text}")
         stop, said = frontend.run(hosts, "--action=stop", "--connect_timeout_s=60")
-        if said != f"Stopped 1 learner and {count} actors.\n":
+        if said != f"Stopped {counted({'learner': 1, 'actor': count})}.\n":
             raise UserError(f"not all was stopped: {said}")
         undone.pop_all()
     return Run(count, real, cut_s, {"start": start, "status": status, "stop": stop})

@@ -1,5 +1,6 @@
 """One command of the frontend, and what it costs while it runs."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from trainer.machine.launching import PROJECT
 from user_error import UserError
 
 LOOK_EVERY_S = 0.02
+PRIORITY = -10
 
 
 class Cost(NamedTuple):
@@ -43,6 +45,9 @@ def run(
             stdout=said,
             stderr=subprocess.STDOUT,
         )
+    # It would have a machine of its own, and not wait behind all hosts for its turn.
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, PRIORITY)
     ended, status = 0, 0
     while not ended:
         meanwhile(time.monotonic() - began)

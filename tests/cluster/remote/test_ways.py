@@ -4,7 +4,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -18,21 +17,13 @@ from cluster.ssh.passwords import Passwords
 from cluster.ssh.ssh import Connections
 from tests.cluster import networks
 from tests.cluster.conftest import Frontend, wait_for
-from tests.cluster.networks import HEADER, FakeHost, Network, sh
+from tests.cluster.networks import HEADER, FakeHost, Network, counting_python, sh
 
 pytestmark = [
     pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
     pytest.mark.timeout(600),
     pytest.mark.xdist_group("network"),
 ]
-
-
-def counting_python(host: FakeHost) -> Path:
-    """A Python that notes each of its starts."""
-    path = host.home / "python"
-    path.write_text(f'#!/bin/sh\necho started >>{host.home}/starts\nexec {sys.executable} "$@"\n')
-    path.chmod(0o755)
-    return path
 
 
 def received(host: FakeHost) -> int:
@@ -46,9 +37,9 @@ def test_looks_send_their_program_once_and_again_only_when_it_has_gone(
     remote: Frontend, network: Network
 ):
     fake = network.hosts[2]
-    starts = fake.home / "starts"
+    python, starts = counting_python(fake)
     host = Host(fake.ip, fake.port, fake.user, str(network.key))
-    place = Place(host, "impala", str(counting_python(fake)))
+    place = Place(host, "impala", str(python))
     parts = [Part("actor-0", "actor", place)]
     record = Record("none", "logs/none", "", tuple(parts), ())
     connections = Connections(Passwords({}, Options()), str(network.known_hosts), False, 10)
@@ -61,24 +52,23 @@ def test_looks_send_their_program_once_and_again_only_when_it_has_gone(
         assert isinstance(reply, dict), reply
         assert reply["states"]["actor-0"]["state"] == "not started"
 
-    sh(f"touch {starts} && chown {fake.user} {starts}")
     try:
         look()
         before, threads = received(fake), threading.active_count()
         for _ in range(20):
             look()
         assert received(fake) - before < len(_program()) and threading.active_count() == threads
-        assert starts.read_text() == "started\n"
+        assert starts.read_text() == "-I\n"
         # Gone on the host: the next look starts it again over the same connection.
         sh(f"pkill -u {fake.user} -f zlib.decompress")
         wait_for(lambda: not any("zlib" in line for line in fake.processes()))
         look()
-        assert starts.read_text() == 2 * "started\n"
+        assert starts.read_text() == 2 * "-I\n"
         # The connection is gone: so is it, and the next look makes both anew.
         (client,) = connections._clients.values()
         client.close()
         look()
-        assert starts.read_text() == 3 * "started\n"
+        assert starts.read_text() == 3 * "-I\n"
     finally:
         connections.close()
     assert not any("zlib" in line for line in fake.processes())
@@ -124,6 +114,7 @@ def test_a_host_behind_another_is_reached_through_it(remote: Frontend, network: 
         config.unlink()
 
 
+@pytest.mark.extras
 def test_a_lone_learner_that_is_out_of_sight_for_a_while_takes_no_added_actors_down(
     remote: Frontend, network: Network
 ):
@@ -155,6 +146,7 @@ def test_a_lone_learner_that_is_out_of_sight_for_a_while_takes_no_added_actors_d
     wait_for(lambda: remote.run("stop").returncode == 0)
 
 
+@pytest.mark.extras
 def test_a_failure_is_not_repeated_for_longer_than_the_patience_lasts(
     remote: Frontend, network: Network
 ):
