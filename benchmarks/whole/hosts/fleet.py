@@ -19,13 +19,21 @@ from trainer.machine.launching import PROJECT
 SSHD, PORT = "/usr/sbin/sshd", 2200
 STARTS_WITHIN_S = 60.0
 HEADER = "job,ip,tf_port,ssh_port,ssh_username,ssh_key,remote_dir,python"
-# A Python for the keepers, and for experiment.py something that waits.
+# Each would have a machine of its own, and not wait behind other programs for its turn; what plays
+# there must not keep the others from theirs.
+PRIORITY, PLAYS = "-10", "10"
+# A Python for the keepers, and for experiment.py the same, or something that waits.
 PYTHON = """#!/bin/sh
-if [ "$1" = experiment.py ]; then shift; set -- {idle} "$@"; fi
+if [ "$1" = experiment.py ]; then {instead}; fi
 exec {python} "$@"
 """
-# Its own /proc and its own logs, so that a stop ends nothing of the other hosts.
-INSIDE = "mount -t proc proc /proc && mount --bind {logs} {project}/logs && exec {sshd}"
+# Its own /proc and its own logs, so that a stop ends nothing of the other hosts; and a home without
+# the start-up files of this machine's user, which may wait for one another.
+INSIDE = (
+    "mount -t proc proc /proc && mount --bind {logs} {project}/logs "
+    "&& mount --bind {passwd} /etc/passwd && exec {sshd}"
+)
+USER = "root:x:0:0::{home}:/bin/sh\n"
 
 
 def missing() -> str:
@@ -39,16 +47,26 @@ class Fleet:
     def __init__(self, folder: Path):
         self.folder = folder
         self._project = folder / "project"
-        self._python = folder / "idle-python"
-        self._key = folder / "key"
+        self._python, self._playing = folder / "idle-python", folder / "playing-python"
+        self._key, self._passwd = folder / "key", folder / "passwd"
         self.bridge = Bridge()
         self._servers: list[subprocess.Popen] = []
         with tarfile.open(fileobj=io.BytesIO(pack(PROJECT))) as archive:
             archive.extractall(self._project)  # our own
         (self._project / "logs").mkdir()
-        script = PYTHON.format(python=shlex.quote(sys.executable), idle=shlex.quote(idle.__file__))
-        self._python.write_text(script)
-        self._python.chmod(0o755)
+        python, waits = shlex.quote(sys.executable), shlex.quote(idle.__file__)
+        for path, instead in (
+            (self._python, f'shift; set -- {waits} "$@"'),
+            (self._playing, f'exec nice -n {PLAYS} {python} "$@"'),
+        ):
+            path.write_text(PYTHON.format(python=python, instead=instead))
+            path.chmod(0o755)
+        home = folder / "home"
+        home.mkdir()
+        others = Path("/etc/passwd").read_text().splitlines(keepends=True)
+        self._passwd.write_text(
+            USER.format(home=home) + "".join(one for one in others if not one.startswith("root:"))
+        )
         sh(f"ssh-keygen -q -t ed25519 -N '' -f {self._key}")
         (folder / "me" / ".ssh").mkdir(parents=True)
         kind, public = Path(f"{self._key}.pub").read_text().split()[:2]
@@ -74,7 +92,7 @@ class Fleet:
         """A learner on the first host, an actor on each; so many of them play."""
         lines = [HEADER]
         for number, host in enumerate(self.bridge.hosts[:count]):
-            python = sys.executable if number < real else str(self._python)
+            python = self._playing if number < real else self._python
             jobs = [("learner", 8001)] if not number else []
             lines += [
                 f"{job},{host.ip},{port},{PORT},root,{self._key},{self._project},{python}"
@@ -92,9 +110,24 @@ class Fleet:
         )
         os.makedirs("/run/sshd", exist_ok=True)
         inside = INSIDE.format(
-            logs=logs, project=self._project, sshd=f"{SSHD} -D -e -f {shlex.quote(str(config))}"
+            logs=logs,
+            project=self._project,
+            passwd=self._passwd,
+            sshd=f"{SSHD} -D -e -f {shlex.quote(str(config))}",
         )
-        unshare = ["unshare", "--pid", "--fork", "--mount", "--kill-child", "sh", "-c", inside]
+        unshare = [
+            "nice",
+            "-n",
+            PRIORITY,
+            "unshare",
+            "--pid",
+            "--fork",
+            "--mount",
+            "--kill-child",
+            "sh",
+            "-c",
+            inside,
+        ]
         self._servers.append(subprocess.Popen(host.inside(*unshare), stderr=subprocess.DEVNULL))
         end = time.monotonic() + STARTS_WITHIN_S
         while True:
