@@ -51,9 +51,10 @@ def measure(arguments: list[str]) -> None:
     if numbers[-1] > MOST_HOSTS:
         raise UserError(f"--hosts={options.hosts}: at most {MOST_HOSTS} can be made here.")
     make_room(numbers[-1])
+    given = [one for one in arguments if not one.startswith("--results")]
     about = {
         "machine": f"{processor()}; load {os.getloadavg()[0]:.0f} at the start",
-        "what": "python -m benchmarks hosts " + " ".join(arguments),
+        "what": " ".join(["python -m benchmarks hosts", *given]),
         "time": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
     print("\n".join(about.values()) + "\n", flush=True)

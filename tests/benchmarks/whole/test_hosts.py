@@ -83,7 +83,7 @@ def test_two_hosts_are_measured_and_nothing_is_left(
         for action in report.ACTIONS:
             found = one["costs"][action]
             assert found["seconds"] > 0 and found["cpu_seconds"] > 0
-            assert found["descriptors"] > 3 + one["hosts"] and found["threads"] > one["hosts"]
+            assert found["descriptors"] >= 3 + one["hosts"] and found["threads"] > one["hosts"]
             # At least the program that answers there.
             assert found["megabytes_sent"] > 0.014 * one["hosts"]
     assert told["lines"]["start"]["descriptors"]["points"] == 2
