@@ -101,7 +101,8 @@ def draw(path: Path, runs: Sequence[Run], title: str) -> None:
         axes.set_title(of.replace("_", " "), fontsize=9)
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.25, linewidth=0.6)
-    figure.axes[0].legend(fontsize=7, frameon=False)
+    if figure.axes[0].get_legend_handles_labels()[0]:
+        figure.axes[0].legend(fontsize=7, frameon=False)
     figure.supxlabel(
         "hosts (o: idle programs; square: some play; x: a link was cut; dashed: line, extended)",
         fontsize=8,
