@@ -1,6 +1,7 @@
 """From a command line to an action on the cluster."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from cluster import options
@@ -19,9 +20,14 @@ def run(arguments: Sequence[str]) -> int:
         return _with_run(chosen, settings)
     if chosen.action in ("add", "remove"):
         return _change(arguments, settings.run_folder)
-    backend = backends.make(chosen.backend, chosen, settings)
-    _check_levels(settings)
-    backend.prepare()
+    with closing(backends.make(chosen.backend, chosen, settings)) as backend:
+        _check_levels(settings)
+        backend.prepare()
+        return _with_plan(chosen, settings, backend)
+
+
+def _with_plan(chosen: Options, settings: Settings, backend: "Backend") -> int:
+    """Does what takes a plan."""
     if chosen.dry_run:
         backend.show()
         return 0
@@ -58,7 +64,7 @@ def _start(chosen: Options, settings: Settings, backend: "Backend") -> int:
 
     before = None
     if chosen.action == "start":
-        running.refuse_second_run(settings.run_folder, chosen, settings)
+        running.refuse_second_run(settings.run_folder, chosen, settings, backend)
     else:
         before = record.must_read(settings.run_folder)
     if not backend.check(before) and not chosen.allow_partial:
@@ -66,7 +72,8 @@ def _start(chosen: Options, settings: Settings, backend: "Backend") -> int:
         print(f"{nothing} Fix this, or give --allow_partial.")
         return 1
     if before:
-        left = backends.make(before.backend, chosen, settings).stop(before)
+        with backends.of_run(before, chosen, settings, backend) as its:
+            left = its.stop(before)
         if left and not chosen.allow_partial:
             return 1
     return backend.start()
@@ -79,8 +86,8 @@ def _change(arguments: Sequence[str], folder: str) -> int:
     with record.one_start(folder):
         run = record.must_read(folder)
         chosen, settings = options.parse([*run.flags, *arguments])
-        backend = backends.make(run.backend, chosen, settings)
-        return backend.add(run) if chosen.action == "add" else backend.remove(run)
+        with closing(backends.make(run.backend, chosen, settings)) as backend:
+            return backend.add(run) if chosen.action == "add" else backend.remove(run)
 
 
 def _with_run(chosen: Options, settings: Settings) -> int:
@@ -89,11 +96,11 @@ def _with_run(chosen: Options, settings: Settings) -> int:
     from cluster.actions import logs, watching
 
     run = record.must_read(settings.run_folder)
-    backend = backends.make(run.backend, chosen, settings)
-    if chosen.action == "status":
-        return watching.status(run, backend, chosen.follow, chosen.json)
-    if chosen.action == "logs":
-        return logs.logs(run, backend, chosen.name, chosen.follow)
-    if chosen.action == "fetch":
-        return backend.fetch(run, settings.run_folder)
-    return backend.stop(run)
+    with closing(backends.make(run.backend, chosen, settings)) as backend:
+        if chosen.action == "status":
+            return watching.status(run, backend, chosen.follow, chosen.json)
+        if chosen.action == "logs":
+            return logs.logs(run, backend, chosen.name, chosen.follow)
+        if chosen.action == "fetch":
+            return backend.fetch(run, settings.run_folder)
+        return backend.stop(run)

@@ -33,6 +33,21 @@ LOCAL = Host("localhost")
 
 
 @dataclasses.dataclass(frozen=True)
+class Route:
+    """How to get to a host: its address, keys to try, and the jump hosts or command before it."""
+
+    address: str
+    keys: tuple[str, ...] = ()
+    jumps: tuple[Host, ...] = ()
+    command: str = ""
+
+
+def direct(host: Host) -> Route:
+    """The way to a host of which no SSH configuration says anything."""
+    return Route(host.ip)
+
+
+@dataclasses.dataclass(frozen=True)
 class Place:
     """A folder on a host, and the Python that runs what this project needs there."""
 
@@ -70,6 +85,8 @@ class Here:
     known_hosts: str
     is_own_address: Callable[[str], bool]
     ssh_agent: str = ""
+    ssh_config: str = ""
+    route: Callable[[Host], Route] = direct
 
 
 @dataclasses.dataclass(frozen=True)

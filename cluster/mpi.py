@@ -4,7 +4,7 @@ import os.path
 from collections import Counter
 from collections.abc import Sequence
 
-from cluster.model import Here, Host, Mpirun
+from cluster.model import Here, Host, Mpirun, Route
 from cluster.on_host.processes import MARK
 from cluster.options import Options
 from user_error import UserError
@@ -59,6 +59,7 @@ def spread(
     # keepalive: they survive a network outage and work again afterwards.
     sockets = {name: f"/tmp/impala-ssh-{RUN_ID}-{index}" for index, (name, _) in enumerate(logins)}
     entries = [_entry(name, host, sockets.get(name), here) for name, host in others.items()]
+    entries += _jump_entries([here.route(host) for host in others.values()], here)
     by_agent = [host for host in others.values() if not host.key and host not in by_password]
     return Mpirun(
         files=(
@@ -72,24 +73,49 @@ def spread(
 
 
 def _entry(name: str, host: Host, socket: str | None, here: Here) -> str:
+    route = here.route(host)
     lines = [
         f"Host {name}",
         # After the % in an IPv6 address comes the name of an interface.
-        f"  HostName {host.ip.replace('%', '%%')}",
+        f"  HostName {route.address.replace('%', '%%')}",
         f"  Port {host.ssh_port}",
         f"  User {host.username}",
-        f"  UserKnownHostsFile {_path(here.known_hosts)}",
-        "  StrictHostKeyChecking yes",
-        "  BatchMode yes",
+        *_common(here),
         # For a host that is away for half a minute, whether its packets get lost or are refused.
         "  ConnectTimeout 10",
         "  ConnectionAttempts 8",
     ]
     if host.key:
         lines += [f"  IdentityFile {_path(host.key)}", "  IdentitiesOnly yes"]
+    else:
+        lines += [f"  IdentityFile {_path(key)}" for key in route.keys]
+    if route.command:
+        lines.append(f"  ProxyCommand {route.command.replace('%', '%%')}")
+    if route.jumps:
+        jumps = [f"{one.username}@{_bracketed(one.ip)}:{one.ssh_port}" for one in route.jumps]
+        lines.append(f"  ProxyJump {','.join(jumps)}")
     if socket:
         lines.append(f"  ControlPath {socket}")
     return "\n".join(lines) + "\n"
+
+
+def _jump_entries(routes: Sequence[Route], here: Here) -> list[str]:
+    """What the jump hosts need: the user's own configuration, whatever it says of them."""
+    names = list(dict.fromkeys(one.ip for route in routes for one in route.jumps))
+    lines = [f"Host {' '.join(names)}", *_common(here), f"  Include {_path(here.ssh_config)}"]
+    return ["\n".join(lines) + "\n"] if names else []
+
+
+def _common(here: Here) -> list[str]:
+    return [
+        f"  UserKnownHostsFile {_path(here.known_hosts)}",
+        "  StrictHostKeyChecking yes",
+        "  BatchMode yes",
+    ]
+
+
+def _bracketed(ip: str) -> str:
+    return f"[{ip}]" if ":" in ip else ip
 
 
 def _path(path: str) -> str:

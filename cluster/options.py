@@ -144,6 +144,12 @@ class Options:
         "Cluster",
         "add the keys of hosts that are not in known_hosts; never accept changed ones",
     )
+    ssh_config: str = setting(
+        "",
+        "Cluster",
+        "SSH configuration with names, ports, users, keys and jump hosts of hosts; default: "
+        "~/.ssh/config, if there is one; none: no file",
+    )
     ssh_password_env: str = setting(
         "", "Cluster", "environment variable with the password for hosts without one in the CSV"
     )
@@ -180,6 +186,14 @@ class Options:
     stop_grace_s: float = setting(
         15.0, "Cluster", "seconds from asking a process to end to killing it", least=0, most=3600
     )
+    log_megabytes: int = setting(
+        100,
+        "Cluster",
+        "most that a process's log may take on its host; its oldest quarter is removed then; 0: no "
+        "limit; not for kubernetes",
+        least=0,
+        most=10**6,
+    )
     follow: bool = setting(False, "Cluster", "status, logs: keep showing what is new")
     json: bool = setting(
         False, "Cluster", "status: as JSON, for programs; with --follow, one line each time"
@@ -198,6 +212,11 @@ class Options:
         "remove: the hosts whose actors are stopped, as column ip or --action=status names them, "
         "with commas between",
     )
+
+    @property
+    def log_bytes(self) -> int:
+        """The most that a log may take; 0: no limit."""
+        return self.log_megabytes * 10**6
 
     @property
     def patience(self) -> float:

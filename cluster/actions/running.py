@@ -4,17 +4,19 @@ import sys
 
 from cluster import record as records
 from cluster.backends import chosen as backends
+from cluster.backends.backend import Backend
 from cluster.options import Options
 from trainer.settings.config import Settings
 from user_error import UserError
 
 
-def refuse_second_run(logdir: str, options: Options, settings: Settings) -> None:
+def refuse_second_run(logdir: str, options: Options, settings: Settings, own: Backend) -> None:
     """A ``UserError`` if a run in the logdir is still running, whatever has started it."""
     before = records.read(logdir)
     if before is None:
         return
-    parts = backends.make(before.backend, options, settings).look(before).parts
+    with backends.of_run(before, options, settings, own) as backend:
+        parts = backend.look(before).parts
     alive = [one.name for one in parts if one.is_alive]
     if alive:
         raise UserError(

@@ -52,3 +52,6 @@ class Backend(Protocol):
 
     def stop(self, record: Record) -> int:
         """Ends every process of a run; returns 1 if some may be left, and names them."""
+
+    def close(self) -> None:
+        """Lets go of what it holds, such as connections."""

@@ -1,7 +1,10 @@
 """The backend of a name, loaded when it is needed: --help needs none."""
 
+import contextlib
+
 from cluster.backends.backend import Backend
 from cluster.options import Options
+from cluster.record import Record
 from trainer.settings.config import Settings
 
 
@@ -18,3 +21,12 @@ def make(name: str, options: Options, settings: Settings) -> Backend:
     from cluster.backends.ssh.backend import SshBackend
 
     return SshBackend(options, settings)
+
+
+def of_run(
+    record: Record, options: Options, settings: Settings, own: Backend
+) -> contextlib.AbstractContextManager[Backend]:
+    """The backend that has started a run: ``own``, with its connections, if it is of that kind."""
+    if record.backend == options.backend:
+        return contextlib.nullcontext(own)
+    return contextlib.closing(make(record.backend, options, settings))

@@ -9,6 +9,7 @@ from typing import Any
 from cluster.on_host import states, windows
 from cluster.on_host.checks import check, program
 from cluster.on_host.ending import end, stop
+from cluster.on_host.log_file import LogFile
 from cluster.on_host.processes import boot_id, wait_until
 from cluster.on_host.reaching import listen, listens, reach
 from cluster.on_host.results import digest, piece, results
@@ -16,6 +17,7 @@ from cluster.on_host.states import write_whole
 
 STARTS_WITHIN_S = 60.0
 MOST_AT_ONCE = 1 << 20
+LAST_BYTES = 16384
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -119,10 +121,7 @@ def tail(request: dict[str, Any]) -> dict[str, Any]:
     texts = {}
     for name, offset in request["offsets"].items():
         try:
-            with open(records / f"{name}.log", "rb") as log:
-                size = log.seek(0, os.SEEK_END)
-                begin = log.seek(max(0, size + offset) if offset < 0 else min(offset, size))
-                data = log.read(MOST_AT_ONCE)
+            begin, data = LogFile(records / f"{name}.log").read(offset, MOST_AT_ONCE)
         except OSError:
             continue
         # Whole lines only, so that lines of several processes can be interleaved. Except for the
@@ -138,11 +137,9 @@ def tail(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def last_lines(path: Path, most: int = 20) -> list[str]:
+    """The end of a log."""
     try:
-        with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 16384))
-            text = file.read().decode("utf-8", "replace")
+        text = LogFile(path).read(-LAST_BYTES, LAST_BYTES)[1].decode("utf-8", "replace")
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()][-most:]

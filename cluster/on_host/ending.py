@@ -62,8 +62,8 @@ def end(request: dict[str, Any]) -> dict[str, Any]:
 
     def left() -> list[Process]:
         alive = [one for one in known if is_alive(*one)]
-        also = [one for name in files for one in marked(run_id, name)]
-        return list(dict.fromkeys([*alive, *also]))
+        # One scan for all names: there may be many, and it is repeated several times a second.
+        return list(dict.fromkeys([*alive, *(marked(run_id, files) if files else [])]))
 
     for one in known:
         send(*one, signal.SIGTERM)

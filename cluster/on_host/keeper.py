@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cluster.on_host.log_file import LogFile
 from cluster.on_host.processes import MARK, NAME, boot_id, descendants, marked, send, start_time
 from cluster.on_host.states import SILENT, claim, hold, is_stopped, write_whole
 
@@ -31,6 +32,7 @@ TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
 SILENT_START_S = 60.0
 LOOK_EVERY_S = 0.2
 LONGEST_PAUSE_S = 60.0
+CUT_AGAIN_S = 60.0
 # A process that ran so long has recovered: the next pause is a short one again.
 RECOVERED_S = 300.0
 # The sender of TERM may give a longer grace period than the start did, up to this.
@@ -44,7 +46,9 @@ class Keeper:
         self._spec = spec
         self._state_path = Path(spec["state"])
         self._log_path = Path(spec["log"])
-        self._shown = self._log_path.stat().st_size if self._log_path.exists() else 0
+        self._log_file = LogFile(self._log_path)
+        self._cut_again_at = 0.0
+        self._shown = self._log_file.end()
         self._stopping = False
         self._grace_s = spec["grace_s"]
         self._restarts = 0
@@ -128,6 +132,7 @@ class Keeper:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
             self._show()
+            self._cut()
             self._watch_start(time.monotonic() - started)
             time.sleep(LOOK_EVERY_S)
         self._show()
@@ -186,12 +191,19 @@ class Keeper:
         with contextlib.suppress(OSError), open(self._log_path, "a") as log:
             log.write(f"{SAYS}{text}\n")
 
+    def _cut(self) -> None:
+        """Keeps the log within its limit."""
+        most = self._spec.get("log_bytes", 0)
+        if most and time.monotonic() >= self._cut_again_at:
+            try:
+                self._log_file.cut(most)
+            except OSError:  # a full disk: the process matters more than its log
+                self._cut_again_at = time.monotonic() + CUT_AGAIN_S
+
     def _show(self) -> None:
         try:
-            with open(self._log_path, "rb") as log:
-                log.seek(self._shown)
-                new = log.read(1 << 20)
-            self._shown += len(new)
+            begin, new = self._log_file.read(self._shown, 1 << 20)
+            self._shown = begin + len(new)
             self._heard = self._heard or bool(TAG.search(new.decode("utf-8", "replace")))
             sys.stdout.buffer.write(new)
             sys.stdout.flush()

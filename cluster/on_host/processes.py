@@ -4,7 +4,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 # Every process of a run has this variable in its environment, and its children inherit it.
@@ -65,9 +65,9 @@ def _send_by_id(pid: int, started: int, number: signal.Signals) -> bool:
     return True
 
 
-def marked(run_id: str, name: str = "") -> list[tuple[int, int]]:
-    """Processes of this user that descend from the run, or one of its, as (id, start time)."""
-    wanted = {f"{MARK}={run_id}".encode(), *([f"{NAME}={name}".encode()] if name else [])}
+def marked(run_id: str, names: Collection[str] = ()) -> list[tuple[int, int]]:
+    """Processes of this user that descend from the run, or some of its, as (id, start time)."""
+    mark, called = f"{MARK}={run_id}".encode(), {f"{NAME}={name}".encode() for name in names}
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -76,8 +76,11 @@ def marked(run_id: str, name: str = "") -> list[tuple[int, int]]:
             environment = (folder / "environ").read_bytes()
         except OSError:
             continue
+        variables = set(environment.split(b"\0"))
+        if mark not in variables or (called and called.isdisjoint(variables)):
+            continue
         started = start_time(int(folder.name))
-        if started is not None and wanted <= set(environment.split(b"\0")):
+        if started is not None:
             found.append((int(folder.name), started))
     return found
 

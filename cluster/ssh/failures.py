@@ -8,7 +8,8 @@ from pathlib import Path
 import paramiko
 
 from cluster.model import Host
-from cluster.ssh.keys import ENCRYPTED, BadFile, NewKey
+from cluster.ssh.keys import ENCRYPTED, BadFile, ChangedKey, NewKey, RefusedCertificate
+from cluster.ssh.known_hosts import name_of
 
 # A network that is away for a moment, or a host that restarts.
 AWAY = (
@@ -47,12 +48,23 @@ def failure(
             f"its host key is not known ({error})",
             "Compare it with the host's own key, then give --accept_new_host_keys",
         )
-    if isinstance(error, paramiko.BadHostKeyException):
-        name = _known_name(host)
+    if isinstance(error, ChangedKey):
+        name = name_of(host.ip, host.ssh_port)
         return HostFailed(
-            f"its host key has CHANGED (now {error.key.fingerprint})",
+            f"its host key has CHANGED (now {error})",
             "It may be another machine. If the change is yours: "
             f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(known_hosts))}",
+        )
+    if isinstance(error, RefusedCertificate):
+        return HostFailed(
+            f"its host certificate is refused: {error}",
+            "Have it signed again, or fix the line @cert-authority in known_hosts",
+        )
+    if isinstance(error, paramiko.ChannelException):
+        return HostFailed(
+            f"the jump host before it cannot reach it at {where} ({error.text})",
+            "Is sshd running there, and may that host forward connections?",
+            passing=True,
         )
     if isinstance(error, paramiko.PasswordRequiredException):
         return HostFailed("this user's key is encrypted", ENCRYPTED)
@@ -99,8 +111,3 @@ def failure(
     broken = isinstance(error, EOFError) or cut or type(error) is paramiko.SSHException
     passing = broken or (isinstance(error, OSError) and error.errno in AWAY)
     return HostFailed(f"SSH at {where}: {error or type(error).__name__}", passing=passing)
-
-
-def _known_name(host: Host) -> str:
-    """The name of a host in known_hosts."""
-    return host.ip if host.ssh_port == 22 else f"[{host.ip}]:{host.ssh_port}"

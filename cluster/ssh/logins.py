@@ -7,6 +7,7 @@ Stopping a run ends it like everything else that carries the run's mark.
 import os
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from cluster.model import Host, Mpirun
@@ -14,6 +15,9 @@ from cluster.on_host.processes import MARK
 from cluster.options import Options
 from cluster.ssh.passwords import Passwords
 
+# Any other failure may pass.
+REFUSED = "Permission denied"
+AGAIN_S = 2.0
 # It may be asked once for each way of logging in that takes a password.
 MOST_ASKED = 3
 PIPE = "IMPALA_PASSWORD_PIPE"
@@ -26,11 +30,14 @@ MASTER = ("-f", "-N", "-o", "ControlMaster=yes", "-o", "BatchMode=no")
 def open_all(spread: Mpirun, run_id: str, passwords: Passwords, options: Options) -> list[str]:
     """Logs in where a password is needed; returns the problems, a line for each host."""
     problems = []
+    end = time.monotonic() + options.patience
     for name, host in spread.by_password:
-        config = spread.files[-1][0]
-        wrong = _open(name, config, run_id, passwords.of(host) or "", options.connect_timeout_s)
-        if wrong:
-            problems.append(_problem(host, wrong))
+        config, password = spread.files[-1][0], passwords.of(host) or ""
+        while wrong := _open(name, config, run_id, password, options.connect_timeout_s):
+            if REFUSED in wrong or time.monotonic() >= end:
+                problems.append(_problem(host, wrong))
+                break
+            time.sleep(AGAIN_S)
     return problems
 
 

@@ -136,6 +136,16 @@ class Network:
         shutil.rmtree(self.folder)
 
 
+def counting_python(host: FakeHost) -> tuple[Path, Path]:
+    """A Python that notes the first word of each of its starts, and the file where it does."""
+    path, starts = host.home / "python", host.home / "starts"
+    path.write_text(f'#!/bin/sh\necho "$1" >>{starts}\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    starts.write_text("")
+    sh(f"chown {host.user} {starts}")
+    return path, starts
+
+
 HEADER = "job,ip,tf_port,ssh_port,ssh_username,ssh_password,ssh_key,python"
 
 

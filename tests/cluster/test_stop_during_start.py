@@ -13,7 +13,7 @@ import pytest
 from cluster import record as records
 from cluster.actions.seen import UNSEEN, Seen, SeenPart
 from cluster.backends.ssh import hosts as asking
-from cluster.backends.ssh import starting
+from cluster.backends.ssh import looking, starting
 from cluster.backends.ssh.hosts import Hosts
 from cluster.model import Host, Mpirun, Place, Plan, Process
 from cluster.on_host import keeper
@@ -127,7 +127,7 @@ def test_only_hosts_that_are_silent_for_long_take_a_start_down():
     part = records.Part("actor-0", "actor", Place(Host("192.0.2.1", 22), "impala", "python"))
     silent = Seen([SeenPart(part, f"{UNSEEN}does not answer")], {}, {}, {})
     well = Seen([SeenPart(part, "running")], {}, {}, {})
-    silence = starting.Silence(0.2)
+    silence = looking.Silence(0.2)
     assert silence.passing(silent) == {"actor-0"}
     time.sleep(0.15)
     assert silence.passing(silent) == {"actor-0"} and silence.passing(well) == set()

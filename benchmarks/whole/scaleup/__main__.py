@@ -15,7 +15,7 @@ from benchmarks.whole.scaleup.here import Here
 from benchmarks.whole.scaleup.hosts import OnHosts, check_rows
 from benchmarks.whole.scaleup.options import Chosen, parse
 from benchmarks.whole.scaleup.processes import Failed
-from cluster.inventory import hosts_csv
+from cluster.backends.ssh.backend import routes_of, rows_of
 from cluster.inventory.hosts_csv import Row
 from trainer.settings import config
 from user_error import UserError
@@ -25,8 +25,7 @@ def main(arguments: list[str]) -> int:
     """Measures, prints the table, writes JSON and picture; returns the exit code."""
     try:
         chosen = parse(arguments)
-        csv = chosen.hosts.workers_csv_path
-        rows = hosts_csv.read(Path(csv)) if csv else []
+        rows = rows_of(chosen.hosts, routes_of(chosen.hosts))
         measure(chosen, rows)
     except UserError as error:
         print(f"benchmarks scaleup: {error}", file=sys.stderr)

@@ -11,7 +11,7 @@ from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.processes import Failed
 from cluster import record
 from cluster.backends.ssh import looking, starting, stopping
-from cluster.backends.ssh.backend import connections
+from cluster.backends.ssh.backend import connections, routes_of
 from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Plan
@@ -30,7 +30,7 @@ class OnHosts:
     def __init__(self, case: Case, chosen: Chosen, rows: Sequence[Row], logdir: str):
         settings = chosen.settings.replace(**training_flags(chosen, case.actors))
         self._options = dataclasses.replace(chosen.hosts, tmux_sess="", tensorboard=False)
-        self._connections = connections(self._options, list(rows))
+        self._connections = connections(self._options, list(rows), routes_of(self._options))
         self._hosts = Hosts(self._connections)
         self._plans = [
             make_plan(
@@ -67,6 +67,7 @@ class OnHosts:
                 failed = stopping.stop(one, self._options, self._hosts)
             if failed:
                 print(output.getvalue())
+        self._connections.close()
 
     def reports(self) -> list[Reports]:
         """What each team's first learner has reported until now."""
@@ -75,10 +76,16 @@ class OnHosts:
     def wait(self, until: Callable[[], object], seconds: float) -> None:
         """Waits until something holds; an error where a process ends or it takes too long."""
         end = time.monotonic() + seconds
+        silences = [looking.Silence(self._options.patience) for _ in self._records]
         while not until():
-            for one, reports in zip(self._records, self._reports, strict=True):
+            for one, reports, silence in zip(self._records, self._reports, silences, strict=True):
                 seen = looking.look(one, self._hosts)
-                ended = [f"{part.name}: {part.state}" for part in seen.parts if not part.is_alive]
+                away = silence.passing(seen)
+                ended = [
+                    f"{part.name}: {part.state}"
+                    for part in seen.parts
+                    if not part.is_alive and part.name not in away
+                ]
                 if ended or time.monotonic() > end:
                     raise Failed("\n".join(ended) or f"no report within {seconds:g} s")
                 before = reports[-1]["environment_frames"] if reports else 0

@@ -15,7 +15,8 @@ from trainer.settings.config import Settings
 
 # Of the frontend's flags, those that reach hosts; the rest is the benchmark's to decide.
 REACHING = ("workers_csv_path", "mpirun_network", "accept_new_host_keys", "ssh_password_env",
-            "ask_ssh_password", "connect_timeout_s", "start_timeout_s")  # fmt: skip
+            "ask_ssh_password", "connect_timeout_s", "patience_s", "start_timeout_s",
+            "ssh_config")  # fmt: skip
 # What the benchmark decides for each process.
 DECIDED = (*frontend.DECIDED, "logdir", "total_environment_frames", "synthetic_unrolls", "seed")
 

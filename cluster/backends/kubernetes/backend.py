@@ -113,6 +113,9 @@ class KubernetesBackend:
     def stop(self, record: Record) -> int:
         return stopping.stop(record, self._options, _of(record))
 
+    def close(self) -> None:
+        pass  # the client keeps no connection that anyone waits for
+
 
 def _fixed(action: str) -> str:
     return (

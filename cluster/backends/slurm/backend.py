@@ -91,6 +91,9 @@ class SlurmBackend:
     def stop(self, record: Record) -> int:
         return stopping.stop(record, self._options)
 
+    def close(self) -> None:
+        pass  # each command of Slurm is a process of its own
+
 
 def _fixed(action: str) -> str:
     return (

@@ -92,6 +92,7 @@ def _spec(process: Process, record: Record, folder: Path, options: Options, here
         "under_mpirun": False,
         "restarts": process.restarts,
         "grace_s": options.stop_grace_s,
+        "log_bytes": options.log_bytes,
         "run_id": record.run_id,
         "folder": here.folder,
         "state": str(folder / f"{process.name}.json"),

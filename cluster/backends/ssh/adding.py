@@ -8,7 +8,7 @@ from pathlib import Path
 from cluster import record as records
 from cluster import show
 from cluster.actions.next_steps import failure
-from cluster.actions.seen import Seen
+from cluster.actions.seen import UNSEEN, Seen
 from cluster.backends.ssh import checking, entrusting, looking, removing, starting
 from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory.hosts_csv import Row
@@ -28,6 +28,12 @@ def plan(
     if not rows:
         raise UserError("--workers_csv_path is not given: name the CSV with the actors to add.")
     if not seen.is_learning:
+        away = [one for one in seen.parts if one.part.job == "learner" and one.is_unseen]
+        if away:
+            raise UserError(
+                f"{settings.run_folder}: {away[0].name} cannot be seen: {away[0].part.host}: "
+                f"{away[0].state.removeprefix(UNSEEN)}. Give the same command again later."
+            )
         raise UserError(
             f"{settings.run_folder}: no learner is running there. Use --action=start, which starts "
             "all rows."
@@ -82,12 +88,15 @@ def add(
             problems = starting.start_processes(plan, options, only, hosts, project)
             if not problems or options.allow_partial:
                 problems += _settle(only, hosts, options)
-        seen = looking.look(grown, hosts)
+        seen = looking.find_learners(grown, hosts, patience_s)
     except BaseException:
         removing.end(grown, new, options, hosts)
         raise
     if not seen.is_learning or (problems and not options.allow_partial):
-        why = "Not everything was added" if seen.is_learning else "The run has ended meanwhile"
+        why = "Not everything was added"
+        if not seen.is_learning:
+            unseen = any(one.is_unseen for one in seen.parts if one.part.job == "learner")
+            why = "No learner can be seen" if unseen else "The run has ended meanwhile"
         print(f"{why}, so the new actors are stopped again:")
         print("\n".join(problems), end="\n" if problems else "")
         removing.end(grown, new, options, hosts)
@@ -117,7 +126,7 @@ def _with(record: Record, new: Sequence[Part]) -> Record:
 def _settle(record: Record, hosts: Hosts, options: Options) -> list[str]:
     """The failures of processes that have just been started; a wrong command fails soon."""
     end = time.monotonic() + starting.SETTLE_S
-    silence = starting.Silence(options.patience)
+    silence = looking.Silence(options.patience)
     while True:
         seen = looking.look(record, hosts)
         passing = silence.passing(seen)
@@ -126,4 +135,4 @@ def _settle(record: Record, hosts: Hosts, options: Options) -> list[str]:
         ]
         if (problems or not passing) and time.monotonic() >= end:
             return problems
-        time.sleep(starting.LOOK_EVERY_S)
+        time.sleep(looking.LOOK_EVERY_S)

@@ -1,5 +1,6 @@
 """The backend for hosts that are reached by SSH, this machine included."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,15 +19,16 @@ from cluster.backends.ssh import (
     syncing,
     tailing,
 )
-from cluster.backends.ssh.hosts import Hosts
+from cluster.backends.ssh.hosts import AGAIN_S, Hosts
 from cluster.inventory import hosts_csv
 from cluster.inventory.hosts_csv import Row
-from cluster.model import Host, Plan
+from cluster.model import Here, Host, Plan
 from cluster.options import Options, passed_on
 from cluster.plan import host_of_row, make_plan, without_learners_on
 from cluster.record import Record, one_fetch
 from cluster.ssh.passwords import Passwords, warn_if_readable
-from cluster.ssh.ssh import Connections
+from cluster.ssh.routes import Routes, config_of
+from cluster.ssh.ssh import TRIED_AGAIN_AFTER_S, Connections
 from cluster.this_machine import here
 from trainer.machine.launching import PROJECT, is_checkout
 from trainer.settings.config import Settings
@@ -39,8 +41,8 @@ class SshBackend:
     def __init__(self, options: Options, settings: Settings):
         self._options = options
         self._settings = settings
-        path = options.workers_csv_path
-        self._rows = hosts_csv.read(Path(path)) if path else []
+        self._routes = routes_of(options)
+        self._rows = rows_of(options, self._routes)
         self._plan: Plan
         self._silent: set[Host] = set()
         self._ways: Connections | None = None
@@ -49,15 +51,20 @@ class SshBackend:
     def _connections(self) -> Connections:
         # Made late: it may ask for a password, which a dry run does not need.
         if self._ways is None:
-            self._ways = connections(self._options, self._rows)
+            self._ways = connections(self._options, self._rows, self._routes)
         return self._ways
 
     @property
     def _hosts(self) -> Hosts:
         return Hosts(self._connections)
 
+    @property
+    def _here(self) -> Here:
+        path = config_of(self._options.ssh_config)
+        return dataclasses.replace(here(), ssh_config=path, route=self._routes.of)
+
     def prepare(self) -> None:
-        self._plan = make_plan(self._rows, self._settings, self._options, here())
+        self._plan = make_plan(self._rows, self._settings, self._options, self._here)
         members = (*self._plan.learners, *self._plan.actors)
         others = [one.host for one in members if not one.host.is_local]
         if others and not is_checkout():
@@ -86,7 +93,7 @@ class SshBackend:
         usable = without_learners_on(self._silent, self._rows, here())
         if len(usable) < len(self._rows):
             print("Continuing without the learners on hosts that cannot be used.")
-            self._plan = make_plan(usable, self._settings, self._options, here())
+            self._plan = make_plan(usable, self._settings, self._options, self._here)
         if self._settings.remote.transport == "secure":
             entrusted = entrusting.entrust(self._plan, self._hosts, self._options.patience)
             if not entrusted and not self._options.allow_partial:
@@ -96,6 +103,7 @@ class SshBackend:
         flags = [
             *passed_on(self._settings, logdir=self._settings.run_folder),
             f"--restart_actors={self._options.restart_actors}",
+            f"--log_megabytes={self._options.log_megabytes}",
         ]
         return starting.start(self._plan, self._options, self._hosts, passwords, PROJECT, flags)
 
@@ -111,7 +119,7 @@ class SshBackend:
             return fetching.fetch(record, self._hosts, folder, options.fetch, options.patience)
 
     def add(self, record: Record) -> int:
-        seen = self.look(record)
+        seen = looking.find_learners(record, self._hosts, self._options.patience)
         plan = adding.plan(record, seen, self._rows, self._settings, self._options)
         if not plan.actors:
             print(f"{self._options.workers_csv_path}: every actor in it is running already.")
@@ -127,14 +135,37 @@ class SshBackend:
     def stop(self, record: Record) -> int:
         return stopping.stop(record, self._options, self._hosts)
 
+    def close(self) -> None:
+        if self._ways is not None:
+            self._ways.close()
+            self._ways = None
 
-def connections(chosen: Options, rows: list[Row]) -> Connections:
+
+def routes_of(chosen: Options) -> Routes:
+    """Ways to hosts, as the chosen SSH configuration has them."""
+    return Routes(config_of(chosen.ssh_config), here().username)
+
+
+def rows_of(chosen: Options, routes: Routes) -> list[Row]:
+    """The rows of the CSV, if there is one, completed from the SSH configuration."""
+    path = chosen.workers_csv_path
+    return routes.filled(hosts_csv.read(Path(path)), here().is_own_address) if path else []
+
+
+def connections(chosen: Options, rows: list[Row], routes: Routes) -> Connections:
     """Connections to the hosts of the rows; warns where others can read their passwords."""
     if any(row.ssh_password for row in rows):
         warn_if_readable(Path(chosen.workers_csv_path))
     me = here()
     given = {host_of_row(row, me): row.ssh_password for row in rows if row.ssh_password}
     passwords = Passwords(given, chosen)
+    # Several new attempts within the patience of an action, however short that is.
+    again_s = min(TRIED_AGAIN_AFTER_S, max(AGAIN_S, chosen.patience_s / 4))
     return Connections(
-        passwords, me.known_hosts, chosen.accept_new_host_keys, chosen.connect_timeout_s
+        passwords,
+        me.known_hosts,
+        chosen.accept_new_host_keys,
+        chosen.connect_timeout_s,
+        routes.of,
+        again_s,
     )

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from cluster import show
-from cluster.backends.ssh.hosts import AGAIN_S, Hosts, at_once, patiently
+from cluster.backends.ssh.hosts import AGAIN_S, AT_ONCE, Hosts, at_once, patiently
 from cluster.model import Host, Member, Place, Plan
 from cluster.on_host.checks import CODE, version
 from cluster.record import Record
@@ -75,28 +76,47 @@ def _unreached(
     plan: Plan, hosts: Hosts, answering: set[Place], end: float, listening: bool
 ) -> Wrong:
     """Learners' ports that actors on other hosts cannot reach: each listens for a moment."""
-    callers: dict[Place, dict[int, set[Place]]] = {}
-    called: dict[Place, set[tuple[str, int]]] = {}
+    called: dict[Place, set[Member]] = {}
     for actor in plan.actors:
         learner = plan.learners[actor.learner]
         asked = {actor.place} if listening else {actor.place, learner.place}
         if actor.host != learner.host and asked <= answering:
-            ports = callers.setdefault(learner.place, {})
-            ports.setdefault(learner.tf_port, set()).add(actor.place)
-            called.setdefault(actor.place, set()).add((learner.row.ip, learner.tf_port))
+            called.setdefault(actor.place, set()).add(learner)
+    wrong: Wrong = []
+    # In turns of so many callers; in each, all at once, as the listeners do not stay for long.
+    places = list(called)
+    for start in range(0, len(places), AT_ONCE):
+        turn = places[start : start + AT_ONCE]
+        requests = _reaching({place: called[place] for place in turn}, listening)
+        wrong += _asked(requests, plan, hosts, end)
+    return wrong
+
+
+def _reaching(
+    called: dict[Place, set[Member]], listening: bool
+) -> dict[tuple[Place, str], dict[str, Any]]:
+    """The requests to those who call learners, and, unless they are running, to the learners'."""
     requests: dict[tuple[Place, str], dict[str, Any]] = {}
-    for place, ports in callers.items() if not listening else ():
-        expected = [(port, len(those)) for port, those in ports.items()]
-        requests[place, "listen"] = {"expected": expected}
-    for place, addresses in called.items():
-        requests[place, "reach"] = {"addresses": sorted(addresses)}
+    callers = Counter(learner for learners in called.values() for learner in learners)
+    for learner, count in callers.items() if not listening else ():
+        expected = requests.setdefault((learner.place, "listen"), {"expected": []})["expected"]
+        expected.append((learner.tf_port, count))
+    for place, learners in called.items():
+        addresses = sorted((one.row.ip, one.tf_port) for one in learners)
+        requests[place, "reach"] = {"addresses": addresses}
+    return requests
+
+
+def _asked(
+    requests: dict[tuple[Place, str], dict[str, Any]], plan: Plan, hosts: Hosts, end: float
+) -> Wrong:
+    """What cannot be reached; asked again until ``end`` where a failure may pass."""
 
     def ask(key: tuple[Place, str]) -> dict[str, Any]:
         where = {"folder": key[0].folder, "logdir": plan.logdir}
         return hosts.ask(key[0], {"do": key[1], **where, **requests[key]})
 
     while True:
-        # All at once: the listeners do not stay for long.
         replies = at_once(ask, requests, most=len(requests) or 1)
         failed = [reply for reply in replies.values() if isinstance(reply, HostFailed)]
         if not any(one.passing for one in failed) or time.monotonic() >= end:

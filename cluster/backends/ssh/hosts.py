@@ -1,8 +1,10 @@
 """Requests to hosts: all at once, and a host that fails does not affect the others."""
 
+import functools
 import json
 import shlex
 import time
+import zlib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +14,9 @@ from cluster import on_host
 from cluster.model import Place
 from cluster.on_host.answers import STARTS_WITHIN_S, answer
 from cluster.record import Part, Record
+from cluster.ssh.descriptors import make_room
 from cluster.ssh.failures import HostFailed
+from cluster.ssh.session import Ended
 from cluster.ssh.ssh import Connections
 
 AT_ONCE = 64
@@ -21,6 +25,7 @@ ANSWERS_WITHIN_S = 30.0
 ON_HOST = (
     "processes",
     "states",
+    "log_file",
     "windows",
     "keeper",
     "checks",
@@ -33,21 +38,35 @@ ON_HOST = (
 REPLY = "impala-reply:"
 # The project's own Python if it is there, else the host's; on_host needs nothing but Python.
 COMMAND = (
-    'cd; cd "$0" 2>/dev/null; command -v "$1" >/dev/null 2>&1 || set -- python3; exec "$1" -I -'
+    'cd; cd "$0" 2>/dev/null; command -v "$1" >/dev/null 2>&1 || set -- python3 "$2"; '
+    'exec "$1" -I -c "$2"'
+)
+# Reads the program, then the program reads requests; what it starts reads nothing of them.
+LOADER = (
+    "import os, zlib; lines = os.fdopen(os.dup(0), 'rb'); "
+    "exec(zlib.decompress(lines.read(int(lines.readline()))))"
 )
 PROGRAM = """
-import json, sys, types
+import json, os, signal, sys, types
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 for name, source in {sources!r}.items():
     module = sys.modules["cluster.on_host" + name] = types.ModuleType("cluster.on_host" + name)
     if name:
         setattr(sys.modules["cluster.on_host"], name[1:], module)
     exec(compile(source, name, "exec"), module.__dict__)
-try:
-    reply = sys.modules["cluster.on_host.answers"].answer(json.loads({request!r}))
-except Exception as error:
-    reply = {{"error": type(error).__name__ + ": " + str(error)}}
-print({mark!r} + json.dumps(reply))
+answer = sys.modules["cluster.on_host.answers"].answer
+signal.alarm({kept_s})
+for line in lines:
+    signal.alarm(0)
+    try:
+        reply = answer(json.loads(line))
+    except Exception as error:
+        reply = {{"error": type(error).__name__ + ": " + str(error)}}
+    print({mark!r} + json.dumps(reply), flush=True)
+    signal.alarm({kept_s})
 """
+# For so long it waits for more; its frontend may have gone without a word.
+KEPT_S = 600
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -71,20 +90,20 @@ class Hosts:
         return patiently(lambda place: self.ask(place, requests[place]), requests, patience_s)
 
     def _there(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
-        command = f"exec sh -c {shlex.join([COMMAND, place.folder, place.python])}"
+        command = f"exec sh -c {shlex.join([COMMAND, place.folder, place.python, LOADER])}"
         seconds = ANSWERS_WITHIN_S + request.get("grace_s", 0)
         if request["do"] == "start":
             seconds += STARTS_WITHIN_S
-        code, output, errors = self._connections.run(
-            place.host, command, _program(request), seconds
-        )
-        _, found, reply = output.rpartition(REPLY)
-        if not found:
-            last = (errors.strip().splitlines() or ["no output"])[-1]
-            raise HostFailed(
-                f"Python cannot be run there (exit code {code}: {last[:200]})",
-                "--action=sync installs it, as root or with sudo",
+        try:
+            reply = self._connections.ask(
+                place.host, command, _program(), REPLY, json.dumps(request), seconds
             )
+        except Ended as error:
+            last = (error.errors.strip().splitlines() or ["no output"])[-1]
+            raise HostFailed(
+                f"Python cannot be run there (exit code {error.code}: {last[:200]})",
+                "--action=sync installs it, as root or with sudo",
+            ) from None
         try:
             return json.loads(reply)
         except ValueError:
@@ -98,11 +117,15 @@ def _here(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _program(request: dict[str, Any]) -> str:
-    """``on_host`` and a request as one program, for a host that may not have the project yet."""
+@functools.cache
+def _program() -> bytes:
+    """``on_host`` as one program, for a host that may not have the project yet, and its length."""
     folder = Path(on_host.__file__).parent
     sources = {"": ""} | {f".{name}": (folder / f"{name}.py").read_text() for name in ON_HOST}
-    return PROGRAM.format(sources=sources, request=json.dumps(request), mark=REPLY)
+    packed = zlib.compress(
+        PROGRAM.format(sources=sources, mark=REPLY, kept_s=KEPT_S).encode(), level=9
+    )
+    return f"{len(packed)}\n".encode() + packed
 
 
 def at_once(
@@ -117,6 +140,7 @@ def at_once(
             return error
 
     listed = list(keys)
+    make_room(len(listed))
     with ThreadPoolExecutor(min(most, len(listed) or 1)) as pool:
         return dict(zip(listed, pool.map(one, listed), strict=True))
 

@@ -1,12 +1,15 @@
 """Asks the hosts of a run for the state of its processes."""
 
 import json
+import time
 from typing import Any
 
 from cluster.actions.seen import UNSEEN, Seen, SeenPart
 from cluster.backends.ssh.hosts import Hosts, places, request
 from cluster.record import Part, Record
 from cluster.ssh.failures import HostFailed
+
+LOOK_EVERY_S = 0.5
 
 
 def look(record: Record, hosts: Hosts) -> Seen:
@@ -41,6 +44,32 @@ def look(record: Record, hosts: Hosts) -> Seen:
             seen.figures.update(_figures(reply["metrics"]))
     seen.parts.sort(key=lambda one: record.parts.index(one.part))
     return seen
+
+
+def find_learners(record: Record, hosts: Hosts, patience_s: float) -> Seen:
+    """The run once a learner is seen alive, or none is merely out of sight, for so long."""
+    silence = Silence(patience_s)
+    while True:
+        seen = look(record, hosts)
+        learners = {one.name for one in seen.parts if one.part.job == "learner"}
+        if seen.is_learning or not learners & silence.passing(seen):
+            return seen
+        time.sleep(LOOK_EVERY_S)
+
+
+class Silence:
+    """Since when each process's host has not answered."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._since: dict[str, float] = {}
+
+    def passing(self, seen: Seen) -> set[str]:
+        """The processes whose hosts do not answer now, but may again."""
+        now = time.monotonic()
+        unseen = {one.name for one in seen.parts if one.is_unseen}
+        self._since = {name: self._since.get(name, now) for name in unseen}
+        return {name for name, since in self._since.items() if now - since < self._patience_s}
 
 
 def _seen(part: Part, state: dict[str, Any]) -> SeenPart:

@@ -21,7 +21,6 @@ from cluster.ssh import logins
 from cluster.ssh.failures import HostFailed
 from cluster.ssh.passwords import Passwords
 
-LOOK_EVERY_S = 0.5
 # A wrong command fails soon after its start, but perhaps after the learners listen.
 SETTLE_S = 2.0
 
@@ -103,6 +102,7 @@ def _spec(process: Process, options: Options) -> dict[str, Any]:
         "under_mpirun": bool(process.parts),
         "restarts": process.restarts,
         "grace_s": options.stop_grace_s,
+        "log_bytes": options.log_bytes,
     }
 
 
@@ -112,7 +112,7 @@ def _wait(
     """Waits until the learners listen; returns the failures so far, and the run's state."""
     started = time.monotonic()
     advice = ""
-    silence = Silence(options.patience)
+    silence = looking.Silence(options.patience)
     while True:
         seen = looking.look(record, hosts)
         if not advice and (advice := seeing.advice(seen, record)):
@@ -132,22 +132,7 @@ def _wait(
             return problems, seen
         if seconds >= options.start_timeout_s:
             return problems + _silent(seen, options), seen
-        time.sleep(LOOK_EVERY_S)
-
-
-class Silence:
-    """Since when each process's host has not answered."""
-
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._since: dict[str, float] = {}
-
-    def passing(self, seen: Seen) -> set[str]:
-        """The processes whose hosts do not answer now, but may again."""
-        now = time.monotonic()
-        unseen = {one.name for one in seen.parts if one.is_unseen}
-        self._since = {name: self._since.get(name, now) for name in unseen}
-        return {name for name, since in self._since.items() if now - since < self._patience_s}
+        time.sleep(looking.LOOK_EVERY_S)
 
 
 def _silent(seen: Seen, options: Options) -> list[str]:
@@ -170,6 +155,8 @@ def _again(plan: Plan, options: Options) -> list[str]:
     flags = []
     if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
         flags.append(f"--workers_csv_path={options.workers_csv_path}")
+    if options.ssh_config:
+        flags.append(f"--ssh_config={options.ssh_config}")
     if options.ssh_password_env:
         flags.append(f"--ssh_password_env={options.ssh_password_env}")
     elif options.ask_ssh_password:

@@ -103,7 +103,7 @@ def test_peers_are_chosen_by_name():
 
 def test_every_peer_has_a_driver_and_pinned_packages():
     for peer in PEERS:
-        compile(peer.driver.read_text(), str(peer.driver), "exec")
+        assert peer.driver.exists()
         lines = peer.packages.read_text().splitlines()
         pins = [line for line in lines if line and not line.startswith("#")]
         assert pins and all("==" in line for line in pins)

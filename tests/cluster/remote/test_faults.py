@@ -10,7 +10,7 @@ import pytest
 
 from cluster.model import Host
 from cluster.options import Options
-from cluster.ssh import ssh
+from cluster.ssh import connecting, ssh
 from cluster.ssh.failures import HostFailed
 from cluster.ssh.passwords import Passwords
 from tests.cluster import displays, networks
@@ -163,8 +163,8 @@ def test_a_restart_goes_on_without_a_host_that_is_gone_if_that_is_allowed(
 def test_a_host_that_dies_in_a_long_request_is_noticed(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(ssh, "ASKED_EVERY_S", 1)
-    monkeypatch.setattr(ssh, "GONE_AFTER_S", 3)
+    monkeypatch.setattr(connecting, "ASKED_EVERY_S", 1)
+    monkeypatch.setattr(connecting, "GONE_AFTER_S", 3)
     fake = network.hosts[0]
     network.known_hosts.unlink(missing_ok=True)
     network.remember(fake)

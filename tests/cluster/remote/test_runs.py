@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster import networks
 from tests.cluster.conftest import Frontend, copy_project, sockets, wait_for
-from tests.cluster.networks import HEADER, PASSWORD, Network, four_hosts
+from tests.cluster.networks import HEADER, PASSWORD, Network, counting_python, four_hosts
 
 pytestmark = [
     pytest.mark.skipif(bool(networks.missing()), reason=networks.missing()),
@@ -63,6 +63,12 @@ def test_mpirun_finds_learners_by_names_that_only_its_ssh_knows(remote: Frontend
 def test_256_rows_on_four_hosts_are_one_request_each(remote: Frontend, network: Network):
     lines = [HEADER, network.row("learner", network.hosts[0], 8001)]
     lines += [network.row("actor", network.hosts[n % 4], 9000 + n) for n in range(256)]
+    counted, starts = counting_python(network.hosts[1])
+    remote.csv(*[line.replace(sys.executable, str(counted)) for line in lines])
+    checked = remote.run("check")
+    assert checked.returncode == 0, checked.stdout
+    # The check's own look at the packages is one more.
+    assert starts.read_text().split() == ["-I", "-c"]
     remote.csv(*lines)
     shared = network.hosts[1].home / "impala" / "user_error.py"
     before = shared.read_text()

@@ -1,0 +1,90 @@
+"""The benchmark of a frontend in front of many hosts: a small one, real, and its lines."""
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from benchmarks.whole.hosts import __main__ as program
+from benchmarks.whole.hosts import fleet, idle, report
+from benchmarks.whole.hosts.frontend import Cost
+from benchmarks.whole.hosts.report import Run
+from tests.cluster.conftest import wait_for
+from user_error import UserError
+
+
+def cost(hosts: int) -> Cost:
+    return Cost(1.0 + hosts, 2.0, 10 + hosts, 3 + 2 * hosts, 0.5, 0.25 * hosts)
+
+
+def run(hosts: int, cut_s: float = 0.0, real: int = 0) -> Run:
+    costs = cost(hosts)._replace(seconds=1000.0) if cut_s else cost(hosts)
+    return Run(hosts, real, cut_s, dict.fromkeys(report.ACTIONS, costs))
+
+
+def test_a_line_goes_through_runs_that_are_alike_and_says_through_how_many(tmp_path: Path):
+    runs = [run(8), run(8), run(16), run(32), run(32, cut_s=20.0), run(32, real=8)]
+    found = report.line([one for one in runs if not one.real], "start", "seconds")
+    assert found and found.points == 3 and found.at(256) == pytest.approx(257.0)
+    assert report.line(runs[:2], "start", "seconds") is None
+    table = report.table(runs).splitlines()
+    assert "start, cut 20 s" in "".join(table)
+    assert len(table) == 1 + 6 * 3 + 3 and table[-1].endswith("fitted to 3 numbers of hosts")
+    assert table[-1].split()[:5] == ["256", "line", "stop", "257.0", "2.0"]
+    report.write_json(tmp_path / "hosts.json", runs, {"what": "a test"})
+    told = json.loads((tmp_path / "hosts.json").read_text())
+    assert told["lines"]["stop"]["descriptors"]["each"] == pytest.approx(1.0)
+    report.draw(tmp_path / "hosts.png", runs, "a test")
+    assert (tmp_path / "hosts.png").stat().st_size > 1000
+
+
+def test_more_hosts_than_addresses_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(fleet, "missing", lambda: "")
+    with pytest.raises(UserError, match="--hosts=8,300: at most 253"):
+        program.measure(["--hosts=8,300", f"--results={tmp_path}"])
+    monkeypatch.setattr(fleet, "missing", lambda: "needs root")
+    with pytest.raises(UserError, match="no hosts can be made on this machine: needs root."):
+        program.measure(["--hosts=8", f"--results={tmp_path}"])
+
+
+def test_an_idle_learner_listens_and_ends_when_asked():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, idle.__file__, "--job_name=learner", f"--learner_host=h:{port}"]
+    process = subprocess.Popen(command)
+    try:
+        wait_for(lambda: not socket.socket().connect_ex(("127.0.0.1", port)))
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Command lines that name the folder."""
+    done = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True)
+    return [line for line in done.stdout.splitlines() if str(folder) in line]
+
+
+@pytest.mark.skipif(bool(fleet.missing()), reason=fleet.missing())
+@pytest.mark.xdist_group("network")
+def test_two_hosts_are_measured_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    program.measure(["--hosts=1,2", "--real=0", f"--results={tmp_path}"])
+    told = json.loads((tmp_path / "hosts.json").read_text())
+    assert [one["hosts"] for one in told["runs"]] == [1, 2]
+    for one in told["runs"]:
+        for action in report.ACTIONS:
+            found = one["costs"][action]
+            assert found["seconds"] > 0 and found["cpu_seconds"] > 0
+            assert found["descriptors"] >= 3 + one["hosts"] and found["threads"] > one["hosts"]
+            # At least the program that answers there.
+            assert found["megabytes_sent"] > 0.014 * one["hosts"]
+    assert told["lines"]["start"]["descriptors"]["points"] == 2
+    assert not processes_in(tmp_path)
