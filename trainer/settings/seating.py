@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trainer.acting.settings import LevelSettings
-from user_error import UserError
+from user_error import UserError, closest
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,39}")
 
@@ -50,6 +50,13 @@ def check(level: LevelSettings) -> None:
             "as many agents as levels, which are paired in order."
         )
     _numbers(level)
+
+
+def check_agent(level: LevelSettings, agent: str) -> None:
+    """Refuses an ``--agent`` that is not one of ``--agents``."""
+    if agent not in level.agent_names:
+        hint = closest(agent, level.agent_names)
+        raise UserError(f"--agent={agent}: --agents={level.agents} does not name it. {hint}")
 
 
 def seats(level: LevelSettings, bodies: Sequence[int]) -> list[Seat]:
