@@ -47,6 +47,21 @@ class AtRandom:
         return _Actions(np.array(drawn, last_action.dtype))
 
 
+class Alone(Player):
+    """An opponent in rows of its own."""
+
+    def __init__(self, opponent: Opponent):
+        self._opponent = opponent
+
+    def start(self, batch_size: int, seed: int) -> None:
+        """Begins with new games."""
+        self._opponent.start(batch_size, seed)
+
+    def act(self, step: EnvironmentStep, last_action: np.ndarray) -> Choice:
+        """The actions to take on a row."""
+        return Choice(self._opponent.act(step, last_action).action, np.zeros(0), ())
+
+
 class Against(Player):
     """An agent that plays one body of each game, the next one in the next game, and its opponent.
 
@@ -80,10 +95,19 @@ def against(settings: Settings, spec: EnvironmentSpec, player: Player) -> Player
             f"--opponent={chosen}: only one body plays {spec.level_name}; leave it out, or give a "
             "level of several, such as pettingzoo:atari.pong_v3."
         )
-    other: Opponent = AtRandom(spec.action_space)
-    if chosen != RANDOM:
-        other = _trained(chosen, settings.trained.test_policy, spec)
-    return Against(player, other, spec.num_bodies)
+    return Against(player, _chosen(settings, spec), spec.num_bodies)
+
+
+def instead(settings: Settings, spec: EnvironmentSpec) -> Player:
+    """The opponent in place of an agent that plays bodies of its own."""
+    return Alone(_chosen(settings, spec))
+
+
+def _chosen(settings: Settings, spec: EnvironmentSpec) -> Opponent:
+    chosen = settings.trained.opponent
+    if chosen == RANDOM:
+        return AtRandom(spec.action_space)
+    return _trained(chosen, settings.trained.test_policy, spec)
 
 
 def own_games(settings: Settings, spec: EnvironmentSpec, games: list[Game]) -> list[Game]:
