@@ -127,7 +127,10 @@ def play_shared(
         player.start(part.num_envs, seed + agent)
     steps, actions = environment.reset(), [first_action(part) for part in parts]
     while True:
-        choices = [player.act(*row) for player, *row in zip(players, steps, actions, strict=True)]
+        choices = [
+            player.act(step, action)
+            for player, step, action in zip(players, steps, actions, strict=True)
+        ]
         for part, looks, step, choice in zip(parts, onlookers, steps, choices, strict=False):
             for look in looks:  # also at the last row of the last game
                 look(part, step, choice)

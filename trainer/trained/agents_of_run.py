@@ -131,8 +131,8 @@ def play_level(
                     chosen.settings.replace(video=settings.trained.video),
                     part,
                     chosen.value(part.spec.level_name),
-                    [settings.trained.video],
-                    lambda text: print(text),
+                    {0: Path(settings.trained.video)},
+                    print,
                 )
             )
 

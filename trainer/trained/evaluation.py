@@ -141,7 +141,9 @@ def _with_bodies(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     rows: dict[str, dict[str, Any]] = {}
     for level, figures in results.items():
         rows[level] = figures
-        rows |= {f"  {body}": mine for body, mine in figures.get("bodies", {}).items()}
+        for body, mine in figures.get("bodies", {}).items():
+            name = f"  {body}"
+            rows[name if name not in rows else f"{name}, {level}"] = mine
     return rows
 
 
