@@ -61,6 +61,7 @@ DECIDED = (
     "num_actors",
     "actors_on_host",
     "credentials",
+    "agent",
 )
 
 

@@ -22,6 +22,11 @@ class Seat(NamedTuple):
     body: int
 
 
+def is_name(text: str) -> bool:
+    """Whether an agent can have this name, which is also that of its folder."""
+    return bool(_NAME.fullmatch(text))
+
+
 def check(level: LevelSettings) -> None:
     """Refuses what is wrong whatever the games are."""
     if not level.agents:
@@ -33,7 +38,7 @@ def check(level: LevelSettings) -> None:
             )
         return
     for name in level.agent_names:
-        if not _NAME.fullmatch(name):
+        if not is_name(name):
             raise UserError(
                 f"--agents={level.agents}: {name!r} is not a name of an agent; expected letters, "
                 "digits, '_', '-' and '.', with commas between the names."

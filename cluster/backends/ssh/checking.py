@@ -77,8 +77,8 @@ def _unreached(
     """Learners' ports that actors on other hosts cannot reach: each listens for a moment."""
     callers: dict[Place, dict[int, set[Place]]] = {}
     called: dict[Place, set[tuple[str, int]]] = {}
-    for actor in plan.actors:
-        learner = plan.learners[actor.learner]
+    links = [(actor, plan.learners[one]) for actor in plan.actors for one in actor.linked]
+    for actor, learner in links:
         asked = {actor.place} if listening else {actor.place, learner.place}
         if actor.host != learner.host and asked <= answering:
             ports = callers.setdefault(learner.place, {})
