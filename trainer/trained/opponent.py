@@ -99,15 +99,18 @@ def against(settings: Settings, spec: EnvironmentSpec, player: Player) -> Player
 
 
 def instead(settings: Settings, spec: EnvironmentSpec) -> Player:
-    """The opponent in place of an agent that plays bodies of its own."""
-    return Alone(_chosen(settings, spec))
+    """The opponent in place of an agent that plays bodies of its own.
+
+    It may have learned to play others, or all.
+    """
+    return Alone(_chosen(settings, spec, any_bodies=True))
 
 
-def _chosen(settings: Settings, spec: EnvironmentSpec) -> Opponent:
+def _chosen(settings: Settings, spec: EnvironmentSpec, any_bodies: bool = False) -> Opponent:
     chosen = settings.trained.opponent
     if chosen == RANDOM:
         return AtRandom(spec.action_space)
-    return _trained(chosen, settings.trained.test_policy, spec)
+    return _trained(chosen, settings.trained.test_policy, spec, any_bodies)
 
 
 def own_games(settings: Settings, spec: EnvironmentSpec, games: list[Game]) -> list[Game]:
@@ -122,7 +125,7 @@ def _is_own(row: int, bodies: int) -> bool:
     return row % bodies == row // bodies % bodies
 
 
-def _trained(chosen: str, policy: str, spec: EnvironmentSpec) -> Player:
+def _trained(chosen: str, policy: str, spec: EnvironmentSpec, any_bodies: bool) -> Player:
     """The agent of another run, with the settings of that run."""
     if not Path(chosen).exists():
         raise UserError(
@@ -132,5 +135,7 @@ def _trained(chosen: str, policy: str, spec: EnvironmentSpec) -> Player:
     where = {"checkpoint": chosen} if Path(chosen).is_file() else {"logdir": chosen}
     found = trained_agent.find(Settings(mode="test", **where))
     theirs = build.level_spec(found.settings)
-    check_alike([spec, dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}")])
+    bodies = spec.bodies if any_bodies else theirs.bodies
+    named = dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}", bodies=bodies)
+    check_alike([spec, named])
     return Player(found.agent(theirs), build.algorithm(found.settings), policy == "greedy")
