@@ -70,7 +70,9 @@ def _play(settings: Settings, turns: Sequence["_Turns"], stop: StopSignal) -> No
     task = settings.program.task
     pace = Pace(f"actor {task}", settings.reporting.report_every_s, say)
     # The first weights also show how far the training is: see build.seat.
-    while not all(one.has_weights() for one in turns):
+    there = [False]
+    while not all(there):
+        there = [one.has_weights() for one in turns]  # all of them: any may have refused this actor
         check()
         pace.add(0)
     start = max(one.acting.version for one in turns)
