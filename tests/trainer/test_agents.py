@@ -152,7 +152,15 @@ def test_custom_seats_and_an_agent_on_two_levels(tmp_path):
 def test_an_environment_that_breaks_ends_all_with_an_error(tmp_path):
     levels = f"{level(Steps)},{level(Breaks)}"
     with pytest.raises(ActorFailed, match=f"actor 1, which plays {level(Breaks)}"):
-        train(settings(tmp_path, level_name=levels, agents="a,b", product="inner"))
+        train(
+            settings(
+                tmp_path,
+                level_name=levels,
+                agents="a,b",
+                product="inner",
+                total_environment_frames=10**6,
+            )
+        )
 
 
 def report(folder: Path, **changes: Any) -> dict[str, Any]:
