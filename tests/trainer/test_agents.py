@@ -116,7 +116,7 @@ def test_agents_of_algorithms_whose_actors_wait(tmp_path, algorithm):
     own: dict[str, Any] = {"minibatches": 2, "epochs": 1} if algorithm == "ppo" else {}
     shared = settings(tmp_path, num_actors=2).flat()
     names = ("level_name", "agents", "logdir", "total_environment_frames", "precision")
-    chosen = {name: shared[name] for name in names}
+    chosen = {name: shared[name] for name in names} | {"xla": "off"}
     train(Settings(algorithm=algorithm, batch_size=8, unroll_length=8, **chosen, **own))
     for agent in ("left", "right"):
         assert counters(tmp_path, agent)["environment_frames"] >= 400
