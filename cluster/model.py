@@ -91,13 +91,22 @@ class Here:
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A learner or an actor: its row, its name, and the learner that it is linked to."""
+    """A learner or an actor: its row, its name, and the learner that it is linked to.
+
+    Where there are several agents, an actor is linked to a learner of each.
+    """
 
     name: str
     place: Place
     row: Row
     tf_port: int
     learner: int
+    others: tuple[int, ...] = ()  # the learners of further agents
+
+    @property
+    def linked(self) -> tuple[int, ...]:
+        """All learners that an actor is linked to."""
+        return (self.learner, *self.others)
 
     @property
     def number(self) -> int:

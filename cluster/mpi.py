@@ -42,9 +42,17 @@ def command(
 
 
 def spread(
-    folder: str, ranks: Sequence[tuple[str, Host]], by_password: set[Host], here: Here
+    folder: str,
+    ranks: Sequence[tuple[str, Host]],
+    by_password: set[Host],
+    here: Here,
+    agent: str = "",
 ) -> Mpirun:
-    """The files and logins for learners on several hosts: a host file, an SSH configuration."""
+    """The files and logins for learners on several hosts: a host file, an SSH configuration.
+
+    ``agent`` is whom they train, if there are several agents.
+    """
+    suffix = f"_{agent}" if agent else ""
     # mpirun splits its SSH command at spaces, and takes what follows a colon for another command.
     if any(letter.isspace() or letter == ":" for letter in folder):
         raise UserError(
@@ -63,8 +71,8 @@ def spread(
     by_agent = [host for host in others.values() if not host.key and host not in by_password]
     return Mpirun(
         files=(
-            (os.path.join(folder, "mpirun_hosts"), hosts),
-            (os.path.join(folder, "ssh_config"), "\n".join(entries)),
+            (os.path.join(folder, f"mpirun_hosts{suffix}"), hosts),
+            (os.path.join(folder, f"ssh_config{suffix}"), "\n".join(entries)),
         ),
         # A tmux server that was already running may have another agent, or none.
         env=(("SSH_AUTH_SOCK", here.ssh_agent),) if by_agent and here.ssh_agent else (),

@@ -62,6 +62,7 @@ DECIDED = (
     "num_actors",
     "actors_on_host",
     "credentials",
+    "agent",
 )
 
 

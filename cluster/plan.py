@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import credentials
 from algorithms.feeding import Gradients
-from cluster import mpi
+from cluster import agents, mpi
 from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
 from cluster.model import LOCAL, Here, Host, Member, Mpirun, Place, Plan, Process
@@ -44,22 +44,47 @@ def make_plan(
 
     ``numbers`` are those of actors that are there already, by host and port.
     """
+    settings = agents.with_agents(rows, settings, options.workers_csv_path)
     learners = _members(rows, "learner", here)
+    teams = agents.teams(learners)
     actors = _numbered(_members(rows, "actor", here), numbers or {})
-    actors = [dataclasses.replace(actor, learner=actor.number % len(learners)) for actor in actors]
+    actors = [_linked(actor, list(teams.values())) for actor in actors]
     checks.check_played(settings, [actor.number for actor in actors], options.workers_csv_path)
     problems = [*_cut_off(learners, actors), *_clashing([*learners, *actors])]
     if problems:
         lines = [f"{options.workers_csv_path}:{line}: {what}" for line, what in sorted(problems)]
         raise UserError("\n".join(lines))
-    processes, spread = _learner_processes(learners, actors, settings, options, here)
+    processes, spreads = [], []
+    for agent, team in teams.items():
+        of_team, spread = _learner_processes(agent, team, actors, settings, options, here)
+        processes += of_team
+        spreads.append(spread)
     processes += [
-        _actor_process(actor, learners[actor.learner], actors, settings, options, here)
-        for actor in actors
+        _actor_process(actor, learners, actors, settings, options, here) for actor in actors
     ]
     if options.tensorboard:
         processes.append(_tensorboard(learners[0], settings, here))
+    spread = _joined(spreads, options)
     return Plan(tuple(learners), tuple(actors), tuple(processes), spread, settings.run_folder)
+
+
+def _linked(actor: Member, teams: Sequence[Sequence[Member]]) -> Member:
+    """The actor with a learner of each team."""
+    first, *others = (team[actor.number % len(team)].learner for team in teams)
+    return dataclasses.replace(actor, learner=first, others=tuple(others))
+
+
+def _joined(spreads: Sequence[Mpirun], options: Options) -> Mpirun:
+    """What the ``mpirun`` of all teams need here."""
+    needed = [one for one in spreads if one.files]
+    if len(needed) > 1 and any(one.by_password for one in needed):
+        raise UserError(
+            f"{options.workers_csv_path}: learners of several agents, each on several hosts, need "
+            "logins by key; with passwords, give each agent the learners of one host."
+        )
+    if len(needed) < 2:
+        return needed[0] if needed else Mpirun()
+    return Mpirun(tuple(file for one in needed for file in one.files), needed[0].env)
 
 
 def _members(rows: Sequence[Row], job: str, here: Here) -> list[Member]:
@@ -97,16 +122,19 @@ def host_of_row(row: Row, here: Here) -> Host:
 def without_learners_on(silent: Collection[Host], rows: Sequence[Row], here: Here) -> list[Row]:
     """The rows without learners on unusable hosts, which would end all other learners too.
 
-    If no other learner is left, all rows.
+    If no other learner is left, or none of an agent, all rows.
     """
     left = [row for row in rows if row.job != "learner" or host_of_row(row, here) not in silent]
-    return left if any(row.job == "learner" for row in left) else list(rows)
+    agents_of, agents_left = (
+        {row.agent for row in some if row.job == "learner"} for some in (rows, left)
+    )
+    return left if agents_left == agents_of else list(rows)
 
 
 def _cut_off(learners: list[Member], actors: list[Member]) -> Iterator[tuple[int, str]]:
     """Learners whose address, such as localhost, leads an actor elsewhere to its own host."""
-    for actor in actors:
-        learner = learners[actor.learner]
+    links = [(actor, learners[one]) for actor in actors for one in actor.linked]
+    for actor, learner in links:
         if host_of(learner.row.ip) == "localhost" and learner.host != actor.host:
             yield (
                 learner.row.line,
@@ -133,11 +161,21 @@ def _clashing(members: list[Member]) -> Iterator[tuple[int, str]]:
 
 
 def _learner_processes(
-    learners: list[Member], actors: list[Member], settings: Settings, options: Options, here: Here
+    agent: str,
+    learners: list[Member],
+    actors: list[Member],
+    settings: Settings,
+    options: Options,
+    here: Here,
 ) -> tuple[list[Process], Mpirun]:
+    """The processes of a team of learners; ``agent`` is whom they train, if there are several."""
     exchange = len(learners) > 1 and isinstance(settings.algorithm.feeding, Gradients)
     peers = ",".join(learner.address for learner in learners) if exchange else ""
-    ranks = [_rank(learner, actors, settings, here, peers) for learner in learners]
+    ranks = [
+        # Learners that exchange gradients have weights of their own, and each its checkpoints.
+        _rank(learner, actors, settings, here, peers, own_folder=bool(peers and index))
+        for index, learner in enumerate(learners)
+    ]
     if len(ranks) == 1 or exchange:
         return [
             dataclasses.replace(rank, restarts=options.restart_learners) for rank in ranks
@@ -150,10 +188,11 @@ def _learner_processes(
     if len(hosts) > 1:
         folder = os.path.join(here.folder, settings.run_folder, "cluster")
         logins = _by_password(learners, options)
-        spread = mpi.spread(folder, [(names[rank.host], rank.host) for rank in ranks], logins, here)
+        of_hosts = [(names[rank.host], rank.host) for rank in ranks]
+        spread = mpi.spread(folder, of_hosts, logins, here, agent)
     place = Place(LOCAL, here.folder, here.python) if where.is_local else learners[0].place
     mpirun = Process(
-        name="learners",
+        name=f"learners-{agent}" if agent else "learners",
         job="learner",
         place=place,
         argv=mpi.command(
@@ -207,17 +246,21 @@ def _rank_argv(rank: Process, place: Place) -> tuple[str, ...]:
 
 
 def _rank(
-    learner: Member, actors: list[Member], settings: Settings, here: Here, peers: str
+    learner: Member,
+    actors: list[Member],
+    settings: Settings,
+    here: Here,
+    peers: str,
+    own_folder: bool,
 ) -> Process:
-    own = [actor.address for actor in actors if actor.learner == learner.learner]
-    # Learners that exchange gradients have weights of their own, and each keeps its checkpoints.
-    own_folder = peers and learner.learner
+    own = [actor.address for actor in actors if learner.learner in actor.linked]
     flags = passed_on(
         settings,
         job_name="learner",
         task=0,
         learner_host=learner.address,
         actor_hosts=",".join(own),
+        **({"agent": learner.row.agent} if learner.row.agent else {}),
         **({"peers": peers} if peers else {}),
         logdir=f"{settings.run_folder}/{learner.name}" if own_folder else settings.run_folder,
         **_credentials(settings, credentials.LEARNER),
@@ -228,7 +271,7 @@ def _rank(
 
 def _actor_process(
     actor: Member,
-    learner: Member,
+    learners: list[Member],
     actors: list[Member],
     settings: Settings,
     options: Options,
@@ -240,7 +283,10 @@ def _actor_process(
         settings,
         job_name="actor",
         task=actor.number,
-        learner_host=learner.address,
+        learner_host=",".join(
+            f"{one.row.agent}={one.address}" if one.row.agent else one.address
+            for one in (learners[index] for index in actor.linked)
+        ),
         logdir=settings.run_folder,
         **_credentials(settings, credentials.ACTOR),
         **changed,

@@ -38,9 +38,12 @@ def table(plan: Plan) -> Table:
     """A row for each learner and actor, in the order of the CSV."""
     shown = Table("process", "host", "address", "GPU", "linked to", box=box.SIMPLE)
     for member in (*plan.learners, *plan.actors):
-        linked = "" if member.row.job == "learner" else plan.learners[member.learner].name
+        linked = ", ".join(plan.learners[one].name for one in member.linked)
+        if member.row.job == "learner":
+            linked = ""
         gpu = member.row.cuda_visible_devices
-        shown.add_row(member.name, str(member.host), member.address, gpu, linked)
+        name = f"{member.name} ({member.row.agent})" if member.row.agent else member.name
+        shown.add_row(name, str(member.host), member.address, gpu, linked)
     return shown
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,9 @@ from environments.atari import (
     AtariEnvironment,
 )
 from environments.atari_games import atari_spec
-from environments.bodies.levels import bodies_environment, bodies_spec
+from environments.bodies.levels import bodies_environment, bodies_spec, shared_games
+from environments.bodies.levels import body_names as body_names_of
+from environments.bodies.levels import shared_specs as shared_specs_of
 from environments.bodies.pettingzoo import AtariRules
 from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, UnityLevel, find
 from environments.python.gym import GymnasiumEnvironment
@@ -23,6 +27,7 @@ from environments.python.process_count import process_count
 from environments.python.slices import Slice
 from environments.python.workers import Workers
 from environments.realtime import levels as realtime
+from environments.shared import OfOneAgent, SharedEnvironment
 from environments.step import EnvironmentSpec, VectorEnvironment
 from environments.unity import levels as unity
 from environments.view import View
@@ -116,6 +121,48 @@ def make(
         count = min(env_processes, num_envs)
         stepped = Workers(factory, seeds.tolist(), level_name, shown, count)
     return GymnasiumEnvironment(stepped, level_index)
+
+
+def body_names(level_name: str, **view: Any) -> tuple[str, ...]:
+    """The bodies of a game in which there are several; none for other levels."""
+    level = find(level_name)
+    return body_names_of(level, level_name, View(**view)) if isinstance(level, BodiesLevel) else ()
+
+
+def shared_specs(
+    level_name: str, shares: Sequence[Sequence[int]], **view: Any
+) -> list[EnvironmentSpec]:
+    """What each of several agents needs to know; `shares` are their bodies, counted from 0."""
+    level = find(level_name)
+    if isinstance(level, BodiesLevel):
+        return shared_specs_of(level, level_name, View(**view), shares)
+    return [spec(level_name, **view)]
+
+
+def make_shared(
+    level_name: str, num_envs: int, seed: int, shares: Sequence[Sequence[int]], **others: Any
+) -> SharedEnvironment:
+    """Environments in which several agents play; `others` are arguments of `make`."""
+    level = find(level_name)
+    if not isinstance(level, BodiesLevel):
+        return OfOneAgent(make(level_name, num_envs, seed, **others))
+    view = {field.name: others[field.name] for field in fields(View) if field.name in others}
+    rules = AtariRules(
+        others.get("noop_max", NOOP_MAX),
+        others.get("sticky_actions"),
+        others.get("max_episode_frames", MAX_FRAMES),
+    )
+    return shared_games(
+        level,
+        level_name,
+        environment_seeds(seed, num_envs),
+        View(**view),
+        rules,
+        shares,
+        others.get("level_index", 0),
+        others.get("render", False),
+        others.get("whole_games", False),
+    )
 
 
 def environment_seeds(seed: int, num_envs: int) -> np.ndarray:

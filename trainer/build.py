@@ -4,7 +4,8 @@ Programs pass all settings to these functions; each part gets only those that it
 """
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -18,9 +19,9 @@ from algorithms.algorithm import Algorithm
 from algorithms.feeding import IMPORTANCE, Gradients, InStep, Replayed
 from algorithms.settings import AlgorithmSettings, Kind
 from algorithms.trajectory import Unroll
-from environments import EnvironmentSpec, Remotes, VectorEnvironment, View
+from environments import EnvironmentSpec, Remotes, SharedEnvironment, VectorEnvironment, View
 from trainer.acting.acting_agent import ActingAgent
-from trainer.acting.actor import Actor, Policy, blank_unroll
+from trainer.acting.actor import Actor, Policy, Seat, blank_unroll
 from trainer.learning import replayed
 from trainer.learning.batches import Batches
 from trainer.learning.contributions import Contributions
@@ -48,7 +49,7 @@ PROCESSOR = "/device:CPU:0"
 
 def level_spec(settings: Settings) -> EnvironmentSpec:
     """The spec that all levels of the run share; an error if they differ."""
-    specs = [environments.spec(level, **_looks(settings)) for level in settings.level.levels]
+    specs = [environments.spec(level, **looks(settings)) for level in settings.level.levels]
     environments.check_alike(specs)
     return specs[0]
 
@@ -184,6 +185,7 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layo
         agent,
         settings.actors.unroll_length,
         blocks,
+        settings.program.agent,
     )
 
 
@@ -203,16 +205,33 @@ def actor(
     start: int = 0,
 ) -> Actor:
     """Actor ``index`` of a process that starts after ``start`` updates; see ``Actor``."""
-    return Actor(
-        environment,
-        policy,
-        settings.actors.unroll_length,
-        level=index % len(settings.level.levels),
-        seed=_seed_of(settings.program.seed * 100_003 + index, start),
-        first_stream=index * MOST_ENVS,
-        chance=_chance(settings, index, environment.num_envs),
-        check=check,
-    )
+    level = index % len(settings.level.levels)
+    of_seat = _seat(settings, environment, index, level, start)
+    return Actor(environment, policy, settings.actors.unroll_length, check=check, **of_seat)
+
+
+def seat(
+    settings: Settings,
+    environment: VectorEnvironment,
+    policy: Policy,
+    index: int,
+    level: int,
+    start: int = 0,
+) -> Seat:
+    """An agent's seat in the environments of actor ``index``; ``level`` is among its own levels."""
+    of_seat = _seat(settings, environment, index, level, start)
+    return Seat(environment, policy, settings.actors.unroll_length, **of_seat)
+
+
+def _seat(
+    settings: Settings, environment: VectorEnvironment, index: int, level: int, start: int
+) -> dict[str, Any]:
+    return {
+        "level": level,
+        "seed": _seed_of(settings.program.seed * 100_003 + index, start),
+        "first_stream": index * MOST_ENVS,
+        "chance": _chance(settings, index, environment.num_envs),
+    }
 
 
 def _chance(settings: Settings, index: int, count: int) -> Callable[[int], np.ndarray] | None:
@@ -227,9 +246,21 @@ def _chance(settings: Settings, index: int, count: int) -> Callable[[int], np.nd
 
 def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorEnvironment:
     """The environments of an actor, see ``actor``; actors take the levels in turn."""
+    return _actor_environment(settings, index, start, environments.make)
+
+
+def shared_environment(
+    settings: Settings, index: int, shares: Sequence[Sequence[int]], start: int = 0
+) -> SharedEnvironment:
+    """The same where several agents play; ``shares`` are the bodies of each."""
+    make = functools.partial(environments.make_shared, shares=shares)
+    return _actor_environment(settings, index, start, make)
+
+
+def _actor_environment(settings: Settings, index: int, start: int, make: Callable[..., Any]) -> Any:
     level = index % len(settings.level.levels)
     with threads_named("emulator"):
-        return environments.make(
+        return make(
             settings.level.levels[level],
             sizes.envs_per_actor(settings),
             # Far apart, so that no two actors share a seed.
@@ -249,7 +280,7 @@ def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorE
             ),
             cores=usable_cores(),
             remotes=_remotes(settings, index),
-            **_looks(settings),
+            **looks(settings),
         )
 
 
@@ -271,7 +302,21 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
 
     There are fewer where each is a program of its own.
     """
-    return environments.make(
+    return _test_environment(settings, level, count, seed, environments.make)
+
+
+def shared_test_environment(
+    settings: Settings, level: int, count: int, seed: int, shares: Sequence[Sequence[int]]
+) -> SharedEnvironment:
+    """The same where several agents play; ``shares`` are the bodies of each."""
+    make = functools.partial(environments.make_shared, shares=shares)
+    return _test_environment(settings, level, count, seed, make)
+
+
+def _test_environment(
+    settings: Settings, level: int, count: int, seed: int, make: Callable[..., Any]
+) -> Any:
+    return make(
         settings.level.levels[level],
         min(count, sizes.HEAVY_ENVS) if settings.level.is_heavy else count,
         seed,
@@ -284,11 +329,11 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
         num_threads=settings.actors.env_threads or usable_cores(),
         render=settings.trained.draws,
         whole_games=True,
-        **_looks(settings),
+        **looks(settings),
     )
 
 
-def _looks(settings: Settings) -> dict[str, Any]:
+def looks(settings: Settings) -> dict[str, Any]:
     """The settings that change how an agent sees a level."""
     return {field.name: getattr(settings.level, field.name) for field in dataclasses.fields(View)}
 

@@ -60,6 +60,11 @@ class UnrollQueue:
             self._changed.notify_all()
             return block
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def check_open(self) -> None:
         """Raises ``Closed`` where the other calls would."""
         if self._closed:

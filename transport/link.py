@@ -109,6 +109,10 @@ class Link:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the learner."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()

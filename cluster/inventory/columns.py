@@ -5,6 +5,8 @@ import os.path
 import re
 from collections.abc import Callable
 
+from trainer.settings import seating
+
 JOBS = ("learner", "actor")
 _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}\$?")
@@ -109,6 +111,13 @@ def password(given: str) -> str:
     """Any text of one line; errors do not show it."""
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in given):
         raise BadValue("contains control characters.")
+    return given
+
+
+def agent(given: str) -> str:
+    """The name of one of several agents."""
+    if not seating.is_name(given):
+        raise BadValue(f"{given!r} is not a name; expected letters, digits, '_', '-' and '.'.")
     return given
 
 

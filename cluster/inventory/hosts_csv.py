@@ -36,6 +36,7 @@ class Row:
     env: tuple[tuple[str, str], ...] = ()
     python: str = ""
     count: int = 1
+    agent: str = ""
 
     @property
     def ports(self) -> range:
@@ -62,6 +63,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "env": columns.environment,
     "python": columns.program,
     "count": columns.number(1, 1024),
+    "agent": columns.agent,
 }
 
 
@@ -213,6 +215,8 @@ def _check_row(row: Row) -> Iterator[str]:
         yield f"column envs: {row.envs} is given for a learner; only actors have environments."
     if row.job == "learner" and row.count != 1:
         yield f"column count: {row.count} is given for a learner; give each learner its own row."
+    if row.job == "actor" and row.agent:
+        yield f"column agent: {row.agent} is given for an actor; actors play for all agents."
     if row.ports[-1] > 65535:
         yield (
             f"column count: {row.count} processes from port {row.tf_port} on would need "

@@ -1,5 +1,8 @@
 """Games that several bodies play at once, as a batch: each body of each game is a row."""
 
+import dataclasses
+from typing import NamedTuple
+
 import numpy as np
 
 from environments.bodies.game import Game, Rows
@@ -9,19 +12,44 @@ from environments.step import EnvironmentStep, Episode, VectorEnvironment
 from environments.tally import Tally
 
 
+class Share(NamedTuple):
+    """Some bodies of a game: their numbers, and those that they have in a `BodyView`."""
+
+    bodies: tuple[int, ...]
+    in_view: tuple[int, ...]
+
+
+def reset_all(games: list[Game], seeds: list[int]) -> list[Rows]:
+    """Starts an episode in each game."""
+    return [game.reset(seed) for game, seed in zip(games, seeds, strict=True)]
+
+
 class BodiesEnvironment(VectorEnvironment):
     """Games of K bodies, stepped one after another in this thread; body b of game g is row g·K + b.
 
     Rows of a body that has no part in its game are `first`, so that nothing is learned from them.
     """
 
-    def __init__(self, games: list[Game], seeds: list[int], view: BodyView, level_index: int):
-        """`seeds` are of the games; `view` is that of their bodies."""
-        self.spec = view.spec
-        self._count = len(self.spec.bodies)
+    def __init__(
+        self,
+        games: list[Game],
+        seeds: list[int],
+        view: BodyView,
+        level_index: int,
+        share: Share | None = None,
+    ):
+        """`seeds` are of the games; `view` is that of their bodies.
+
+        `share` are those bodies that are rows, if others play the rest.
+        """
+        bodies = view.spec.bodies
+        share = share or Share(tuple(range(len(bodies))), tuple(range(len(bodies))))
+        named = tuple(bodies[place] for place in share.in_view)
+        self.spec = dataclasses.replace(view.spec, bodies=named)
+        self._count = len(named)
         self.num_envs = len(games) * self._count
         self.pictures_per_second = view.pictures_per_second
-        self._games, self._seeds, self._view = games, seeds, view
+        self._games, self._seeds, self._view, self._share = games, seeds, view, share
         _, self._actions_of_games = agent_actions(view.action_space, self.spec.level_name)
         self._tally = Tally(self.num_envs, level_index)
         seen = self.spec.observation_space
@@ -30,24 +58,37 @@ class BodiesEnvironment(VectorEnvironment):
         self._lengths = np.zeros(self.num_envs, np.int64)  # of the running episodes
 
     def reset(self) -> EnvironmentStep:
-        self._tally.drop()
-        self._lengths[:] = 0
-        rows = [game.reset(seed) for game, seed in zip(self._games, self._seeds, strict=True)]
-        return self._step(rows)
+        return self.begin(reset_all(self._games, self._seeds))
 
     def step(self, actions: np.ndarray) -> EnvironmentStep:
-        taken = self._actions_of_games(np.asarray(actions))
-        of_games = np.reshape(taken, [len(self._games), self._count, *taken.shape[1:]])
-        return self._step(
+        of_games = self.actions_of_games(actions)
+        return self.take(
             [game.step(mine) for game, mine in zip(self._games, of_games, strict=True)]
         )
 
-    def _step(self, rows: list[Rows]) -> EnvironmentStep:
+    def actions_of_games(self, actions: np.ndarray) -> np.ndarray:
+        """The actions as the games take them, [G, K, ...]."""
+        taken = self._actions_of_games(np.asarray(actions))
+        return np.reshape(taken, [len(self._games), self._count, *taken.shape[1:]])
+
+    def begin(self, rows: list[Rows]) -> EnvironmentStep:
+        """The step after a reset of all games, which gave `rows`."""
+        self._tally.drop()
+        self._lengths[:] = 0
+        return self.take(rows)
+
+    def take(self, rows: list[Rows]) -> EnvironmentStep:
+        """The step that the games' `rows` are."""
+        bodies, in_view = self._share
         for game, row in enumerate(rows):
-            for body, seen in row.seen.items():
-                self._observation[game * self._count + body] = self._view.shown(seen, body)
+            for column, (body, place) in enumerate(zip(bodies, in_view, strict=True)):
+                if body in row.seen:
+                    shown = self._view.shown(row.seen[body], place)
+                    self._observation[game * self._count + column] = shown
         _, *arrays = zip(*rows, strict=True)
-        reward, terminated, first, over = map(np.concatenate, arrays)
+        reward, terminated, first, over = (
+            np.concatenate([one[list(bodies)] for one in array]) for array in arrays
+        )
         self._lengths += ~first
         self._tally.add(reward, ~first)
         # The last action of an episode may have lasted for fewer frames.

@@ -1,12 +1,14 @@
 """From the name of a game of several bodies to its specification and to a batch of it."""
 
 import contextlib
+from collections.abc import Sequence
 
 import numpy as np
 
 from environments.bodies.environment import BodiesEnvironment
 from environments.bodies.game import Game
 from environments.bodies.pettingzoo import AtariRules, is_atari, make_game
+from environments.bodies.shared import SharedGames, views_of
 from environments.bodies.views import BodyView
 from environments.names import BodiesLevel
 from environments.step import EnvironmentSpec
@@ -30,10 +32,55 @@ def bodies_environment(
     whole_games: bool = False,
 ) -> BodiesEnvironment:
     """As many games as have at least one body for each seed, or a game for each seed."""
+    games = _games(level, level_name, len(seeds), view, rules, render, whole_games)
+    shown = BodyView(games[0].env, level_name, view, is_atari(level.module))
+    return BodiesEnvironment(games, seeds[: len(games)].tolist(), shown, level_index)
+
+
+def body_names(level: BodiesLevel, level_name: str, view: View) -> tuple[str, ...]:
+    """The names of a game's bodies, in order."""
+    with contextlib.closing(make_game(level, level_name, view, AtariRules())) as env:
+        return tuple(env.possible_agents)
+
+
+def shared_specs(
+    level: BodiesLevel, level_name: str, view: View, shares: Sequence[Sequence[int]]
+) -> list[EnvironmentSpec]:
+    """The specification of the game for each agent, of which `shares` are the bodies."""
+    with contextlib.closing(make_game(level, level_name, view, AtariRules())) as env:
+        games = [Game(env, tuple(env.possible_agents))]
+        views = views_of(env, level_name, view, is_atari(level.module), shares)
+        return [part.spec for part in SharedGames(games, [0], views, 0).parts]
+
+
+def shared_games(
+    level: BodiesLevel,
+    level_name: str,
+    seeds: np.ndarray,
+    view: View,
+    rules: AtariRules,
+    shares: Sequence[Sequence[int]],
+    level_index: int = 0,
+    render: bool = False,
+    whole_games: bool = False,
+) -> SharedGames:
+    """The same as `bodies_environment` for several agents, of which `shares` are the bodies."""
+    games = _games(level, level_name, len(seeds), view, rules, render, whole_games)
+    views = views_of(games[0].env, level_name, view, is_atari(level.module), shares)
+    return SharedGames(games, seeds[: len(games)].tolist(), views, level_index)
+
+
+def _games(
+    level: BodiesLevel,
+    level_name: str,
+    seeds: int,
+    view: View,
+    rules: AtariRules,
+    render: bool,
+    whole_games: bool,
+) -> list[Game]:
     first = make_game(level, level_name, view, rules, render)
-    shown = BodyView(first, level_name, view, is_atari(level.module))
-    bodies = shown.spec.bodies
-    count = len(seeds) if whole_games else -(-len(seeds) // len(bodies))
+    bodies = tuple(first.possible_agents)
+    count = seeds if whole_games else -(-seeds // len(bodies))
     envs = [first, *(make_game(level, level_name, view, rules, render) for _ in range(count - 1))]
-    games = [Game(env, bodies) for env in envs]
-    return BodiesEnvironment(games, seeds[:count].tolist(), shown, level_index)
+    return [Game(env, bodies) for env in envs]

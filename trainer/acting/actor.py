@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from algorithms.trajectory import MEASURED, EnvironmentStep, Episodes, Unroll
-from environments import EnvironmentSpec, Episode, VectorEnvironment
+from environments import EnvironmentSpec, Episode, SharedEnvironment, VectorEnvironment
 
 
 class Policy(Protocol):
@@ -36,8 +36,8 @@ class Place(NamedTuple):
     number: np.ndarray
 
 
-class Actor:
-    """Steps ``environment`` with ``policy``; each ``unroll`` continues the last one."""
+class Seat:
+    """An agent's rows in a batch of environments: its policy, its state, and what it records."""
 
     def __init__(
         self,
@@ -49,56 +49,122 @@ class Actor:
         seed: int,
         first_stream: int = 0,
         chance: Callable[[int], np.ndarray] | None = None,
-        check: Callable[[], None] = lambda: None,
     ):
-        """Starts the environments.
-
+        """
         Args:
-            environment: what is played.
+            environment: what is played, or the agent's part of it.
             policy: what chooses actions.
             unroll_length: agent steps in an unroll.
             level: the index of the environment's level.
             seed: of the actions.
             first_stream: the number of the first environment in the run.
             chance: the chance of random actions in each environment, after a number of updates.
-            check: is called before every step; an exception from it ends the unroll.
         """
         self._environment = environment
         self._policy = policy
-        self._length = unroll_length
+        self.length = unroll_length
         self._level = np.full([environment.num_envs], level, np.int32)
-        self._check = check
         self._stream = np.arange(environment.num_envs, dtype=np.int32) + np.int32(first_stream)
         self._number = 0
         self._chance = chance or (lambda updates: np.zeros(environment.num_envs, np.float32))
         self._seed = np.array([seed % 2**31, 0], np.int32)
         self._rows = _Rows(environment.spec, environment.num_envs, unroll_length, policy.records)
-        self._rows.start(environment.reset())
         self._state = policy.initial_state(environment.num_envs)
+
+    def start(self, step: EnvironmentStep) -> None:
+        """Takes the very first rows."""
+        self._rows.start(step)
+
+    def begin(self) -> None:
+        """Begins a block of unrolls, which continues the last one."""
+        self._rows = self._rows.next()
+        self._initial_state = tf.nest.map_structure(np.asarray, self._state)
+        self._versions, self._now = 0, self._chance(self._policy.version)
+
+    def act(self, t: int) -> np.ndarray:
+        """The actions on row ``t`` of the block."""
+        step, last_action = self._rows.row(t)
+        self._seed[1] += 1
+        self._versions += self._policy.version
+        self._action, self._recorded, self._state = self._policy.act(
+            step, last_action, self._state, self._seed, self._now
+        )
+        return self._action
+
+    def take(self, t: int, step: EnvironmentStep) -> None:
+        """Records row ``t``, to which the last actions led."""
+        self._rows.write(t, step, self._action, self._recorded)
+        self._rows.write_measures(t, self._environment.figures())
+        self._rows.write_episodes(t, self._environment.episodes())
+
+    def block(self) -> Unroll:
+        """The block's unrolls."""
+        spoilt = self._environment.spoilt()
+        if spoilt is not None:
+            self._rows.drop(spoilt)
+        place = Place(self._level, self._stream, np.full_like(self._stream, self._number))
+        self._number += 1
+        return self._rows.unroll(self._initial_state, place, self._versions / self.length)
+
+
+class Actor:
+    """Steps ``environment`` with ``policy``; each ``unroll`` continues the last one."""
+
+    def __init__(
+        self,
+        environment: VectorEnvironment,
+        policy: Policy,
+        unroll_length: int,
+        *,
+        check: Callable[[], None] = lambda: None,
+        **seat: Any,
+    ):
+        """Starts the environments.
+
+        ``check`` is called before every step; an exception from it ends the unroll. The other
+        arguments are those of ``Seat``.
+        """
+        self._environment = environment
+        self._check = check
+        self._seat = Seat(environment, policy, unroll_length, **seat)
+        self._seat.start(environment.reset())
 
     def unroll(self) -> Unroll:
         """Plays ``unroll_length`` steps in every environment."""
-        rows = self._rows = self._rows.next()
-        initial_state = tf.nest.map_structure(np.asarray, self._state)
-        versions, chance = 0, self._chance(self._policy.version)
-        for t in range(self._length):
+        seat = self._seat
+        seat.begin()
+        for t in range(seat.length):
             self._check()
-            step, last_action = rows.row(t)
-            self._seed[1] += 1
-            versions += self._policy.version
-            action, recorded, self._state = self._policy.act(
-                step, last_action, self._state, self._seed, chance
-            )
-            step = self._environment.step(action)
-            rows.write(t + 1, step, action, recorded)
-            rows.write_measures(t + 1, self._environment.figures())
-            rows.write_episodes(t + 1, self._environment.episodes())
-        spoilt = self._environment.spoilt()
-        if spoilt is not None:
-            rows.drop(spoilt)
-        place = Place(self._level, self._stream, np.full_like(self._stream, self._number))
-        self._number += 1
-        return rows.unroll(initial_state, place, versions / self._length)
+            seat.take(t + 1, self._environment.step(seat.act(t)))
+        return seat.block()
+
+
+class SharedActor:
+    """The same where several agents play, each in a seat of its own."""
+
+    def __init__(
+        self,
+        environment: SharedEnvironment,
+        seats: Sequence[Seat],
+        check: Callable[[], None] = lambda: None,
+    ):
+        """``seats`` are those of the environment's parts, in the same order."""
+        self._environment = environment
+        self._seats = seats
+        self._check = check
+        for seat, step in zip(seats, environment.reset(), strict=True):
+            seat.start(step)
+
+    def unrolls(self) -> list[Unroll]:
+        """Plays as many steps in every environment; returns each agent's block of unrolls."""
+        for seat in self._seats:
+            seat.begin()
+        for t in range(self._seats[0].length):
+            self._check()
+            steps = self._environment.step([seat.act(t) for seat in self._seats])
+            for seat, step in zip(self._seats, steps, strict=True):
+                seat.take(t + 1, step)
+        return [seat.block() for seat in self._seats]
 
 
 def blank_unroll(

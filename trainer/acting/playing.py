@@ -1,6 +1,7 @@
 """Plays whole games with a trained agent."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import tensorflow as tf
 
 from algorithms.algorithm import Algorithm
 from algorithms.trajectory import EnvironmentStep
-from environments import Episode, VectorEnvironment
+from environments import Episode, OfOneAgent, SharedEnvironment, VectorEnvironment
 from trainer.acting.deciding import decide
 
 
@@ -91,19 +92,58 @@ def play(
     favour short ones, and the return often depends on the length. A game that has lasted for
     ``step_limit`` steps counts as it is then (0: no limit); what follows of it does not count.
     """
-    games = _Games(environment, num_episodes, step_limit, finished)
-    player.start(environment.num_envs, seed)
-    step, action = environment.reset(), first_action(environment)
+    [games] = play_shared(
+        OfOneAgent(environment),
+        [player],
+        num_episodes,
+        seed=seed,
+        step_limit=step_limit,
+        onlookers=[onlookers],
+        finished=lambda _, game: finished(game),
+    )
+    return games
+
+
+def play_shared(
+    environment: SharedEnvironment,
+    players: Sequence[Player],
+    num_episodes: int,
+    *,
+    seed: int,
+    step_limit: int = 0,
+    onlookers: Sequence[tuple[Onlooker, ...]] = (),
+    finished: Callable[[int, Game], None] = lambda agent, game: None,
+) -> list[list[Game]]:
+    """The same where several agents play; the games of each agent's bodies.
+
+    ``onlookers`` are those of each agent; ``finished`` also gets the number of the agent.
+    """
+    parts = environment.parts
+    games = [
+        _Games(part, num_episodes, step_limit, functools.partial(finished, agent))
+        for agent, part in enumerate(parts)
+    ]
+    for agent, (player, part) in enumerate(zip(players, parts, strict=True)):
+        player.start(part.num_envs, seed + agent)
+    steps, actions = environment.reset(), [first_action(part) for part in parts]
     while True:
-        choice = player.act(step, action)
-        for look in onlookers:  # also at the last row of the last game
-            look(environment, step, choice)
-        if not games.are_due:
+        choices = [
+            player.act(step, action)
+            for player, step, action in zip(players, steps, actions, strict=True)
+        ]
+        for part, looks, step, choice in zip(parts, onlookers, steps, choices, strict=False):
+            for look in looks:  # also at the last row of the last game
+                look(part, step, choice)
+        if not any(mine.are_due for mine in games):
             break
-        action = choice.action
-        step = environment.step(action)
-        games.add(step, environment.episodes())
-    return [game for mine in games.played for game in mine]
+        actions = [choice.action for choice in choices]
+        steps = environment.step(actions)
+        playing = np.logical_or.reduce(
+            [mine.playing(step) for mine, step in zip(games, steps, strict=True)]
+        )
+        for mine, part, step in zip(games, parts, steps, strict=True):
+            mine.add(step, part.episodes(), playing)
+    return [[game for row in mine.played for game in row] for mine in games]
 
 
 class _Games:
@@ -137,11 +177,14 @@ class _Games:
         counted = np.reshape([len(mine) for mine in self.played], [-1, self._bodies]).min(1)
         return bool((np.maximum(counted, self._over) < self._due).any())
 
-    def add(self, step: EnvironmentStep, episodes: list[Episode]) -> None:
-        """Counts a row, and the episodes that it ended."""
+    def playing(self, step: EnvironmentStep) -> np.ndarray:
+        """In which games there is a body at this row."""
+        return np.logical_or.reduce(np.reshape(~step.first, [-1, self._bodies]), axis=1)
+
+    def add(self, step: EnvironmentStep, episodes: list[Episode], playing: np.ndarray) -> None:
+        """Counts a row, and the episodes that it ended; anybody is ``playing`` in these games."""
         if self._limit:
             self._cut_off(step.first)
-        playing = np.logical_or.reduce(np.reshape(~step.first, [-1, self._bodies]), axis=1)
         self._over += self._playing & ~playing
         self._playing = playing
         self._returns += [step.reward, np.clip(step.reward, -1, 1)]

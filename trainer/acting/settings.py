@@ -8,6 +8,7 @@ from user_error import UserError
 MOST_PROCESSES = 1024
 DEVICES = ("cpu", "gpu")
 TELL_BODIES = ("auto", "mark", "mirror", "none")
+PRODUCTS = ("outer", "inner", "custom")
 SEPARATE = ("auto", "on", "off")
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -83,6 +84,28 @@ class LevelSettings:
         "Atari, otherwise none",
         choices=TELL_BODIES,
     )
+    agents: str = setting(
+        "",
+        "Environment",
+        "names of agents that each learn for themselves in the same games, with commas between, "
+        "such as left,right; each has a run of its own in LOGDIR/agents/NAME. Default: one agent "
+        "plays all bodies",
+    )
+    product: str = setting(
+        "outer",
+        "Environment",
+        "which of --agents play in which levels. outer: each in all; inner: the first agent in the "
+        "first level, the second in the second; custom: as --bodies lists",
+        choices=PRODUCTS,
+    )
+    bodies: str = setting(
+        "",
+        "Environment",
+        "bodies that each of --agents has in a game: a number, or one for each level with commas "
+        "between; the first agent has the first bodies. For --product=custom a list of "
+        "[agent,level,body], each counted from 0, such as [[0,0,0],[1,0,1]]. Default: a game's "
+        "bodies are divided evenly among its agents",
+    )
     action_set: str = setting(
         "",
         "Environment",
@@ -126,6 +149,11 @@ class LevelSettings:
     def levels(self) -> list[str]:
         """The levels of ``--level_name``, in order."""
         return [name.strip() for name in self.level_name.split(",")]
+
+    @property
+    def agent_names(self) -> list[str]:
+        """The names of ``--agents``, in order; empty if one agent plays all."""
+        return [name.strip() for name in self.agents.split(",")] if self.agents else []
 
     @property
     def is_heavy(self) -> bool:

@@ -12,6 +12,7 @@ from trainer.acting.acting_agent import ActingAgent
 from trainer.learning.batches import LOOK_EVERY_S, steps_in
 from trainer.machine import cores
 from trainer.machine.terminal import say
+from trainer.programs import actor_of_agents
 from trainer.programs.stopping import StopSignal
 from trainer.remote import carriers
 from trainer.reporting.pace import Pace
@@ -29,6 +30,9 @@ class _Leave(Exception):
 
 def act(settings: Settings) -> None:
     """Plays until the learner has finished or a signal arrives."""
+    if settings.level.agents:
+        actor_of_agents.act(settings)
+        return
     connect = carriers.connector(settings.remote, settings.credentials_file)
     tf.config.set_visible_devices([], "GPU")
     cores.divide(

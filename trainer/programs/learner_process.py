@@ -6,15 +6,17 @@ Started by ``mpirun`` as one of several, it trains together with the others.
 import contextlib
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+import credentials
 from algorithms.feeding import Gradients
 from credentials import Credentials
 from environments import EnvironmentSpec
-from trainer import build
+from trainer import build, seats
 from trainer.learning.learner import Learner
 from trainer.machine import cores, terminal
 from trainer.machine.launching import keep_to_this_host, launched_together
@@ -27,6 +29,7 @@ from trainer.remote import carriers, wire
 from trainer.remote.peers import COMPARE_EVERY_S, Peers
 from trainer.remote.remote_actors import RemoteActors, ignore
 from trainer.remote.synthetic import SyntheticActors
+from trainer.reporting import several
 from trainer.reporting.metrics import Meter
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -40,11 +43,13 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
     """Trains until ``--total_environment_frames`` or a signal; resumes the run in the logdir."""
     with StopSignal() as stop:
         team, parallel_ops = _team(settings)
-        spec = build.level_spec(settings)
-        settings = build.complete(settings, spec)
+        of_all = settings
+        settings, spec = _own(settings)
         learner = build.learner(settings, spec, team, parallel_ops)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack, companions)
+            if run and of_all.level.agents:
+                several.write_settings(Path(of_all.run_folder), of_all, run.reporter.say)
             if meter.environment_frames >= settings.learning.total_environment_frames:
                 if run:
                     run.report_trained(meter)
@@ -86,6 +91,19 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             training.run()
             if training.is_complete:
                 receiver.finish()
+            if run and of_all.level.agents:
+                several.draw(Path(of_all.run_folder), of_all, run.reporter.say)
+
+
+def _own(settings: Settings) -> tuple[Settings, EnvironmentSpec]:
+    """The settings of this learner's run, and what its agent plays."""
+    if not settings.level.agents:
+        spec = build.level_spec(settings)
+        return build.complete(settings, spec), spec
+    if settings.remote.transport == "secure" and not settings.remote.credentials:
+        credentials.make(Path(settings.credentials_folder))  # one for the learners of all agents
+    agent = seats.agent_of(settings)
+    return agent.settings, agent.spec
 
 
 def _peers(

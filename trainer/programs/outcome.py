@@ -1,7 +1,7 @@
 """The result of a training, for the program that called it."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ class Outcome:
     best_return: float | None  # the best mean raw return of all reports
     reason: str  # why it ended
     settings: Settings  # complete, with defaults that fit the level
+    # Of each of several agents; ``figures`` are then named AGENT/FIGURE, and ``folder`` has no
+    # checkpoints of its own.
+    agents: Mapping[str, "Outcome"] = dataclasses.field(default_factory=dict)
 
 
 def ignore(figures: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from trainer.programs.companions import Companion, Companions, nobody
 from trainer.programs.outcome import OnReport, Outcome, ignore
 from trainer.reporting.metrics import Meter
 from trainer.reporting.reporter import Reporter
+from trainer.reporting.several import SeveralOnTerminal
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store
@@ -38,11 +39,13 @@ class Run:
         on_report: OnReport = ignore,
         launched: float | None = None,
         companions: Companions = nobody,
+        several: SeveralOnTerminal | None = None,
     ):
         """Locks the folder; changes nothing in it if its checkpoint does not fit and is refused.
 
         ``on_report`` gets the figures of each report. ``launched`` is when the training was
-        requested, in seconds since the epoch; None means when the process started.
+        requested, in seconds since the epoch; None means when the process started. ``several`` is
+        the terminal that it shares with the runs of other agents.
         """
         self.folder = Path(settings.run_folder)
         self.outcome: Outcome | None = None  # once it has ended
@@ -50,6 +53,7 @@ class Run:
         self._spec = spec
         self._on_report = on_report
         self._launched = launched or psutil.Process().create_time()
+        self._several = several
         make_writable(self.folder)
         self._lock = FolderLock(self.folder)
         self._companions: Sequence[Companion] = ()
@@ -89,12 +93,14 @@ class Run:
             self.folder,
             settings,
             {
+                **({"name": settings.program.agent} if settings.program.agent else {}),
                 "agent": settings.agent.agent_name,
                 "level": settings.level.level_name,
                 "actions": str(spec.action_space),
                 **settings.algorithm.about,
             },
             spec.measures,
+            self._several,
         )
         self.reporter.level_since = self._level_since
         for level in settings.level.levels:

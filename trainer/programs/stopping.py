@@ -71,6 +71,10 @@ class StopSignal:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def of_one(self) -> "StopSignal":
+        """A request to stop one of several trainings: by itself, or with all of them."""
+        return _OfOne(self)
+
     def request(self, reason: str) -> None:
         """Requests a stop, as a signal does; the summary shows the reason."""
         self.name = self.name or reason
@@ -92,3 +96,13 @@ class StopSignal:
     def _end_by_next(self) -> None:
         for one, before in self._before.items():
             signal.signal(one, before if self._restores else signal.SIG_DFL)
+
+
+class _OfOne(StopSignal):
+    def __init__(self, of_all: StopSignal) -> None:
+        super().__init__()
+        self._of_all = of_all
+
+    def is_set(self) -> bool:
+        self.name = self.name or self._of_all.name
+        return bool(self.name)

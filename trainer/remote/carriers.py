@@ -91,12 +91,12 @@ def _warn_if_unknown(host: str, say: Callable[[str], None]) -> None:
         )
 
 
-def on_one_machine(settings: RemoteSettings) -> bool:
+def on_one_machine(settings: RemoteSettings, address: str = "") -> bool:
     """Whether a learner and its actors share cores, because only this machine reaches the address.
 
     Synthetic unrolls need no actors.
     """
-    host, _ = addresses.address(settings.learner_host)
+    host, _ = addresses.address(address or settings.learner_host)
     return not settings.synthetic_unrolls and is_loopback(host)
 
 

@@ -14,7 +14,8 @@ class RemoteSettings:
     learner_host: str = setting(
         "localhost:8001",
         "Cluster",
-        "host:port at which a learner listens, and at which its actors find it",
+        "host:port at which a learner listens, and at which its actors find it; for an actor of "
+        "several --agents NAME=host:port of each, with commas between",
     )
     actor_hosts: str = setting(
         "",

@@ -54,9 +54,15 @@ def identity(
     agent: Any,
     unroll_length: int,
     blocks: Layout,
+    agent_of_several: str = "",
 ) -> Identity:
-    """Everything on which an actor must agree with its learner."""
+    """Everything on which an actor must agree with its learner.
+
+    ``agent_of_several`` is the name of one of ``--agents``.
+    """
     own: dict[str, Any] = dataclasses.asdict(level) | {
+        "agent": agent_of_several,
+        "bodies": ", ".join(spec.bodies),
         "algorithm": algorithm.lower(),
         "agent_name": agent_name.lower(),
         "unroll_length": unroll_length,

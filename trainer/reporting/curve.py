@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,53 @@ GREY, BLUE, ORANGE = "#8a8f98", "#1f6feb", "#d9730d"
 
 def write_curve(folder: Path, title: str) -> Path:
     """Draws the ``metrics.jsonl`` of a run's folder; may raise OSError."""
+    rows = _rows(folder)
+
+    def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
+        _draw(axes, [xs(row) for row in rows], rows)
+
+    return _write(folder, title, rows, draw)
+
+
+def write_curves(folder: Path, title: str, runs: Mapping[str, Path]) -> Path:
+    """Draws the runs of several agents into ``folder``, each in a colour; may raise OSError.
+
+    The return of each body of an agent is a thin line where it has several.
+    """
+    of_agents = {name: _rows(own) for name, own in runs.items()}
+
+    def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
+        for index, (name, rows) in enumerate(of_agents.items()):
+            _draw_agent(axes, [xs(row) for row in rows], rows, name, f"C{index % 10}")
+        if not any(of_agents.values()):
+            _write_empty(axes)
+        _tidy(axes)
+
+    return _write(folder, title, [row for rows in of_agents.values() for row in rows], draw)
+
+
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    return [row for row in read_metrics(folder) if row.get("mean_episode_return") is not None]
+
+
+def _write(
+    folder: Path,
+    title: str,
+    rows: list[dict[str, Any]],
+    draw: Callable[[Any, Callable[[dict[str, Any]], float]], None],
+) -> Path:
+    """A picture of what ``draw`` draws over frames, and over the time that ``rows`` took."""
     # Matplotlib takes a second to import, so a run imports it only at its end.
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import EngFormatter
 
-    rows = [row for row in read_metrics(folder) if row.get("mean_episode_return") is not None]
     figure = Figure(figsize=(10, 4.2), layout=ConstrainedLayoutEngine(wspace=0.06))
     figure.suptitle(title, fontsize=12)
     left, right = figure.subplots(1, 2, sharey=True)
-    frames = [row["environment_frames"] for row in rows]
     scale, unit = time_unit(rows)
-    _draw(left, frames, rows)
-    _draw(right, [row["wall_time"] / scale for row in rows], rows)
+    draw(left, lambda row: row["environment_frames"])
+    draw(right, lambda row: row["wall_time"] / scale)
     left.set_xlabel("environment frames")
     left.set_ylabel("mean raw return")
     right.set_xlabel(f"time ({unit})")
@@ -37,6 +71,21 @@ def write_curve(folder: Path, title: str) -> Path:
     _add_legend(figure, left)
     write_whole(folder / NAME, png(figure))
     return folder / NAME
+
+
+def _draw_agent(
+    axes: Any, xs: Sequence[float], rows: list[dict[str, Any]], name: str, color: str
+) -> None:
+    if not rows:
+        return
+    bodies = list(wording.by_level(rows[-1]))
+    for body in bodies if len(bodies) <= LEVELS_NAMED else []:
+        values = [_value(row, f"mean_episode_return/{body}") for row in rows]
+        label = f"{name}, {body} {wording.number(_known(values[-1]))}"
+        axes.plot(xs, values, color=color, linewidth=0.9, alpha=0.6, linestyle="--", label=label)
+    mean = [row["mean_episode_return"] for row in rows]
+    axes.plot(xs, mean, color=color, linewidth=2, label=name, marker=_marker(rows), markersize=4)
+    _write_last(axes, xs[-1], mean[-1])
 
 
 def png(figure: Any) -> bytes:
@@ -84,6 +133,10 @@ def _draw(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
         _write_last(axes, xs[-1], mean[-1])
     else:
         _write_empty(axes)
+    _tidy(axes)
+
+
+def _tidy(axes: Any) -> None:
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.02, y=0.08)
@@ -105,9 +158,13 @@ def _draw_evaluations(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]
 
 def _style(level: str, index: int, levels: int, last: float) -> dict[str, Any]:
     if levels <= LEVELS_NAMED:
-        return {"label": f"{level} {wording.number(None if math.isnan(last) else last)}"}
+        return {"label": f"{level} {wording.number(_known(last))}"}
     name = {"label": f"each of {levels} levels"} if index == 0 else {}
     return {"color": GREY, "alpha": 0.4, **name}
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _value(row: dict[str, Any], name: str) -> float:

@@ -19,6 +19,7 @@ BARS = "▁▂▃▄▅▆▇█"
 SPARKS = 24
 # Further levels are only counted: a panel higher than the terminal would be cut off.
 LEVELS_SHOWN = 8
+BRIEF = ("speed", "mean raw return", "", "episodes", "waiting", "learning")
 # A history of this length is halved, so that a run of weeks costs no more than one of hours.
 HISTORY = 1024
 
@@ -27,12 +28,21 @@ class Panel:
     """The last report as a panel; ``rich`` renders it for whatever width the terminal has."""
 
     def __init__(
-        self, folder: str, total_frames: int, reported: Sequence[Figure], about: dict[str, str]
+        self,
+        folder: str,
+        total_frames: int,
+        reported: Sequence[Figure],
+        about: dict[str, str],
+        brief: bool = False,
     ):
-        """``reported`` are the figures of the algorithm and of the level."""
+        """``reported`` are the figures of the algorithm and of the level.
+
+        A ``brief`` panel has only the rows that tell agents apart: there is one for each of them.
+        """
         self.note = ""
+        self._brief = brief
         self._total = total_frames
-        self._title = " · ".join(about[key] for key in ("level", "agent") if key in about)
+        self._title = " · ".join(about[key] for key in ("name", "level", "agent") if key in about)
         self._folder = folder
         self._reported = reported
         self._figures: dict[str, Any] = {}
@@ -116,7 +126,8 @@ class Panel:
             "learning": self._learning(),
             "world": self._of_algorithm(WORLD),
         }
-        return {name: parts for name, parts in rows.items() if parts}
+        shown = BRIEF if self._brief else rows
+        return {name: rows[name] for name in shown if rows[name]}
 
     def _evaluation(self) -> list[Text]:
         last = self._evaluated

@@ -16,11 +16,13 @@ from trainer.reporting.curve import title, write_curve
 from trainer.reporting.events import EventsFile
 from trainer.reporting.panel import Panel
 from trainer.reporting.reporters import ReporterThreads
+from trainer.reporting.several import OfAgent, SeveralOnTerminal
 from trainer.reporting.summary import summary
 from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage.records import (
     METRICS,
+    SETTINGS,
     GrowingFile,
     LinesFile,
     plain,
@@ -32,7 +34,6 @@ from trainer.storage.records import (
 __all__ = ["Reporter", "read_metrics", "summary"]
 
 LOG = "train.log"
-SETTINGS = "settings.json"
 
 
 class Reporter:
@@ -48,8 +49,12 @@ class Reporter:
         settings: Settings,
         about: dict[str, str],
         measures: Sequence[Measure] = (),
+        several: SeveralOnTerminal | None = None,
     ):
-        """``measures`` are what the level reports besides the algorithm."""
+        """``measures`` are what the level reports besides the algorithm.
+
+        ``several`` is the terminal that this run shares with those of other agents.
+        """
         self.folder = Path(folder)
         self.level_since = 0  # the frames at which the run began to play its level
         self._settings = settings  # all of them, to record them
@@ -57,8 +62,14 @@ class Reporter:
         self._total = settings.learning.total_environment_frames
         of_level = (Figure(one.name, one.label, WORLD) for one in measures)
         self._own_figures = (*settings.algorithm.figures, *of_level)
-        self._panel = Panel(settings.run_folder, self._total, self._own_figures, about)
-        self._terminal = Terminal(sys.stdout, self._panel)
+        self._panel = Panel(
+            settings.run_folder, self._total, self._own_figures, about, brief=several is not None
+        )
+        self._terminal: Terminal | OfAgent = (
+            several.of(settings.program.agent, self._panel)
+            if several
+            else Terminal(sys.stdout, self._panel)
+        )
         self._log = LinesFile(self.folder / LOG)
         self._metrics = LinesFile(self.folder / METRICS)
         self._events = EventsFile(self.folder)

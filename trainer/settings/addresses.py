@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Sequence
 
 from user_error import UserError
 
@@ -13,6 +14,21 @@ def address(given: str, flag: str = "--learner_host") -> tuple[str, int]:
         raise UserError(f"{flag}={given}: expected host:port, for example localhost:8001.")
     host = host.strip("[]")
     return f"[{host}]" if ":" in host else host, int(port)
+
+
+def of_agents(given: str, names: Sequence[str]) -> dict[str, str]:
+    """The address of each agent's learner, from ``NAME=host:port,NAME=host:port``."""
+    pairs = [part.strip().partition("=") for part in given.split(",")]
+    found = {name: text for name, _, text in pairs}
+    if sorted(name for name, _, _ in pairs) != sorted(names):
+        shown = ",".join(f"{name}=localhost:{8001 + i}" for i, name in enumerate(names))
+        raise UserError(
+            f"--learner_host={given}: expected the address of each agent's learner once, such as "
+            f"{shown}."
+        )
+    for text in found.values():
+        address(text)
+    return found
 
 
 def _is_host(host: str) -> bool:

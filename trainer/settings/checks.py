@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import flags
 from algorithms.feeding import Gradients, InStep
-from trainer.settings import addresses, grid
+from trainer.settings import addresses, grid, seating
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -20,10 +20,17 @@ def check(settings: Settings) -> None:
     twice = [name for name in settings.level.levels if settings.level.levels.count(name) > 1]
     if twice:
         raise UserError(f"--level_name={settings.level.level_name}: {twice[0]} is given twice.")
+    seating.check(settings.level)
     if settings.program.mode == "train" and settings.program.job_name == "local":
         _check_local(settings)
     if settings.program.mode == "train" and settings.program.job_name != "local":
-        addresses.address(settings.remote.learner_host)
+        _check_addresses(settings)
+    if settings.level.agents:
+        _check_agents(settings)
+    elif settings.program.agent and settings.program.mode == "train":
+        raise UserError(
+            f"--agent={settings.program.agent} is one of several agents; name them all in --agents."
+        )
     trains = settings.program.mode == "train"
     if trains and settings.program.job_name == "learner" and settings.trained.watch:
         raise UserError(
@@ -43,6 +50,33 @@ def check(settings: Settings) -> None:
         _check_grid(settings)
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+
+
+def _check_addresses(settings: Settings) -> None:
+    """Whether the address of a learner, or those of an actor's learners, can be read."""
+    names, given = settings.level.agent_names, settings.remote.learner_host
+    if names and settings.program.job_name == "actor":
+        addresses.of_agents(given, names)
+    else:
+        addresses.address(given)
+
+
+def _check_agents(settings: Settings) -> None:
+    """Whether several agents can do what is asked of them."""
+    program, trained = settings.program, settings.trained
+    if settings.algorithm.program:
+        raise UserError(
+            f"--agents={settings.level.agents}: --algorithm={program.algorithm} trains one agent."
+        )
+    learns = program.mode == "train" and program.job_name == "learner"
+    if learns or program.agent:
+        seating.check_agent(settings.level, program.agent)
+    if program.mode == "train" and (trained.evaluate_every_s or trained.watch):
+        flag = "--watch" if trained.watch else f"--evaluate_every_s={trained.evaluate_every_s:g}"
+        raise UserError(
+            f"{flag}: games beside a training are for one agent; leave it out, and play with "
+            "--mode=test, also during the training."
+        )
 
 
 def _check_grid(settings: Settings) -> None:

@@ -35,6 +35,12 @@ class ProgramSettings:
         least=0,
         most=10**6,
     )
+    agent: str = setting(
+        "",
+        "Cluster",
+        "--job_name=learner: which of --agents this learner trains; --mode=test --opponent: which "
+        "of them plays against the opponent",
+    )
     algorithm: str = setting(
         registry.DEFAULT,
         "Learning",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 METRICS = "metrics.jsonl"
+SETTINGS = "settings.json"
 
 
 class GrowingFile:

@@ -16,7 +16,7 @@ from trainer.settings import grid
 from trainer.settings.config import Settings
 from trainer.storage import fetching
 from trainer.storage.records import write_whole
-from trainer.trained import grid_report, scoreboard, video
+from trainer.trained import agents_of_run, grid_report, scoreboard, video
 from trainer.trained import trained_agent as trained
 from trainer.trained.human_scores import human_normalised
 from trainer.trained.opponent import against, own_games
@@ -34,6 +34,9 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
     if settings.trained.checkpoint == fetching.NAMED:
         print(fetching.listing(settings.storage.registry))
         return {}
+    of_all = agents_of_run.settings_of(settings, given)
+    if of_all:
+        return _evaluate_agents(of_all, given)
     video.prepare(settings)
     found = trained.find(settings, given)
     agent = found.agent(build.level_spec(found.settings))
@@ -78,6 +81,35 @@ def _evaluate_grid(found: Trained, agent: Any, console: Console) -> dict[str, An
     return report
 
 
+def _evaluate_agents(settings: Settings, given: Collection[str]) -> dict[str, Any]:
+    """The same with the agents of a run of several, which play each other or ``--opponent``."""
+    video.prepare(settings)
+    console = scoreboard.console()
+    agents = agents_of_run.find(settings, given)
+    test = settings.trained
+    console.print(
+        f"Playing {test.test_num_episodes} games per level with {test.test_policy} actions."
+    )
+    for one in agents:
+        console.print(f"{one.agent.name}: {one.about}.")
+    results: dict[str, dict[str, Any]] = {}
+    for level, name in enumerate(settings.level.levels):
+        count = min(test.test_num_episodes, MOST_ENVIRONMENTS)
+        seed = seed_of_level(settings.program.seed, level)
+        with scoreboard.Counter(console, name, test.test_num_episodes) as counter:
+            played = agents_of_run.play_level(settings, agents, level, count, seed, counter)
+        for agent, spec, games in played:
+            results[f"{agent} on {name}" if len(settings.level.levels) > 1 else agent] = _figures(
+                spec, games
+            )
+    console.print(scoreboard.table(_with_bodies(results), "agent"), soft_wrap=False)
+    if test.video:
+        console.print(f"Video: {test.video} (first game)")
+    report = agents_of_run.report(settings, agents) | {"levels": results}
+    console.print(_written(Path(settings.run_folder) / "evaluation.json", report))
+    return report
+
+
 def _about(found: Trained) -> str:
     name = found.settings.agent.agent_name
     return f"{name} from {found.path}, trained for {found.environment_frames:,} frames"
@@ -109,7 +141,9 @@ def _with_bodies(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     rows: dict[str, dict[str, Any]] = {}
     for level, figures in results.items():
         rows[level] = figures
-        rows |= {f"  {body}": mine for body, mine in figures.get("bodies", {}).items()}
+        for body, mine in figures.get("bodies", {}).items():
+            name = f"  {body}"
+            rows[name if name not in rows else f"{name}, {level}"] = mine
     return rows
 
 

@@ -47,6 +47,21 @@ class AtRandom:
         return _Actions(np.array(drawn, last_action.dtype))
 
 
+class Alone(Player):
+    """An opponent in rows of its own."""
+
+    def __init__(self, opponent: Opponent):
+        self._opponent = opponent
+
+    def start(self, batch_size: int, seed: int) -> None:
+        """Begins with new games."""
+        self._opponent.start(batch_size, seed)
+
+    def act(self, step: EnvironmentStep, last_action: np.ndarray) -> Choice:
+        """The actions to take on a row."""
+        return Choice(self._opponent.act(step, last_action).action, np.zeros(0), ())
+
+
 class Against(Player):
     """An agent that plays one body of each game, the next one in the next game, and its opponent.
 
@@ -80,10 +95,22 @@ def against(settings: Settings, spec: EnvironmentSpec, player: Player) -> Player
             f"--opponent={chosen}: only one body plays {spec.level_name}; leave it out, or give a "
             "level of several, such as pettingzoo:atari.pong_v3."
         )
-    other: Opponent = AtRandom(spec.action_space)
-    if chosen != RANDOM:
-        other = _trained(chosen, settings.trained.test_policy, spec)
-    return Against(player, other, spec.num_bodies)
+    return Against(player, _chosen(settings, spec), spec.num_bodies)
+
+
+def instead(settings: Settings, spec: EnvironmentSpec) -> Player:
+    """The opponent in place of an agent that plays bodies of its own.
+
+    It may have learned to play others, or all.
+    """
+    return Alone(_chosen(settings, spec, any_bodies=True))
+
+
+def _chosen(settings: Settings, spec: EnvironmentSpec, any_bodies: bool = False) -> Opponent:
+    chosen = settings.trained.opponent
+    if chosen == RANDOM:
+        return AtRandom(spec.action_space)
+    return _trained(chosen, settings.trained.test_policy, spec, any_bodies)
 
 
 def own_games(settings: Settings, spec: EnvironmentSpec, games: list[Game]) -> list[Game]:
@@ -98,7 +125,7 @@ def _is_own(row: int, bodies: int) -> bool:
     return row % bodies == row // bodies % bodies
 
 
-def _trained(chosen: str, policy: str, spec: EnvironmentSpec) -> Player:
+def _trained(chosen: str, policy: str, spec: EnvironmentSpec, any_bodies: bool) -> Player:
     """The agent of another run, with the settings of that run."""
     if not Path(chosen).exists():
         raise UserError(
@@ -108,5 +135,7 @@ def _trained(chosen: str, policy: str, spec: EnvironmentSpec) -> Player:
     where = {"checkpoint": chosen} if Path(chosen).is_file() else {"logdir": chosen}
     found = trained_agent.find(Settings(mode="test", **where))
     theirs = build.level_spec(found.settings)
-    check_alike([spec, dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}")])
+    bodies = spec.bodies if any_bodies else theirs.bodies
+    named = dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}", bodies=bodies)
+    check_alike([spec, named])
     return Player(found.agent(theirs), build.algorithm(found.settings), policy == "greedy")

@@ -12,6 +12,7 @@ from typing import Any
 
 import credentials
 from algorithms.feeding import Gradients
+from cluster import agents
 from cluster.backends.kubernetes import manifests, resources
 from cluster.backends.kubernetes.model import (
     PROJECT,
@@ -41,6 +42,7 @@ TEAM_RESTARTS = 6
 
 def make_plan(rows: Sequence[Row], settings: Settings, options: Options) -> KubernetesPlan:
     """Links actors to learners round-robin, and makes every manifest."""
+    agents.refuse(rows, settings, "kubernetes")
     learners = [row for row in rows if row.job == "learner"]
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     _check(rows, len(actors), settings, options)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import credentials
+from cluster import agents
 from cluster.backends.slurm import allocation, scripts
 from cluster.backends.slurm.model import RUN_ID, Process, SlurmPlan
 from cluster.inventory.hosts_csv import Row
@@ -22,6 +23,7 @@ from user_error import UserError
 
 def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: Here) -> SlurmPlan:
     """Links actors to learners round-robin, and makes each job's script."""
+    agents.refuse(rows, settings, "slurm")
     learners = [row for row in rows if row.job == "learner"]
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     checks.check_played(settings, range(len(actors)), "the run")

@@ -77,8 +77,8 @@ def _unreached(
 ) -> Wrong:
     """Learners' ports that actors on other hosts cannot reach: each listens for a moment."""
     called: dict[Place, set[Member]] = {}
-    for actor in plan.actors:
-        learner = plan.learners[actor.learner]
+    links = [(actor, plan.learners[one]) for actor in plan.actors for one in actor.linked]
+    for actor, learner in links:
         asked = {actor.place} if listening else {actor.place, learner.place}
         if actor.host != learner.host and asked <= answering:
             called.setdefault(actor.place, set()).add(learner)

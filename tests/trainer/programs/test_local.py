@@ -26,7 +26,8 @@ from tests.trainer.levels import (
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.programs import local
-from trainer.programs.local import ActorFailed, ActorThreads, train
+from trainer.programs.local import ActorThreads, train
+from trainer.programs.local_actors import ActorFailed
 from trainer.settings.config import Settings
 from trainer.settings.sizes import fresh_unrolls
 from trainer.storage.checkpoints import Store

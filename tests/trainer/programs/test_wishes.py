@@ -18,8 +18,9 @@ from tests.trainer.levels import Breaks, Pictures, Steps, Tens, level
 from tests.trainer.training import block, parts, small
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
-from trainer.programs import local
-from trainer.programs.local import ActorFailed, train
+from trainer.programs import local, local_actors
+from trainer.programs.local import train
+from trainer.programs.local_actors import ActorFailed
 from trainer.programs.outcome import Outcome
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
@@ -183,7 +184,7 @@ def test_beside_a_gpu_actors_compute_on_the_processor_and_batches_are_made_ahead
     tmp_path, monkeypatch
 ):
     made, devices = [], []
-    ahead, load = local.on_device, ActingAgent.load
+    ahead, load = local_actors.on_device, ActingAgent.load
 
     def note(batch: Any) -> Any:
         made.append(threading.current_thread().name)
@@ -193,9 +194,9 @@ def test_beside_a_gpu_actors_compute_on_the_processor_and_batches_are_made_ahead
         devices.append(acting._device)
         load(acting, weights, version)
 
-    for module in local, build:
+    for module in local_actors, build:
         monkeypatch.setattr(module, "visible_gpus", lambda: ["a GPU"])
-    monkeypatch.setattr(local, "on_device", note)
+    monkeypatch.setattr(local_actors, "on_device", note)
     monkeypatch.setattr(ActingAgent, "load", note_device)
     outcome = run(tmp_path)
     assert outcome.reason == "all frames are played" and outcome.figures["policy_lag"] < 10

@@ -1,0 +1,55 @@
+"""Several agents in one run: which learners train which, as column ``agent`` of the CSV says."""
+
+from collections.abc import Sequence
+
+from cluster.inventory.hosts_csv import Row
+from cluster.model import Member
+from trainer.settings import seating
+from trainer.settings.config import Settings
+from user_error import UserError
+
+
+def with_agents(rows: Sequence[Row], settings: Settings, csv: str) -> Settings:
+    """The settings with the agents that the CSV names, in its order unless ``--agents`` has one."""
+    learners = [row for row in rows if row.job == "learner"]
+    named = list(dict.fromkeys(row.agent for row in learners if row.agent))
+    asked = settings.level.agent_names
+    if not named and not asked:
+        seating.check(settings.level)
+        return settings
+    if not named:
+        raise UserError(
+            f"--agents={settings.level.agents}: {csv} does not say which learner trains which; "
+            "give it a column agent, with a name in each learner's row."
+        )
+    without = [row.line for row in learners if not row.agent]
+    if without:
+        raise UserError(
+            f"{csv}:{without[0]}: column agent: is empty, but other learners train "
+            f"{' and '.join(named)}. Name an agent in each learner's row, or in none."
+        )
+    if asked and set(asked) != set(named):
+        raise UserError(
+            f"--agents={settings.level.agents}: column agent of {csv} names {', '.join(named)}; "
+            "expected the same agents, or leave the flag out."
+        )
+    settings = settings.replace(agents=settings.level.agents or ",".join(named))
+    seating.check(settings.level)
+    return settings
+
+
+def teams(learners: Sequence[Member]) -> dict[str, list[Member]]:
+    """The learners of each agent, which train it together; of "" if there is only one agent."""
+    found: dict[str, list[Member]] = {}
+    for learner in learners:
+        found.setdefault(learner.row.agent, []).append(learner)
+    return found
+
+
+def refuse(rows: Sequence[Row], settings: Settings, backend: str) -> None:
+    """For backends whose learners are one team."""
+    if settings.level.agents or any(row.agent for row in rows):
+        raise UserError(
+            f"--backend={backend} starts the learners of one agent only. For several agents use "
+            "--backend=ssh with a CSV, or train them on one machine without a cluster."
+        )

@@ -1,0 +1,83 @@
+"""Several agents whose learners and actors are processes of their own, and their failures."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import credentials
+from tests.trainer.cluster import Process, alone, free_address
+from trainer.storage.checkpoints import Store
+from trainer.storage.records import read_metrics
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("trainer cluster")]
+
+COMMON = [
+    "--level_name=pettingzoo:tests.environments.bodies.game",
+    "--agents=left,right",
+    "--envs_per_actor=8",
+    "--replay_share=0",
+    "--unroll_length=5",
+    "--batch_size=4",
+    "--peer_timeout_s=2",
+    "--precision=float32",
+]
+RETURNS = {"left": 12.0, "right": 15.0}
+
+
+def learner(folder: Path, agent: str, address: str, transport: str, **more: Any) -> Process:
+    quick = {"report_every_s": 0.5, "checkpoint_every_s": 1, "transport": transport} | more
+    own = [f"--agent={agent}", f"--learner_host={address}", f"--logdir={folder}"]
+    return alone("--job_name=learner", *COMMON, *own, *(f"--{k}={v}" for k, v in quick.items()))
+
+
+@pytest.mark.parametrize("transport", ["tensorflow", "secure"])
+def test_an_actor_plays_for_both_learners_whatever_happens_to_one(tmp_path, transport):
+    if transport == "secure":  # the actor may start before a learner has made them
+        credentials.make(tmp_path / credentials.FOLDER)
+    hosts = {agent: free_address() for agent in RETURNS}
+    named = ",".join(f"{agent}={host}" for agent, host in hosts.items())
+    flags = [f"--learner_host={named}", f"--logdir={tmp_path}", f"--transport={transport}"]
+
+    def learns(agent: str, frames: int) -> Process:
+        return learner(tmp_path, agent, hosts[agent], transport, total_environment_frames=frames)
+
+    with (
+        alone("--job_name=actor", "--task=0", *COMMON, *flags) as actor,
+        learns("right", 10**8) as right,
+    ):
+        with learns("left", 10**8) as left:
+            left.wait_for("checkpoint frames-", 120)
+            right.wait_for("checkpoint frames-", 120)
+            left.send(signal.SIGKILL)
+        actor.wait_for(f"left: Waiting for the learner at {hosts['left']}")
+        # Its agent plays on, and the other one learns on.
+        saved = right.output().count("checkpoint frames-")
+        right.wait_for("checkpoint frames-", times=saved + 2)
+        reached = read_metrics(tmp_path / "agents" / "left")[-1]["environment_frames"]
+        with learns("left", reached + 1000) as left:
+            left.wait_for("Resuming from")
+            assert left.wait(120) == 0 and "Ended: all frames are played" in left.output()
+        actor.wait_for(f"left: the learner at {hosts['left']} has finished")
+        saved = right.output().count("checkpoint frames-")
+        right.wait_for("checkpoint frames-", times=saved + 2)
+        right.send(signal.SIGTERM)
+        assert right.wait(30) == 0
+        actor.send(signal.SIGTERM)
+        assert actor.wait(30) == 0 and "asked to end by SIGTERM; left." in actor.output()
+    for agent, value in RETURNS.items():
+        assert read_metrics(tmp_path / "agents" / agent)[-1]["mean_episode_return"] == value
+        assert Store(tmp_path / "agents" / agent / "checkpoints", 1).newest(print)
+    assert (tmp_path / "learning_curve.png").exists()
+
+
+def test_a_learner_refuses_an_actor_of_another_agent(tmp_path):
+    hosts = [free_address(), free_address()]
+    swapped = f"--learner_host=left={hosts[1]},right={hosts[0]}"
+    with (
+        learner(tmp_path, "left", hosts[0], "tensorflow"),
+        alone("--job_name=actor", *COMMON, swapped, f"--logdir={tmp_path}") as actor,
+    ):
+        assert actor.wait(120) == 2
+        assert "agent is left at the learner and right at the actor" in actor.output()

@@ -1,0 +1,206 @@
+"""Several agents in one process: a learner each, in the same games or in games of their own."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trainer.launching import newest
+from tests.trainer.levels import Breaks, Steps, Tens, level
+from trainer import seats
+from trainer.programs import local_agents
+from trainer.programs.local import train
+from trainer.programs.local_actors import ActorFailed
+from trainer.programs.stopping import StopSignal
+from trainer.settings.config import Settings
+from trainer.storage.records import read_metrics
+from trainer.trained.evaluation import evaluate
+from user_error import UserError
+
+SHIFT = "pettingzoo:tests.environments.bodies.game"
+RETURNS = {"early": 3.0, "whole": 21.0, "late": 15.0}
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch):
+    """Keeps TensorFlow's threads, which cannot change now."""
+    monkeypatch.setattr(local_agents.cores, "divide", lambda **_: 2)
+
+
+def settings(folder: Path, **changes: Any) -> Settings:
+    small: dict[str, Any] = {
+        "level_name": SHIFT,
+        "agents": "left,right",
+        "logdir": str(folder),
+        "total_environment_frames": 400,
+        "envs_per_actor": 8,
+        "batch_size": 4,
+        "unroll_length": 5,
+        "replay_share": 0.0,
+        "precision": "float32",
+        "env_threads": 1,
+    }
+    return Settings(**small | changes)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, module_patch) -> Path:
+    """A run whose agents have trained in the same games; the second has a body that never comes."""
+    folder = tmp_path_factory.mktemp("agents")
+    outcome = train(settings(folder))
+    assert set(outcome.agents) == {"left", "right"}
+    assert outcome.figures["right/mean_episode_return"] == 15.0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def module_patch():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_agents.cores, "divide", lambda **_: 2)
+        yield
+
+
+def counters(folder: Path, agent: str) -> dict[str, Any]:
+    return newest(folder / "agents" / agent).counters
+
+
+def test_each_agent_learns_from_its_own_bodies_only(trained):
+    for agent, bodies in (("left", ["early", "whole"]), ("right", ["late", "never"])):
+        last = read_metrics(trained / "agents" / agent)[-1]
+        assert last["environment_frames"] >= 400 and np.isfinite(last["total_loss"])
+        named = {f"mean_episode_return/{body}": RETURNS.get(body) for body in bodies}
+        assert {key: last.get(key) for key in named} == named
+        assert sum(key.startswith("mean_episode_return/") for key in last) == 2
+    weights = [newest(trained / "agents" / one).weights for one in ("left", "right")]
+    pairs = zip(weights[0].values(), weights[1].values(), strict=True)
+    assert any((one != other).any() for one, other in pairs)
+    assert (trained / "learning_curve.png").exists()
+    assert json.loads((trained / "settings.json").read_text())["agents"] == "left,right"
+
+
+def test_one_that_is_trained_plays_on_while_the_other_continues(trained, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    shutil.rmtree(folder / "agents" / "right")
+    before = counters(folder, "left")
+    train(settings(folder))
+    assert counters(folder, "left") == before
+    assert counters(folder, "right")["environment_frames"] >= 400
+    assert "left is already trained: " in capsys.readouterr().out
+    train(settings(folder, total_environment_frames=600))
+    for agent in ("left", "right"):
+        assert counters(folder, agent)["environment_frames"] >= 600
+    printed = capsys.readouterr().out
+    assert "left: Resuming from" in printed and "right: Resuming from" in printed
+
+
+def test_a_stop_ends_all_of_them_with_a_checkpoint(tmp_path):
+    stop = StopSignal()
+
+    def on_report(figures: dict[str, Any]) -> None:
+        if figures["agent"] == "right":
+            stop.request("the test")
+
+    endless = settings(tmp_path, total_environment_frames=10**8, report_every_s=0.1)
+    outcome = train(endless, stop, on_report)
+    assert outcome.reason == "left: the test; right: the test"
+    for agent in ("left", "right"):
+        assert counters(tmp_path, agent)["environment_frames"] > 0
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "a3c"])
+def test_agents_of_algorithms_whose_actors_wait(tmp_path, algorithm):
+    own: dict[str, Any] = {"minibatches": 2, "epochs": 1} if algorithm == "ppo" else {}
+    shared = settings(tmp_path, num_actors=2).flat()
+    names = ("level_name", "agents", "logdir", "total_environment_frames", "precision")
+    chosen = {name: shared[name] for name in names} | {"xla": "off"}
+    train(Settings(algorithm=algorithm, batch_size=8, unroll_length=8, **chosen, **own))
+    for agent in ("left", "right"):
+        assert counters(tmp_path, agent)["environment_frames"] >= 400
+
+
+def test_agents_in_environments_of_their_own(tmp_path, capsys):
+    levels = f"{level(Steps)},{level(Tens)}"
+    chosen = settings(tmp_path, level_name=levels, agents="seven,thirty", product="inner")
+    train(chosen)
+    for agent, value in (("seven", 7), ("thirty", 30)):
+        assert read_metrics(tmp_path / "agents" / agent)[-1]["mean_episode_return"] == value
+    figures = evaluate(Settings(mode="test", logdir=str(tmp_path), test_num_episodes=2))["levels"]
+    means = {name: one["mean"] for name, one in figures.items()}
+    assert means == {f"seven on {level(Steps)}": 7, f"thirty on {level(Tens)}": 30}
+
+
+def test_custom_seats_and_an_agent_on_two_levels(tmp_path):
+    chosen = settings(
+        tmp_path,
+        level_name=f"{level(Steps)},{level(Tens)},{SHIFT}",
+        agents="first,second",
+        product="custom",
+        bodies="[[0,0,0],[0,1,0],[1,2,0],[1,2,1],[1,2,2],[1,2,3]]",
+        num_actors=3,
+    )
+    first, second = seats.agents_of(chosen)
+    assert first.settings.level.levels == [level(Steps), level(Tens)]
+    assert first.settings.actors.num_actors == 2 and first.own_level(1) == 1
+    assert second.settings.level.levels == [SHIFT] and second.bodies == {2: (0, 1, 2, 3)}
+    assert (first.settings.program.seed, second.settings.program.seed) == (1, 2)
+
+
+def test_an_environment_that_breaks_ends_all_with_an_error(tmp_path):
+    levels = f"{level(Steps)},{level(Breaks)}"
+    with pytest.raises(ActorFailed, match=f"actor 1, which plays {level(Breaks)}"):
+        train(
+            settings(
+                tmp_path,
+                level_name=levels,
+                agents="a,b",
+                product="inner",
+                total_environment_frames=10**6,
+            )
+        )
+
+
+def report(folder: Path, **changes: Any) -> dict[str, Any]:
+    flags: dict[str, Any] = {"mode": "test", "logdir": str(folder), "test_num_episodes": 3}
+    return evaluate(Settings(**flags | changes))["levels"]
+
+
+def test_trained_agents_play_each_other_and_have_returns_of_their_own(trained):
+    figures = report(trained)
+    returns = {
+        agent: {body: of["returns"] for body, of in mine["bodies"].items()}
+        for agent, mine in figures.items()
+    }
+    assert returns == {
+        "left": {"early": [3.0] * 3, "whole": [21.0] * 3},
+        "right": {"late": [15.0] * 3},
+    }
+
+
+def test_one_of_them_plays_against_an_opponent(trained):
+    for opponent in ("random", str(trained / "agents" / "left")):
+        assert set(report(trained, agent="right", opponent=opponent)) == {"right"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"agent": "left"}, "expected both --agent"),
+        ({"opponent": "random"}, "expected both --agent"),
+        ({"agent": "middle", "opponent": "random"}, "does not name it"),
+        ({"grid": "noops=0"}, "--grid is for one agent"),
+        ({"checkpoint": "zoo:pong"}, "newest, best or a number of frames"),
+    ],
+)
+def test_what_they_cannot_do_in_a_test_is_refused(trained, changes, text):
+    with pytest.raises(UserError) as error:
+        report(trained, **changes)
+    assert text in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_agents_folder_is_that_of_a_run_of_its_own(trained):
+    figures = report(trained / "agents" / "left")[SHIFT]
+    assert set(figures["bodies"]) == {"early", "whole", "late"}

@@ -1,0 +1,178 @@
+"""The agents of a run of several, which play the games of their training with each other."""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from environments import EnvironmentSpec
+from trainer import build, seats
+from trainer.acting.playing import Game, Player, play_shared
+from trainer.seats import OneOf
+from trainer.settings import config, seating
+from trainer.settings.config import Settings
+from trainer.storage.records import SETTINGS
+from trainer.trained import scoreboard, trained_agent, video
+from trainer.trained.opponent import instead
+from trainer.trained.trained_agent import Trained
+from user_error import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Playing:
+    """One of the agents, and what plays its bodies."""
+
+    agent: OneOf
+    player: Player
+    found: Trained | None  # None: the opponent plays in its place
+
+    @property
+    def about(self) -> str:
+        """Who plays."""
+        if self.found is None:
+            return "the opponent plays in its place"
+        name = self.found.settings.agent.agent_name
+        return (
+            f"{name} from {self.found.path}, trained for {self.found.environment_frames:,} frames"
+        )
+
+
+def settings_of(settings: Settings, given: Collection[str]) -> Settings | None:
+    """The settings of a run of several agents; None if ``--logdir`` is that of one agent."""
+    folder = Path(settings.run_folder)
+    try:
+        record = json.loads((folder / SETTINGS).read_text())
+    except (OSError, ValueError):
+        record = {}
+    if not settings.level.agents and (
+        not record.get("agents") or (folder / "checkpoints").exists()
+    ):
+        return None
+    _check(settings)
+    now = settings.flat()
+    changes = {
+        name: record[name]
+        for name, default in trained_agent.inherited(record.get("algorithm", "")).items()
+        if name in record and name not in given and now.get(name, default) == default
+    }
+    found = config.from_record(now | {"logdir": str(folder)} | changes)
+    seating.check(found.level)
+    if found.program.agent:
+        seating.check_agent(found.level, found.program.agent)
+    if bool(found.program.agent) != bool(found.trained.opponent):
+        given_one = found.program.agent and f"--agent={found.program.agent}"
+        raise UserError(
+            f"{given_one or f'--opponent={found.trained.opponent}'}: expected both --agent, which "
+            f"of {found.level.agents} plays, and --opponent, who plays in place of the others; or "
+            "neither, then all agents play."
+        )
+    return found
+
+
+def _check(settings: Settings) -> None:
+    trained = settings.trained
+    if trained.grid or trained.watch or trained.num_videos:
+        flag = "grid" if trained.grid else "watch" if trained.watch else "num_videos"
+        raise UserError(
+            f"--{flag} is for one agent: give --logdir={settings.run_folder}/agents/NAME, or leave "
+            "it out."
+        )
+    if trained.checkpoint not in ("newest", "best") and not trained.checkpoint.isdecimal():
+        raise UserError(
+            f"--checkpoint={trained.checkpoint}: the run in {settings.run_folder} has several "
+            "agents; expected newest, best or a number of frames, of each of them."
+        )
+
+
+def find(settings: Settings, given: Collection[str]) -> list[Playing]:
+    """The checkpoints of all agents that play."""
+    found = []
+    for agent in seats.agents_of(settings):
+        chosen = settings.program.agent
+        if chosen and agent.name != chosen:
+            found.append(Playing(agent, instead(settings, agent.spec), None))
+            continue
+        one = trained_agent.find(agent.settings, given)
+        test = settings.trained
+        player = Player(
+            one.agent(agent.spec),
+            build.algorithm(one.settings),
+            test.test_policy == "greedy",
+            test.test_temperature,
+        )
+        found.append(Playing(agent, player, one))
+    return found
+
+
+def play_level(
+    settings: Settings,
+    agents: list[Playing],
+    level: int,
+    count: int,
+    seed: int,
+    counter: scoreboard.Counter,
+) -> list[tuple[str, EnvironmentSpec, list[Game]]]:
+    """Plays ``count`` games of a level at a time; the name, spec and games of each agent."""
+    there = [one for one in agents if level in one.agent.bodies]
+    shares = [one.agent.bodies[level] for one in there]
+    shown = next((index for index, one in enumerate(there) if one.found), 0)
+    environment = build.shared_test_environment(settings, level, count, seed, shares)
+    with contextlib.closing(environment), contextlib.ExitStack() as stack:
+        counted = [part for one, part in zip(there, environment.parts, strict=True) if one.found]
+        counter.total *= sum(part.spec.num_bodies for part in counted)
+        onlookers: list[Any] = [()] * len(there)
+        chosen = there[shown].found
+        if chosen and settings.trained.video and level == 0:
+            part = environment.parts[shown]
+            onlookers[shown] = stack.enter_context(
+                video.spectators(
+                    chosen.settings.replace(video=settings.trained.video),
+                    part,
+                    chosen.value(part.spec.level_name),
+                    {0: Path(settings.trained.video)},
+                    print,
+                )
+            )
+
+        def finished(agent: int, game: Game) -> None:
+            if there[agent].found:
+                counter.add([game.raw_return])
+
+        games = play_shared(
+            environment,
+            [one.player for one in there],
+            settings.trained.test_num_episodes,
+            seed=settings.program.seed,
+            step_limit=settings.trained.step_limit,
+            onlookers=onlookers,
+            finished=finished,
+        )
+        specs = [part.spec for part in environment.parts]
+    return [
+        (one.agent.name, spec, mine)
+        for one, spec, mine in zip(there, specs, games, strict=True)
+        if one.found
+    ]
+
+
+def report(settings: Settings, agents: list[Playing]) -> dict[str, Any]:
+    """What evaluation.json says besides the games."""
+    found = {one.agent.name: one.found for one in agents if one.found}
+    return {
+        "checkpoint": settings.run_folder,
+        "environment_frames": max(one.environment_frames for one in found.values()),
+        "agents": {
+            name: {
+                "checkpoint": str(one.path.resolve()),
+                "environment_frames": one.environment_frames,
+            }
+            for name, one in found.items()
+        },
+        "opponent": settings.trained.opponent,
+        "policy": settings.trained.test_policy,
+        "temperature": settings.trained.test_temperature,
+        "seed": settings.program.seed,
+        "settings": settings.flat(),
+    }
