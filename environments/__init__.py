@@ -1,31 +1,40 @@
 """Environments: from a level's name to a batch of environments that step together."""
 
+from environments.kinds.fitted import fitted
+from environments.kinds.rows import RandomActions, widened
+from environments.kinds.specs import check_alike, described, together
 from environments.levels import make, spec
 from environments.names import is_atari, is_real_time, known_levels, remark
 from environments.realtime.levels import Remotes
 from environments.step import (
+    BodyKind,
     EnvironmentSpec,
     EnvironmentStep,
     Episode,
     Measure,
     VectorEnvironment,
-    check_alike,
 )
 from environments.view import View
 
 __all__ = [
+    "BodyKind",
     "EnvironmentSpec",
     "EnvironmentStep",
     "Episode",
     "Measure",
+    "RandomActions",
     "Remotes",
     "VectorEnvironment",
     "View",
     "check_alike",
+    "described",
+    "fitted",
     "is_atari",
     "is_real_time",
     "known_levels",
     "make",
     "remark",
     "spec",
+    "together",
+    "widened",
 ]

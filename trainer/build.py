@@ -47,10 +47,9 @@ PROCESSOR = "/device:CPU:0"
 
 
 def level_spec(settings: Settings) -> EnvironmentSpec:
-    """The spec that all levels of the run share; an error if they differ."""
+    """The spec that all levels of the run share; an error if no agent can play them all."""
     specs = [environments.spec(level, **_looks(settings)) for level in settings.level.levels]
-    environments.check_alike(specs)
-    return specs[0]
+    return environments.together(specs)
 
 
 def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
@@ -225,11 +224,16 @@ def _chance(settings: Settings, index: int, count: int) -> Callable[[int], np.nd
     return lambda updates: playing.exploration(updates, places)
 
 
-def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorEnvironment:
-    """The environments of an actor, see ``actor``; actors take the levels in turn."""
+def actor_environment(
+    settings: Settings, index: int, start: int = 0, spec: EnvironmentSpec | None = None
+) -> VectorEnvironment:
+    """The environments of an actor, see ``actor``; actors take the levels in turn.
+
+    ``spec`` is the run's; it is found out if it is not given.
+    """
     level = index % len(settings.level.levels)
     with threads_named("emulator"):
-        return environments.make(
+        made = environments.make(
             settings.level.levels[level],
             sizes.envs_per_actor(settings),
             # Far apart, so that no two actors share a seed.
@@ -251,6 +255,16 @@ def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorE
             remotes=_remotes(settings, index),
             **_looks(settings),
         )
+    return _fitted(made, settings, spec)
+
+
+def _fitted(
+    environment: VectorEnvironment, settings: Settings, spec: EnvironmentSpec | None
+) -> VectorEnvironment:
+    """The environment for the agent of all levels."""
+    if spec is None and len(settings.level.levels) > 1:
+        spec = level_spec(settings)
+    return environments.fitted(environment, spec) if spec and spec.kinds else environment
 
 
 def _remotes(settings: Settings, index: int) -> Remotes:
@@ -267,12 +281,14 @@ def _emulator_threads(settings: Settings) -> int:
     return threads or (max(1, usable_cores() // actors) if actors > 1 else 0)
 
 
-def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
+def test_environment(
+    settings: Settings, level: int, count: int, seed: int, spec: EnvironmentSpec | None = None
+) -> VectorEnvironment:
     """``count`` games for evaluation, rendered if they are recorded or watched.
 
-    There are fewer where each is a program of its own.
+    There are fewer where each is a program of its own. ``spec`` is the agent's, as above.
     """
-    return environments.make(
+    made = environments.make(
         settings.level.levels[level],
         min(count, sizes.HEAVY_ENVS) if settings.level.is_heavy else count,
         seed,
@@ -287,6 +303,7 @@ def test_environment(settings: Settings, level: int, count: int, seed: int) -> V
         whole_games=True,
         **_looks(settings),
     )
+    return _fitted(made, settings, spec)
 
 
 def _looks(settings: Settings) -> dict[str, Any]:
@@ -351,5 +368,6 @@ def _agent(
             normalise=settings.agent.normalise_observations,
             separate={"on": True, "off": False}.get(settings.agent.separate_baseline),
             masked=spec.masked,
+            kinds=tuple(agents.BodyKind(*kind) for kind in spec.kinds),
         ),
     )

@@ -4,7 +4,6 @@ import numpy as np
 
 from environments.bodies.game import Game, Rows
 from environments.bodies.views import BodyView
-from environments.spaces import agent_actions
 from environments.step import EnvironmentStep, Episode, VectorEnvironment
 from environments.tally import Tally
 
@@ -22,11 +21,9 @@ class BodiesEnvironment(VectorEnvironment):
         self.num_envs = len(games) * self._count
         self.pictures_per_second = view.pictures_per_second
         self._games, self._seeds, self._view = games, seeds, view
-        _, self._actions_of_games = agent_actions(view.action_space, self.spec.level_name)
         self._tally = Tally(self.num_envs, level_index)
-        seen = self.spec.observation_space
         # A body without a part keeps its last picture: statistics of pictures see no other.
-        self._observation = np.zeros([self.num_envs, *seen.shape], seen.dtype)
+        self._observation = np.concatenate([view.blank()] * len(games))
         self._lengths = np.zeros(self.num_envs, np.int64)  # of the running episodes
 
     def reset(self) -> EnvironmentStep:
@@ -36,11 +33,8 @@ class BodiesEnvironment(VectorEnvironment):
         return self._step(rows)
 
     def step(self, actions: np.ndarray) -> EnvironmentStep:
-        taken = self._actions_of_games(np.asarray(actions))
-        of_games = np.reshape(taken, [len(self._games), self._count, *taken.shape[1:]])
-        return self._step(
-            [game.step(mine) for game, mine in zip(self._games, of_games, strict=True)]
-        )
+        taken = self._view.taken(np.asarray(actions))
+        return self._step([game.step(mine) for game, mine in zip(self._games, taken, strict=True)])
 
     def _step(self, rows: list[Rows]) -> EnvironmentStep:
         for game, row in enumerate(rows):

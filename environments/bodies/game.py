@@ -1,5 +1,6 @@
 """One game with the parallel API of PettingZoo: whose turn it is to be seen, act and leave."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,8 +39,8 @@ class Game:
         nothing = np.zeros(len(self._bodies), bool)
         return Rows(seen, nothing.astype(np.float32), nothing, ~nothing, nothing)
 
-    def step(self, actions: np.ndarray) -> Rows:
-        """Takes the actions [K, ...] of the bodies that play, or resets a game that is over."""
+    def step(self, actions: Sequence[Any]) -> Rows:
+        """Takes the actions of the K bodies, as far as they play, or resets a game that is over."""
         staying = self._staying()
         if not staying:
             return self.reset()
