@@ -143,7 +143,9 @@ class Agent(snt.Module, abc.ABC):
             self._baseline_torso.backdrop = self._torso.backdrop
             features = self._baseline_torso.output_size + last
         values = self._bodies.baselines(heads.values)
-        self.baseline_head = Linear(features, values, in_float32, 1.0, "baseline") if values else None
+        self.baseline_head = (
+            Linear(features, values, in_float32, 1.0, "baseline") if values else None
+        )
 
     def _check(self, network: Network, heads: Heads, action_space: gym.Space) -> None:
         """Refuses what this agent cannot do."""

@@ -1,8 +1,8 @@
 """Environments: from a level's name to a batch of environments that step together."""
 
 from environments.kinds.fitted import fitted
-from environments.kinds.rows import RandomActions, widened
-from environments.kinds.specs import check_alike, described, together
+from environments.kinds.rows import RandomActions, narrowed, widened
+from environments.kinds.specs import check_alike, described, numbers_of, of_row, together
 from environments.levels import make, spec
 from environments.names import is_atari, is_real_time, known_levels, remark
 from environments.realtime.levels import Remotes
@@ -33,6 +33,9 @@ __all__ = [
     "is_real_time",
     "known_levels",
     "make",
+    "narrowed",
+    "numbers_of",
+    "of_row",
     "remark",
     "spec",
     "together",

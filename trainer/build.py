@@ -48,8 +48,12 @@ PROCESSOR = "/device:CPU:0"
 
 def level_spec(settings: Settings) -> EnvironmentSpec:
     """The spec that all levels of the run share; an error if no agent can play them all."""
-    specs = [environments.spec(level, **_looks(settings)) for level in settings.level.levels]
-    return environments.together(specs)
+    return environments.together(level_specs(settings))
+
+
+def level_specs(settings: Settings) -> list[EnvironmentSpec]:
+    """Each level's own spec."""
+    return [environments.spec(level, **_looks(settings)) for level in settings.level.levels]
 
 
 def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:

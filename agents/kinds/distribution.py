@@ -39,9 +39,7 @@ class OfKinds:
 
     def tempered(self, parameters: tf.Tensor, temperature: float) -> tf.Tensor:
         """Each as its kind's distribution does it."""
-        each = [
-            kind.of.tempered(kind.parameters(parameters), temperature) for kind in self._kinds
-        ]
+        each = [kind.of.tempered(kind.parameters(parameters), temperature) for kind in self._kinds]
         return self.joined(each, parameters[..., self._room :])
 
     def log_prob(self, parameters: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:

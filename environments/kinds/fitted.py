@@ -6,9 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from environments.kinds.rows import narrowed, widened
-from environments.kinds.specs import described, number_of
+from environments.kinds.specs import numbers_of
 from environments.step import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
-from user_error import UserError
 
 
 def fitted(environment: VectorEnvironment, spec: EnvironmentSpec) -> VectorEnvironment:
@@ -27,13 +26,13 @@ class _Fitted(VectorEnvironment):
 
     def __init__(self, environment: VectorEnvironment, spec: EnvironmentSpec) -> None:
         own = environment.spec
-        numbers = [_number(own, index, spec) for index in range(own.num_bodies)]
+        numbers = numbers_of(own, spec)
         self.spec = dataclasses.replace(
             own,
             observation_space=spec.observation_space,
             action_space=spec.action_space,
             kinds=spec.kinds,
-            row_kinds=tuple(numbers),
+            row_kinds=numbers,
         )
         self.num_envs = environment.num_envs
         self.pictures_per_second = environment.pictures_per_second
@@ -68,13 +67,3 @@ class _Fitted(VectorEnvironment):
 
     def close(self) -> None:
         self._environment.close()
-
-
-def _number(own: EnvironmentSpec, index: int, spec: EnvironmentSpec) -> int:
-    found = number_of(own.rows[index], spec.kinds)
-    if found is None:
-        raise UserError(
-            f"--level_name: {own.level_name} is not for this agent: its bodies see and do "
-            f"{described(own.rows[index : index + 1])}; expected one of {described(spec.kinds)}."
-        )
-    return found

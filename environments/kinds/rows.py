@@ -26,9 +26,7 @@ def widened(seen: np.ndarray, number: Any, space: spaces.Box) -> np.ndarray:
     return wide
 
 
-def narrowed(
-    actions: np.ndarray, space: gymnasium.Space, own: gymnasium.Space
-) -> np.ndarray:
+def narrowed(actions: np.ndarray, space: gymnasium.Space, own: gymnasium.Space) -> np.ndarray:
     """Actions of the `space` with room for all kinds, [...] or [..., A], as those of bodies."""
     if not space.shape or own == space:
         return actions

@@ -41,6 +41,12 @@ def of_kinds(
     )
 
 
+def of_row(spec: EnvironmentSpec, row: int) -> EnvironmentSpec:
+    """The spec with the spaces of the body whose row it is, as if it were alone."""
+    own = spec.rows[row % spec.num_bodies]
+    return dataclasses.replace(spec, **own._asdict(), kinds=(), row_kinds=())
+
+
 def check_alike(one: EnvironmentSpec, other: EnvironmentSpec) -> None:
     """Raises a UserError unless an agent of one of these levels can play the other as it is."""
     difference = _difference(one, other)
@@ -62,6 +68,18 @@ def are_alike(one: BodyKind, other: BodyKind) -> bool:
 def number_of(kind: BodyKind, kinds: Sequence[BodyKind]) -> int | None:
     """The place of a kind among others; None if it is not one of them."""
     return next((i for i, other in enumerate(kinds) if are_alike(kind, other)), None)
+
+
+def numbers_of(own: EnvironmentSpec, spec: EnvironmentSpec) -> tuple[int, ...]:
+    """Which of the kinds of `spec` the bodies of a level are; a UserError if one is none of them."""
+    found = tuple(number_of(kind, spec.kinds) for kind in own.rows)
+    for kind, number in zip(own.rows, found, strict=True):
+        if number is None:
+            raise UserError(
+                f"--level_name: {own.level_name} is not for this agent: a body there has "
+                f"{described([kind])}; expected {described(spec.kinds)}."
+            )
+    return tuple(number for number in found if number is not None)
 
 
 def distinct(kinds: Sequence[BodyKind]) -> list[BodyKind]:

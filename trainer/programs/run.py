@@ -87,7 +87,9 @@ class Run:
             {
                 "agent": settings.agent.agent_name,
                 "level": settings.level.level_name,
-                "actions": str(spec.action_space),
+                "actions": ", ".join(
+                    str(kind.action_space) for kind in spec.kinds or spec.rows[:1]
+                ),
                 **settings.algorithm.about,
             },
             spec.measures,

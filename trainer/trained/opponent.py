@@ -4,10 +4,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import gymnasium
 import numpy as np
 
-from environments import EnvironmentSpec, EnvironmentStep, check_alike
+from environments import EnvironmentSpec, EnvironmentStep, RandomActions, check_alike
 from trainer import build
 from trainer.acting.playing import Choice, Game, Player
 from trainer.settings.config import Settings
@@ -34,17 +33,16 @@ class _Actions(NamedTuple):
 class AtRandom:
     """Plays at random."""
 
-    def __init__(self, space: gymnasium.Space):
-        self._space = space
+    def __init__(self, spec: EnvironmentSpec):
+        self._spec = spec
 
     def start(self, batch_size: int, seed: int) -> None:
         """The same seed draws the same actions."""
-        self._space.seed(seed)
+        self._actions = RandomActions(self._spec, seed)
 
     def act(self, step: EnvironmentStep, last_action: np.ndarray) -> _Actions:
         """An action for each row."""
-        drawn = [self._space.sample() for _ in range(len(step.first))]
-        return _Actions(np.array(drawn, last_action.dtype))
+        return _Actions(self._actions.draw(len(step.first)))
 
 
 class Against(Player):
@@ -80,7 +78,7 @@ def against(settings: Settings, spec: EnvironmentSpec, player: Player) -> Player
             f"--opponent={chosen}: only one body plays {spec.level_name}; leave it out, or give a "
             "level of several, such as pettingzoo:atari.pong_v3."
         )
-    other: Opponent = AtRandom(spec.action_space)
+    other: Opponent = AtRandom(spec)
     if chosen != RANDOM:
         other = _trained(chosen, settings.trained.test_policy, spec)
     return Against(player, other, spec.num_bodies)
@@ -107,6 +105,6 @@ def _trained(chosen: str, policy: str, spec: EnvironmentSpec) -> Player:
         )
     where = {"checkpoint": chosen} if Path(chosen).is_file() else {"logdir": chosen}
     found = trained_agent.find(Settings(mode="test", **where))
-    theirs = build.level_spec(found.settings)
-    check_alike([spec, dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}")])
+    theirs = found.spec()
+    check_alike(spec, dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}"))
     return Player(found.agent(theirs), build.algorithm(found.settings), policy == "greedy")
