@@ -71,7 +71,7 @@ def number_of(kind: BodyKind, kinds: Sequence[BodyKind]) -> int | None:
 
 
 def numbers_of(own: EnvironmentSpec, spec: EnvironmentSpec) -> tuple[int, ...]:
-    """Which of the kinds of `spec` the bodies of a level are; a UserError if one is none of them."""
+    """Which kinds of `spec` the bodies of a level are; a UserError if one is none of them."""
     found = tuple(number_of(kind, spec.kinds) for kind in own.rows)
     for kind, number in zip(own.rows, found, strict=True):
         if number is None:
