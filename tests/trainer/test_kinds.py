@@ -10,7 +10,6 @@ import tensorflow as tf
 from gymnasium import spaces
 
 import credentials
-from tests.environments.bodies.game import LENGTH
 from tests.trainer.cluster import alone, experiment, free_address, mpirun
 from tests.trainer.launching import newest
 from tests.trainer.levels import Continuous, Steps, level
@@ -18,7 +17,6 @@ from tests.trainer.training import block, parts, small, values_of
 from trainer import build
 from trainer.programs import local, resuming
 from trainer.programs.local import train
-from trainer.reporting.metrics import Meter
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
 from trainer.trained import trained_agent
@@ -135,7 +133,7 @@ def test_an_export_says_who_is_of_which_kind(tmp_path):
 
 
 def test_a_level_alone_changes_the_layers_that_it_shares_and_its_own():
-    settings = small(BOTH, num_actors=2, algorithm="a2c", normalise_observations=True)
+    settings = small(BOTH, num_actors=2, normalise_observations=True)
     made = parts(settings)
     agent: Any = made.learner.agent
     own = [
@@ -145,11 +143,7 @@ def test_a_level_alone_changes_the_layers_that_it_shares_and_its_own():
     before = [values_of(each) for each in own]
     batch = block(settings)  # of the first level
     assert set(batch.level) == {0}
-    pieces, prepared = made.learner.rollout(batch, 0)
-    assert pieces is not None
-    made.learner.update_with(pieces, prepared) if hasattr(made.learner, "update_with") else None
-    contribution, _ = made.learner.contribution(batch)
-    made.learner.move(contribution, [], 1.0)
+    made.learner.update(batch, 1.0)
     moved = [
         [not np.array_equal(a, b) for a, b in zip(one, values_of(each), strict=True)]
         for one, each in zip(before, own, strict=True)
@@ -176,19 +170,6 @@ def test_actors_and_learners_must_agree_on_kinds():
         "float32[2] with Discrete(2); float32[5] with Discrete(4)"
     )
     assert "body_kinds" not in resuming.spaces(build.level_spec(small(level(Steps))))
-
-
-def test_the_meter_counts_each_level_of_such_a_run():
-    made = parts(small(BOTH, num_actors=2, unroll_length=10))
-    meter = Meter(BOTH.split(","), 1, {})
-    for index in range(2):
-        unroll = made.actor(index).unroll()
-        assert unroll.environment.observation.shape[-1] == 6
-        assert (unroll.environment.observation[..., -1] == index).all()
-        meter.add_episodes(local.ended_episodes(unroll)) if hasattr(
-            local, "ended_episodes"
-        ) else None
-    assert LENGTH
 
 
 FLAGS = (
@@ -227,8 +208,7 @@ def test_two_learners_share_bodies_that_differ(tmp_path):
     addresses = [free_address(), free_address()]
     own = [f"--logdir={tmp_path}", *FLAGS]
     programs = [
-        experiment("--job_name=learner", f"--learner_host={address}", *own)
-        for address in addresses
+        experiment("--job_name=learner", f"--learner_host={address}", *own) for address in addresses
     ]
     with (
         mpirun(programs) as learners,
