@@ -24,7 +24,7 @@ PICTURE = gym.spaces.Box(0, 255, (40, 40, 1), np.uint8)
 random = np.random.default_rng(0)
 
 
-def of_kinds(kinds: tuple[BodyKind, ...], name: str = "VectorAgent", **more: Any) -> agents.Agent:
+def of_kinds(kinds: tuple[BodyKind, ...], name: str = "VectorAgent", **more: Any) -> Any:
     """An agent for all of them; weights get noise, as a fresh policy is uniform."""
     options: dict[str, Any] = {"masked": False, "normalise": False} | more.pop("network", {})
     longest = max(kind.observation_space.shape[0] for kind in kinds)
@@ -33,7 +33,9 @@ def of_kinds(kinds: tuple[BodyKind, ...], name: str = "VectorAgent", **more: Any
         seen = kinds[0].observation_space
     discrete = all(isinstance(kind.action_space, gym.spaces.Discrete) for kind in kinds)
     space = gym.spaces.Discrete(4) if discrete else gym.spaces.Box(-1, 1, (2,), np.float32)
-    agent = agents.make(name, seen, space, network=Network(kinds=kinds, **options), seed=1, **more)
+    agent: Any = agents.make(
+        name, seen, space, network=Network(kinds=kinds, **options), seed=1, **more
+    )
     for weight in agent.trainable_variables:
         weight.assign_add(0.1 * random.normal(size=weight.shape).astype(np.float32))
     return agent
@@ -60,10 +62,10 @@ def rows_of(kinds: tuple[BodyKind, ...], numbers: list[int], stack: int = 1) -> 
     return [tf.constant(one) for one in (seen, reward, action, first)]
 
 
-def alone(agent: Any, kinds: tuple[BodyKind, ...], number: int, **more: Any) -> agents.Agent:
+def alone(agent: Any, kinds: tuple[BodyKind, ...], number: int, **more: Any) -> Any:
     """An agent of one kind, with the weights that the agent of all has for that kind."""
     kind, whole = kinds[number], agent
-    one = agents.make("VectorAgent", *kind, **more)
+    one: Any = agents.make("VectorAgent", *kind, **more)
     torso, mine = whole._torso, one._torso
     mine._layers[0].weights.assign(torso._inputs[number].weights)
     mine._layers[0].bias.assign(torso._inputs[number].bias)

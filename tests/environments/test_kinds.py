@@ -16,7 +16,7 @@ from tests.trainer.levels import Continuous, Glimpses, Pictures, Steps, Tens, Tw
 
 POLE, ACROBOT, PENDULUM = "CartPole-v1", "Acrobot-v1", "Pendulum-v1"
 SHIFT = "pettingzoo:tests.environments.bodies.game"
-UNLIKE = {"wrappers": "tests.environments.bodies.game:unlike"}
+UNLIKE: dict[str, Any] = {"wrappers": "tests.environments.bodies.game:unlike"}
 EARLY, WHOLE, LATE, NEVER = range(4)
 
 
@@ -108,7 +108,7 @@ def test_actions_are_narrowed_to_the_level_s_own():
 
 def test_pictures_carry_the_number_in_their_first_byte():
     other = f"{HERE}:FourChoices"
-    view = {"width": 40, "height": 40}
+    view: dict[str, Any] = {"width": 40, "height": 40}
     spec = environments.together(
         [environments.spec(name, **view) for name in (level(Pictures), other)]
     )
