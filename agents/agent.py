@@ -241,7 +241,7 @@ class Agent(snt.Module, abc.ABC):
             )
         else:
             stacks = torso.see(snt.merge_leading_dims(frames, 2), blank)
-        observation = snt.merge_leading_dims(observation, 2)
+        observation = snt.merge_leading_dims(tf.convert_to_tensor(observation), 2)
         last = self._last_transition(reward, action, first, observation)
         features = tf.concat([tf.cast(torso(stacks), tf.float32), last], axis=-1)
         lstm_state: Any = state.lstm
@@ -268,7 +268,8 @@ class Agent(snt.Module, abc.ABC):
         ``observation`` is [T * B, ...].
         """
         reward, action, first = (
-            snt.merge_leading_dims(array, 2) for array in (reward, action, first)
+            snt.merge_leading_dims(tf.convert_to_tensor(array), 2)
+            for array in (reward, action, first)
         )
         clipped = tf.clip_by_value(reward, -1.0, 1.0)[..., tf.newaxis]
         encoded = self._bodies.encode(action, observation)
