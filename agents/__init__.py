@@ -1,9 +1,9 @@
 """Agents: networks from observations to a policy and a baseline, found by name."""
 
-from agents.agent import FORBIDDEN, Agent, AgentOutput, AgentState, Heads, Torso
+from agents.agent import Agent, AgentOutput, AgentState, Heads, Torso
 from agents.backdrop import Backdrop
-from agents.distributions import Distribution, distribution_for
-from agents.network import Network
+from agents.distributions import FORBIDDEN, Distribution, distribution_for
+from agents.network import BodyKind, Network
 from agents.registry import default_name, known_agents, make
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "AgentOutput",
     "AgentState",
     "Backdrop",
+    "BodyKind",
     "Distribution",
     "Heads",
     "Network",

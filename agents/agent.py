@@ -10,8 +10,10 @@ import sonnet as snt
 import tensorflow as tf
 
 from agents.backdrop import Backdrop
-from agents.distributions import distribution_for
+from agents.distributions import Distribution
 from agents.frame_stack import earlier_frames, stack_frames
+from agents.kinds.bodies import Alike, Unlike
+from agents.kinds.normaliser import KindsNormaliser
 from agents.layers import Build, Linear
 from agents.lstm import LSTM, LSTMState
 from agents.network import USUAL, Network
@@ -28,7 +30,7 @@ class Heads(NamedTuple):
 
 
 POLICY_AND_VALUE = Heads()
-FORBIDDEN = -1e9  # the logit, or the value, of an action that a mask excludes
+Known = Backdrop | Normaliser | KindsNormaliser
 
 
 class AgentOutput(NamedTuple):
@@ -50,7 +52,7 @@ class Torso(snt.Module, abc.ABC):
 
     frame: tf.TensorSpec  # one prepared observation, without [T, B]
     output_size: int
-    backdrop: Backdrop | Normaliser | None = None  # what the learner knows of usual frames
+    backdrop: Known | None = None  # what the learner knows of usual frames
 
     @abc.abstractmethod
     def prepare(self, observation: tf.Tensor) -> tf.Tensor:
@@ -117,30 +119,32 @@ class Agent(snt.Module, abc.ABC):
         )
         self._check(network, heads, action_space)
         lstm_size = network.lstm or self.lstm_size
-        self.distribution = distribution_for(action_space)
+        self._bodies = (
+            Unlike(network.kinds, network.masked)
+            if network.kinds
+            else Alike(action_space, network.masked)
+        )
+        self.distribution: Distribution = self._bodies.distribution
         self._earlier_frames = frame_stack - 1
         self._torso = self.make_torso(observation_space, frame_stack, build)
-        last = 1 + self.distribution.encoding_size
+        last = 1 + self._bodies.encoding_size
         features = self._torso.output_size + last
         separate = self._separate(network, heads)
         self._lstm = LSTM(features, lstm_size, build) if lstm_size else None
         features = lstm_size or features
         in_float32 = build.in_float32()
-        # The environment has checked that its actions can be counted.
-        self._masked = self.distribution.parameter_count if network.masked else 0
         # A policy that starts out nearly uniform tries every action.
         scale = 1.0 if heads.action_values else 0.01
-        self._policy = Linear(
-            features, self.distribution.parameter_count, in_float32, scale, "policy"
-        )
+        self._policy = self._bodies.policy_head(features, in_float32, scale)
         self._baseline_torso = None
         if separate:
             self._baseline_torso = self.make_torso(observation_space, frame_stack, build)
             # What is known of usual observations is the same for both.
             self._baseline_torso.backdrop = self._torso.backdrop
             features = self._baseline_torso.output_size + last
+        values = self._bodies.baselines(heads.values)
         self.baseline_head = (
-            Linear(features, heads.values, in_float32, 1.0, "baseline") if heads.values else None
+            Linear(features, values, in_float32, 1.0, "baseline") if values else None
         )
 
     def _check(self, network: Network, heads: Heads, action_space: gym.Space) -> None:
@@ -174,7 +178,7 @@ class Agent(snt.Module, abc.ABC):
         """The network from stacked observations, of a space that it `fits`, to features."""
 
     @property
-    def backdrop(self) -> Backdrop | Normaliser | None:
+    def backdrop(self) -> Known | None:
         """The mean that is subtracted from frames; a learner keeps it up to date."""
         return self._torso.backdrop
 
@@ -237,7 +241,8 @@ class Agent(snt.Module, abc.ABC):
             )
         else:
             stacks = torso.see(snt.merge_leading_dims(frames, 2), blank)
-        last = self._last_transition(reward, action, first)
+        observation = snt.merge_leading_dims(tf.convert_to_tensor(observation), 2)
+        last = self._last_transition(reward, action, first, observation)
         features = tf.concat([tf.cast(torso(stacks), tf.float32), last], axis=-1)
         lstm_state: Any = state.lstm
         if self._lstm:
@@ -245,25 +250,32 @@ class Agent(snt.Module, abc.ABC):
                 snt.split_leading_dim(features, reward, 2), first, lstm_state
             )
             features = snt.merge_leading_dims(unrolled, 2)
-        policy = snt.split_leading_dim(self._policy(features), reward, 2)
-        if self._masked:
-            policy = tf.where(observation[..., -self._masked :] > 0.5, policy, FORBIDDEN)
+        policy = self._bodies.policy(self._policy(features), observation)
         baseline: Any = ()
         if self._baseline_torso:
             features = tf.concat([tf.cast(self._baseline_torso(stacks), tf.float32), last], axis=-1)
         if self.baseline_head:
-            baseline = snt.split_leading_dim(self.baseline_head(features), reward, 2)
-            if baseline.shape[-1] == 1:
-                baseline = tf.squeeze(baseline, -1)
+            baseline = self._bodies.baseline(self.baseline_head(features), observation)
+            baseline = snt.split_leading_dim(baseline, reward, 2)
+        policy = snt.split_leading_dim(policy, reward, 2)
         return AgentOutput(policy, baseline), AgentState(earlier, lstm_state)
 
-    def _last_transition(self, reward: tf.Tensor, action: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
-        """[T * B, 1 + E]: the clipped last reward and the last action, zeros at a start."""
+    def _last_transition(
+        self, reward: tf.Tensor, action: tf.Tensor, first: tf.Tensor, observation: tf.Tensor
+    ) -> tf.Tensor:
+        """[T * B, 1 + E]: the clipped last reward and the last action, zeros at a start.
+
+        ``observation`` is [T * B, ...].
+        """
+        reward, action, first = (
+            snt.merge_leading_dims(tf.convert_to_tensor(array), 2)
+            for array in (reward, action, first)
+        )
         clipped = tf.clip_by_value(reward, -1.0, 1.0)[..., tf.newaxis]
-        encoded = self.distribution.encode(action)
+        encoded = self._bodies.encode(action, observation)
         last = tf.concat([clipped, encoded], axis=-1)
         # Not a product with 0: NaN would persist through all later episodes.
-        return snt.merge_leading_dims(tf.where(first[..., tf.newaxis], 0.0, last), 2)
+        return tf.where(first[..., tf.newaxis], 0.0, last)
 
 
 def is_byte_image(space: gym.Space) -> TypeGuard[gym.spaces.Box]:

@@ -15,13 +15,13 @@ import tensorflow as tf
 from user_error import UserError
 
 LOG_STD_RANGE = (-5.0, 1.0)
+FORBIDDEN = -1e9  # the logit, or the value, of an action that is not to be chosen
 
 
 class Distribution(Protocol):
     """The interface of a distribution of actions."""
 
     parameter_count: int  # P: how many outputs the policy head has
-    encoding_size: int  # E: how many numbers `encode` makes of an action
 
     def sample(self, parameters: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """[..., P] and a seed [2] → actions [...] + the action's own shape."""
@@ -37,6 +37,12 @@ class Distribution(Protocol):
 
     def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
         """[..., P] → [...], in nats."""
+
+
+class OfOneSpace(Distribution, Protocol):
+    """One of the actions of a single space."""
+
+    encoding_size: int  # E: how many numbers `encode` makes of an action
 
     def encode(self, actions: tf.Tensor) -> tf.Tensor:
         """Actions → [..., E] float32, the form in which an agent's network gets its last action."""
@@ -182,7 +188,7 @@ class DiagonalGaussian:
         return tf.reshape(actions, tf.concat([leading, [self.encoding_size]], axis=0))
 
 
-def distribution_for(action_space: gym.Space) -> Distribution:
+def distribution_for(action_space: gym.Space) -> OfOneSpace:
     """The distribution that can choose this space's actions."""
     if isinstance(action_space, gym.spaces.Discrete):
         return Categorical(int(action_space.n))

@@ -1,8 +1,17 @@
 """What a user may choose of a network; what is left out is as the agent has it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import gymnasium as gym
 
 from user_error import UserError
+
+
+class BodyKind(NamedTuple):
+    """What a body sees and does, where bodies of one agent differ."""
+
+    observation_space: Any  # a Box
+    action_space: gym.Space
 
 
 class Network(NamedTuple):
@@ -14,6 +23,7 @@ class Network(NamedTuple):
     normalise: bool = False  # show numbers in units of their spread, as it is seen
     separate: bool | None = None  # the baseline has a torso of its own; None: see ``Heads``
     masked: bool = False  # the last numbers of an observation say which actions are allowed
+    kinds: tuple[BodyKind, ...] = ()  # of bodies, if they differ
 
     def hidden_or(self, default: tuple[int, ...], agent: str, count: int = 0) -> tuple[int, ...]:
         """The fully connected layers; ``count`` is how many the agent must have, 0 for any."""

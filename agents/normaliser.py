@@ -1,9 +1,12 @@
-"""Shows vectors of numbers in units of their spread, for simulators whose numbers have any size.
+"""Shows vectors of numbers in units of their bounds, or of their spread.
 
-It plays the part for vectors that the backdrop plays for pictures: the learner estimates it from
-what actors see, and actors get it along with the weights.
+The spread is for simulators whose numbers have any size. It plays the part for vectors that the
+backdrop plays for pictures: the learner estimates it from what actors see, and actors get it along
+with the weights.
 """
 
+import gymnasium as gym
+import numpy as np
 import sonnet as snt
 import tensorflow as tf
 
@@ -13,6 +16,24 @@ from agents import running_means
 STEP = 1e-4
 SMALLEST_SPREAD = 1e-4
 FARTHEST = 10.0  # spreads from the mean; what lies beyond is shown there
+WIDEST_BOUNDS = 1e4  # larger bounds mean "no bounds"
+
+
+class Bounds:
+    """The bounds of each number of a space."""
+
+    def __init__(self, space: gym.spaces.Box):
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        self._bounded = (np.abs(low) < WIDEST_BOUNDS) & (np.abs(high) < WIDEST_BOUNDS)
+        self._bounded &= low < high
+        low, high = np.where(self._bounded, (low, high), ([-1.0], [1.0]))
+        self._centre = ((low + high) / 2).astype(np.float32)
+        self._half_range = ((high - low) / 2).astype(np.float32)
+
+    def scaled(self, observation: tf.Tensor) -> tf.Tensor:
+        """[..., D] → [..., D] float32, bounds at -1 and 1, the unbounded compressed."""
+        x = (tf.cast(observation, tf.float32) - self._centre) / self._half_range
+        return tf.where(self._bounded, x, tf.sign(x) * tf.math.log1p(tf.abs(x)))
 
 
 class Normaliser(snt.Module):
@@ -30,11 +51,7 @@ class Normaliser(snt.Module):
 
     def subtract_mean(self, frames: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:
         """[N, D]: distances from the mean in units of the spread."""
-        scale = tf.math.rsqrt(tf.maximum(self._variance, SMALLEST_SPREAD**2))
-        shown = (frames - blank) * scale
-        # What is not finite stays so, and the update is skipped.
-        near = tf.clip_by_value(shown, -FARTHEST, FARTHEST)
-        return tf.where(tf.math.is_finite(shown), near, shown)
+        return in_spreads(frames - blank, self._variance)
 
     def sums(self, frames: tf.Tensor) -> tf.Tensor:
         """The sums that ``update`` needs of frames [..., D]; batches' sums add up."""
@@ -54,3 +71,11 @@ class Normaliser(snt.Module):
         running_means.move_centred(
             self._mean, self._variance, self._seen, (sums[0], first, second), STEP
         )
+
+
+def in_spreads(distances: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+    """Distances from the mean in units of the spread."""
+    shown = distances * tf.math.rsqrt(tf.maximum(variance, SMALLEST_SPREAD**2))
+    # What is not finite stays so, and the update is skipped.
+    near = tf.clip_by_value(shown, -FARTHEST, FARTHEST)
+    return tf.where(tf.math.is_finite(shown), near, shown)

@@ -83,6 +83,11 @@ def _takes_network(kind: type[Any], network: Network) -> bool:
     if any(one.name == "network" or one.kind is one.VAR_KEYWORD for one in known):
         return network != USUAL
     chosen = network._replace(normalise=USUAL.normalise)  # that one is only a default
+    if network.kinds:
+        raise UserError(
+            f"--agent_name: {kind.__name__} has no argument `network`, so it cannot play bodies "
+            "that see or do different things. Give levels and bodies that are alike."
+        )
     if chosen != USUAL:
         raise UserError(
             f"--agent_name: {kind.__name__} has no argument `network`, so --hidden_sizes, "

@@ -3,15 +3,14 @@
 import itertools
 
 import gymnasium as gym
-import numpy as np
 import tensorflow as tf
 
 from agents.agent import Agent, Torso
+from agents.kinds.vectors import KindsTorso
 from agents.layers import RELU_GAIN, Build, Linear
-from agents.normaliser import Normaliser
+from agents.normaliser import Bounds, Normaliser
 
 HIDDEN = (64, 64)
-WIDEST_BOUNDS = 1e4  # larger bounds mean "no bounds"
 
 
 class VectorTorso(Torso):
@@ -24,14 +23,9 @@ class VectorTorso(Torso):
     def __init__(self, space: gym.spaces.Box, frame_stack: int, build: Build):
         super().__init__()
         self.frame = tf.TensorSpec(space.shape, tf.float32)
-        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-        self._bounded = (np.abs(low) < WIDEST_BOUNDS) & (np.abs(high) < WIDEST_BOUNDS)
-        self._bounded &= low < high
-        low, high = np.where(self._bounded, (low, high), ([-1.0], [1.0]))
-        self._centre = ((low + high) / 2).astype(np.float32)
-        self._half_range = ((high - low) / 2).astype(np.float32)
+        self._bounds = Bounds(space)
         build = build.in_float32()
-        hidden = build.network.hidden_or(HIDDEN, "a network of vectors")
+        hidden = hidden_sizes(build)
         self.output_size = hidden[-1]
         sizes = itertools.pairwise((frame_stack * space.shape[0], *hidden))
         self._layers = [Linear(inputs, outputs, build, RELU_GAIN) for inputs, outputs in sizes]
@@ -45,8 +39,7 @@ class VectorTorso(Torso):
         """
         if self.backdrop:
             return tf.cast(observation, tf.float32)
-        x = (tf.cast(observation, tf.float32) - self._centre) / self._half_range
-        return tf.where(self._bounded, x, tf.sign(x) * tf.math.log1p(tf.abs(x)))
+        return self._bounds.scaled(observation)
 
     def __call__(self, stacks: tf.Tensor) -> tf.Tensor:
         """[N, frame_stack * D] → [N, 64]."""
@@ -69,7 +62,11 @@ class VectorAgent(Agent):
     def make_torso(
         self, observation_space: gym.spaces.Box, frame_stack: int, build: Build
     ) -> Torso:
-        """The two layers."""
+        """The two layers; the first is an own one for each kind of body."""
+        kinds = build.network.kinds
+        if kinds:
+            seen = [kind.observation_space for kind in kinds]
+            return KindsTorso(seen, frame_stack, hidden_sizes(build), build)
         return VectorTorso(observation_space, frame_stack, build)
 
 
@@ -80,3 +77,8 @@ class VectorLSTMAgent(VectorAgent):
     """
 
     lstm_size = 64
+
+
+def hidden_sizes(build: Build) -> tuple[int, ...]:
+    """The outputs of a torso's layers."""
+    return build.network.hidden_or(HIDDEN, "a network of vectors")

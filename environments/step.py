@@ -1,14 +1,12 @@
 """The interface of a batch of environments, and the data of each step."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import gymnasium
 import numpy as np
-
-from user_error import UserError
 
 
 class EnvironmentStep(NamedTuple):
@@ -46,6 +44,13 @@ class Measure(NamedTuple):
     label: str  # in the panel, and in lines
 
 
+class BodyKind(NamedTuple):
+    """What a body sees and does."""
+
+    observation_space: gymnasium.spaces.Box
+    action_space: gymnasium.Space
+
+
 @dataclass(frozen=True)
 class EnvironmentSpec:
     """What an agent needs to know about a level before it can be built."""
@@ -60,11 +65,22 @@ class EnvironmentSpec:
     action_meanings: tuple[str, ...] | None = None
     measures: tuple[Measure, ...] = ()  # what `VectorEnvironment.figures` gives
     bodies: tuple[str, ...] = ()  # of one game, if there are several: rows of it, in this order
+    # What bodies of one agent see and do if they differ, see `environments.kinds`; the spaces above
+    # have room for all of them. The second is the kind of each row of a game.
+    kinds: tuple[BodyKind, ...] = ()
+    row_kinds: tuple[int, ...] = ()
 
     @property
     def num_bodies(self) -> int:
         """How many rows of a batch belong to one game."""
         return max(1, len(self.bodies))
+
+    @property
+    def rows(self) -> tuple[BodyKind, ...]:
+        """What each body of a game sees and does."""
+        if self.kinds:
+            return tuple(self.kinds[index] for index in self.row_kinds)
+        return (BodyKind(self.observation_space, self.action_space),) * self.num_bodies
 
     @property
     def action_dtype(self) -> type[np.float32] | type[np.int32]:
@@ -109,38 +125,3 @@ class VectorEnvironment(ABC):
     @abstractmethod
     def close(self) -> None:
         """Frees the resources of the environments."""
-
-
-def check_alike(specs: Sequence[EnvironmentSpec]) -> None:
-    """Raises a UserError unless one agent can play all these levels."""
-    for other in specs[1:]:
-        one = specs[0]
-        if one.action_space != other.action_space:
-            difference = f"actions {one.action_space} and {other.action_space}"
-            both_atari = one.action_meanings and other.action_meanings
-            remedy = " Give --full_action_set, or train them separately." if both_atari else ""
-        elif one.observation_space.shape != other.observation_space.shape or (
-            one.observation_space.dtype != other.observation_space.dtype
-        ):
-            difference = f"observations {_shape(one)} and {_shape(other)}"
-            remedy = ""
-        elif one.bodies != other.bodies:
-            difference = f"bodies {_named(one)} and {_named(other)}"
-            remedy = ""
-        elif one.frame_stack != other.frame_stack:
-            difference = f"frame stacks {one.frame_stack} and {other.frame_stack}"
-            remedy = ""
-        else:
-            continue
-        raise UserError(
-            f"--level_name: {one.level_name} and {other.level_name} cannot share an agent: "
-            f"they have {difference}.{remedy}"
-        )
-
-
-def _shape(spec: EnvironmentSpec) -> str:
-    return f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}"
-
-
-def _named(spec: EnvironmentSpec) -> str:
-    return ", ".join(spec.bodies) or "one"

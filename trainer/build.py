@@ -48,10 +48,13 @@ PROCESSOR = "/device:CPU:0"
 
 
 def level_spec(settings: Settings) -> EnvironmentSpec:
-    """The spec that all levels of the run share; an error if they differ."""
-    specs = [environments.spec(level, **looks(settings)) for level in settings.level.levels]
-    environments.check_alike(specs)
-    return specs[0]
+    """The spec that all levels of the run share; an error if no agent can play them all."""
+    return environments.together(level_specs(settings))
+
+
+def level_specs(settings: Settings) -> list[EnvironmentSpec]:
+    """Each level's own spec."""
+    return [environments.spec(level, **looks(settings)) for level in settings.level.levels]
 
 
 def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
@@ -244,9 +247,15 @@ def _chance(settings: Settings, index: int, count: int) -> Callable[[int], np.nd
     return lambda updates: playing.exploration(updates, places)
 
 
-def actor_environment(settings: Settings, index: int, start: int = 0) -> VectorEnvironment:
-    """The environments of an actor, see ``actor``; actors take the levels in turn."""
-    return _actor_environment(settings, index, start, environments.make)
+def actor_environment(
+    settings: Settings, index: int, start: int = 0, spec: EnvironmentSpec | None = None
+) -> VectorEnvironment:
+    """The environments of an actor, see ``actor``; actors take the levels in turn.
+
+    ``spec`` is the run's; it is found out if it is not given.
+    """
+    made = _actor_environment(settings, index, start, environments.make)
+    return _fitted(made, settings, spec)
 
 
 def shared_environment(
@@ -284,6 +293,15 @@ def _actor_environment(settings: Settings, index: int, start: int, make: Callabl
         )
 
 
+def _fitted(
+    environment: VectorEnvironment, settings: Settings, spec: EnvironmentSpec | None
+) -> VectorEnvironment:
+    """The environment for the agent of all levels."""
+    if spec is None and len(settings.level.levels) > 1:
+        spec = level_spec(settings)
+    return environments.fitted(environment, spec) if spec and spec.kinds else environment
+
+
 def _remotes(settings: Settings, index: int) -> Remotes:
     """Where an actor's worlds in real time come from; each actor of a run has its own."""
     acting, count = settings.actors, sizes.envs_per_actor(settings)
@@ -297,12 +315,15 @@ def _emulator_threads(settings: Settings) -> int:
     return settings.actors.env_threads or max(1, usable_cores() // settings.actors.actors_on_host)
 
 
-def test_environment(settings: Settings, level: int, count: int, seed: int) -> VectorEnvironment:
+def test_environment(
+    settings: Settings, level: int, count: int, seed: int, spec: EnvironmentSpec | None = None
+) -> VectorEnvironment:
     """``count`` games for evaluation, rendered if they are recorded or watched.
 
-    There are fewer where each is a program of its own.
+    There are fewer where each is a program of its own. ``spec`` is the agent's, as above.
     """
-    return _test_environment(settings, level, count, seed, environments.make)
+    made = _test_environment(settings, level, count, seed, environments.make)
+    return _fitted(made, settings, spec)
 
 
 def shared_test_environment(
@@ -395,5 +416,6 @@ def _agent(
             normalise=settings.agent.normalise_observations,
             separate={"on": True, "off": False}.get(settings.agent.separate_baseline),
             masked=spec.masked,
+            kinds=tuple(agents.BodyKind(*kind) for kind in spec.kinds),
         ),
     )

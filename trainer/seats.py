@@ -43,8 +43,9 @@ def agents_of(settings: Settings) -> list[OneOf]:
         found = environments.shared_specs(name, shares, **looks)
         for agent, spec in zip(there, found, strict=True):
             specs[agent].append(spec)
-    for of_levels in specs:
-        check_alike(of_levels)
+    for first, *others in specs:
+        for other in others:
+            check_alike(first, other)
     return [
         OneOf(name, _own(settings, number, specs[number][0], bodies[number]), specs[number][0],
               bodies[number])

@@ -1,13 +1,12 @@
 """Games that several bodies play at once, as a batch: each body of each game is a row."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from environments.bodies.game import Game, Rows
 from environments.bodies.views import BodyView
-from environments.spaces import agent_actions
 from environments.step import EnvironmentStep, Episode, VectorEnvironment
 from environments.tally import Tally
 
@@ -50,26 +49,21 @@ class BodiesEnvironment(VectorEnvironment):
         self.num_envs = len(games) * self._count
         self.pictures_per_second = view.pictures_per_second
         self._games, self._seeds, self._view, self._share = games, seeds, view, share
-        _, self._actions_of_games = agent_actions(view.action_space, self.spec.level_name)
         self._tally = Tally(self.num_envs, level_index)
-        seen = self.spec.observation_space
         # A body without a part keeps its last picture: statistics of pictures see no other.
-        self._observation = np.zeros([self.num_envs, *seen.shape], seen.dtype)
+        self._observation = np.concatenate([view.blank()[list(share.in_view)]] * len(games))
         self._lengths = np.zeros(self.num_envs, np.int64)  # of the running episodes
 
     def reset(self) -> EnvironmentStep:
         return self.begin(reset_all(self._games, self._seeds))
 
     def step(self, actions: np.ndarray) -> EnvironmentStep:
-        of_games = self.actions_of_games(actions)
-        return self.take(
-            [game.step(mine) for game, mine in zip(self._games, of_games, strict=True)]
-        )
+        taken = self.actions_of_games(actions)
+        return self.take([game.step(mine) for game, mine in zip(self._games, taken, strict=True)])
 
-    def actions_of_games(self, actions: np.ndarray) -> np.ndarray:
-        """The actions as the games take them, [G, K, ...]."""
-        taken = self._actions_of_games(np.asarray(actions))
-        return np.reshape(taken, [len(self._games), self._count, *taken.shape[1:]])
+    def actions_of_games(self, actions: np.ndarray) -> list[list[Any]]:
+        """What each game's bodies do, as far as they are rows here."""
+        return self._view.taken(np.asarray(actions), self._share.in_view)
 
     def begin(self, rows: list[Rows]) -> EnvironmentStep:
         """The step after a reset of all games, which gave `rows`."""

@@ -40,7 +40,7 @@ class Game:
         return Rows(seen, nothing.astype(np.float32), nothing, ~nothing, nothing)
 
     def step(self, actions: Sequence[Any]) -> Rows:
-        """Takes the actions [K, ...] of the bodies that play, or resets a game that is over."""
+        """Takes the actions of the K bodies, as far as they play, or resets a game that is over."""
         staying = self._staying()
         if not staying:
             return self.reset()

@@ -1,15 +1,18 @@
 """What one agent sees of a game in which it plays several bodies."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from environments.atari_games import FRAME_STACK
+from environments.kinds.rows import narrowed, widened
+from environments.kinds.specs import FITTING, distinct, fit_together, number_of, of_kinds
 from environments.python.plain import gymnasium_spec
-from environments.spaces import with_plain_observations
+from environments.spaces import agent_actions, with_plain_observations
+from environments.step import BodyKind, EnvironmentSpec
 from environments.view import View
 from user_error import UserError
 
@@ -23,14 +26,15 @@ class BodyView:
     def __init__(self, env: Any, level_name: str, view: View, atari: bool) -> None:
         """`env` has the parallel API of PettingZoo; a UserError unless one agent can play it."""
         bodies = tuple(env.possible_agents)
-        self._check_alike(env, bodies, level_name)
-        alone = _Alone(env, bodies[0])
-        self.action_space = alone.action_space
-        plain = with_plain_observations(alone, level_name, view)
-        self._change: Callable[[Any], np.ndarray] = (
-            np.asarray if plain is alone else plain.observation  # type: ignore[attr-defined]
-        )
-        spec = gymnasium_spec(plain, level_name, view)
+        alone = [_Alone(env, body) for body in bodies]
+        plain = [with_plain_observations(one, level_name, view) for one in alone]
+        self._changes: list[Callable[[Any], np.ndarray]] = [
+            np.asarray if one is own else one.observation  # type: ignore[attr-defined]
+            for one, own in zip(plain, alone, strict=True)
+        ]
+        self._to_games = [agent_actions(one.action_space, level_name)[1] for one in alone]
+        specs = [gymnasium_spec(one, level_name, view) for one in plain]
+        spec = dataclasses.replace(specs[0], bodies=bodies)
         if atari:
             spec = dataclasses.replace(
                 spec,
@@ -44,42 +48,76 @@ class BodyView:
                 f"{env.observation_space(bodies[0])}; expected {MARK} or {NONE}."
             )
         self._marks = _marks(len(bodies), spec.image)
-        seen = spec.observation_space
-        self.spec = dataclasses.replace(
-            spec,
-            bodies=bodies,
-            observation_space=_marked(seen, len(bodies)) if self._kind == MARK else seen,
-        )
+        self.spec = self._with_spaces(spec, [self._own(one) for one in specs])
+        self._own_actions = [kind.action_space for kind in self.spec.rows]
         frames = self.spec.frames_per_step
         self.pictures_per_second = (env.metadata or {}).get("render_fps", 30) / frames
         self._last: tuple[Any, np.ndarray] | None = None
 
-    def shown(self, seen: Any, body: int) -> np.ndarray:
-        """The row of a body that observes this."""
-        # All bodies of an Atari game see the same screen.
-        if self._last is None or self._last[0] is not seen:
-            self._last = seen, self._change(seen)
-        row = self._last[1]
-        if self._kind == MIRROR:
-            return row[:, ::-1] if body % 2 else row
-        if self._kind == NONE:
-            return row
-        mark = self._marks[body]
-        if self.spec.image:
-            mark = np.broadcast_to(mark, [*row.shape[:2], 1])
-        return np.concatenate([row, mark.astype(row.dtype)], axis=-1)
+    def _own(self, spec: EnvironmentSpec) -> BodyKind:
+        """What a body sees, with its mark, and does."""
+        seen = spec.observation_space
+        if self._kind == MARK:
+            seen = _marked(seen, len(self._marks))
+        return BodyKind(seen, spec.action_space)
 
     @staticmethod
-    def _check_alike(env: Any, bodies: tuple[str, ...], level_name: str) -> None:
-        for what, space in (("see", env.observation_space), ("do", env.action_space)):
-            first = space(bodies[0])
-            for other in bodies[1:]:
-                if (unlike := space(other)) != first:
-                    raise UserError(
-                        f"--level_name: one agent plays all bodies of {level_name}, but they "
-                        f"{what} different things: {bodies[0]} {first}, {other} {unlike}. "
-                        "A wrapper of --wrappers can make them alike."
-                    )
+    def _with_spaces(spec: EnvironmentSpec, own: list[BodyKind]) -> EnvironmentSpec:
+        if not fit_together(own):
+            shown = ", ".join(
+                f"{body} {one.observation_space}"
+                for body, one in zip(spec.bodies, own, strict=True)
+            )
+            raise UserError(
+                f"--level_name: one agent plays all bodies of {spec.level_name}, but they see "
+                f"different things: {shown}. {FITTING}; a wrapper of --wrappers can change them."
+            )
+        kinds = distinct(own)
+        if len(kinds) == 1:
+            return dataclasses.replace(spec, observation_space=own[0].observation_space)
+        return of_kinds(spec, kinds, [number_of(one, kinds) or 0 for one in own])
+
+    def blank(self) -> np.ndarray:
+        """The rows of a game's bodies before any has seen something."""
+        space = self.spec.observation_space
+        rows = np.zeros([self.spec.num_bodies, *space.shape], space.dtype)
+        if not self.spec.kinds:
+            return rows
+        own = rows if self.spec.image else rows[:, :-1]
+        return widened(own, np.array(self.spec.row_kinds), space)
+
+    def shown(self, seen: Any, body: int) -> np.ndarray:
+        """The row of a body that observes this."""
+        row = self._plain(seen, body)
+        if self._kind == MIRROR:
+            row = row[:, ::-1] if body % 2 else row
+        elif self._kind == MARK:
+            mark = self._marks[body]
+            if self.spec.image:
+                mark = np.broadcast_to(mark, [*row.shape[:2], 1])
+            row = np.concatenate([row, mark.astype(row.dtype)], axis=-1)
+        if not self.spec.kinds:
+            return row
+        return widened(row, self.spec.row_kinds[body], self.spec.observation_space)
+
+    def _plain(self, seen: Any, body: int) -> np.ndarray:
+        # All bodies of an Atari game see the same screen.
+        if not self.spec.image:
+            return self._changes[body](seen)
+        if self._last is None or self._last[0] is not seen:
+            self._last = seen, self._changes[body](seen)
+        return self._last[1]
+
+    def taken(self, actions: np.ndarray, bodies: Sequence[int]) -> list[list[Any]]:
+        """What these bodies of each game do, by the agent's actions for all of their rows."""
+        space = self.spec.action_space
+        of_bodies = [
+            self._to_games[body](
+                narrowed(actions[column :: len(bodies)], space, self._own_actions[body])
+            )
+            for column, body in enumerate(bodies)
+        ]
+        return [list(of_game) for of_game in zip(*of_bodies, strict=True)]
 
 
 class _Alone(gymnasium.Env):

@@ -114,15 +114,13 @@ def play(settings: LevelSettings) -> dict[str, float]:
         max_rewardless_steps=0,
         **shown,
     )  # fmt: skip
-    space = environment.spec.action_space
-    space.seed(SEED)
+    actions = environments.RandomActions(environment.spec, SEED)
     returns: list[float] = []
     until = time.monotonic() + LONGEST_S
     with contextlib.closing(environment):
         environment.reset()
         while len(returns) < EPISODES and (not returns or time.monotonic() < until):
-            actions = [space.sample() for _ in range(environment.num_envs)]
-            environment.step(np.array(actions, environment.spec.action_dtype))
+            environment.step(actions.draw(environment.num_envs))
             returns += [one.raw_return for one in environment.episodes()]
             if not returns and time.monotonic() > until + GIVE_UP_S / 2:
                 raise UserError(f"{settings.level_name}: no episode has ended")

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from environments import EnvironmentStep, VectorEnvironment
+from environments import EnvironmentStep, RandomActions, VectorEnvironment
 
 
 def play(
     env: VectorEnvironment, num_steps: int, seed: int = 0
 ) -> tuple[EnvironmentStep, np.ndarray]:
     """The rows that random actions lead to, one more than there are actions, and the actions."""
-    env.spec.action_space.seed(seed)
+    random = RandomActions(env.spec, seed)
     rows, actions = [copied(env.reset())], []
     for _ in range(num_steps):
-        actions.append(np.array([env.spec.action_space.sample() for _ in range(env.num_envs)]))
+        actions.append(random.draw(env.num_envs))
         rows.append(copied(env.step(actions[-1])))
     return EnvironmentStep(*map(np.array, zip(*rows, strict=True))), np.array(actions)
 

@@ -1,7 +1,5 @@
 """Levels by name: what each stands for, and what is told where a name is wrong."""
 
-import dataclasses
-
 import gymnasium
 import pytest
 
@@ -97,24 +95,3 @@ def test_whatever_gymnasium_raises_for_a_level_of_its_own_is_told(monkeypatch, o
     one_line(lambda: environments.spec("CartPole-v1"), told)
     with pytest.raises(AttributeError):
         environments.spec("my_package:Maze-v1")
-
-
-def test_levels_in_one_run_share_actions_and_observations(one_line):
-    pong, boxing = (
-        environments.spec(name) for name in ("PongNoFrameskip-v4", "BoxingNoFrameskip-v4")
-    )
-    environments.check_alike([pong, pong])
-    one_line(
-        lambda: environments.check_alike([pong, pong, boxing]),
-        "PongNoFrameskip-v4 and BoxingNoFrameskip-v4",
-        "Discrete(6) and Discrete(18)",
-        "--full_action_set",
-    )
-    whole = environments.spec("PongNoFrameskip-v4", full_action_set=True)
-    environments.check_alike([whole, boxing])
-    lander = environments.spec("LunarLander-v3")
-    acrobot = dataclasses.replace(environments.spec("Acrobot-v1"), action_space=lander.action_space)
-    one_line(
-        lambda: environments.check_alike([lander, acrobot]),
-        "observations float32[8] and float32[6]",
-    )

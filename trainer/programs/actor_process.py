@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import tensorflow as tf
 
+from environments import EnvironmentSpec
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.learning.batches import LOOK_EVERY_S, steps_in
@@ -57,17 +58,19 @@ def act(settings: Settings) -> None:
             say=lambda text: say(f"actor {settings.program.task}: {text}"),
         )
         with link:
-            reason = _play(settings, acting, link, stop)
+            reason = _play(settings, spec, acting, link, stop)
     say(f"actor {settings.program.task}: {reason}")
     if link.hangs:
         # A thread inside TensorFlow would crash the interpreter at exit.
         os._exit(0)
 
 
-def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> str:
+def _play(
+    settings: Settings, spec: EnvironmentSpec, acting: ActingAgent, link: Link, stop: StopSignal
+) -> str:
     """Plays unrolls; returns the reason for ending."""
     try:
-        _fill(settings, acting, link, stop)
+        _fill(settings, spec, acting, link, stop)
     except _Leave:
         return f"left on {stop.name}."
     except Closed:
@@ -76,7 +79,9 @@ def _play(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
         raise UserError(str(error)) from None
 
 
-def _fill(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal) -> NoReturn:
+def _fill(
+    settings: Settings, spec: EnvironmentSpec, acting: ActingAgent, link: Link, stop: StopSignal
+) -> NoReturn:
     """Plays and sends blocks of unrolls until an exception ends it."""
 
     def check() -> None:
@@ -90,7 +95,8 @@ def _fill(settings: Settings, acting: ActingAgent, link: Link, stop: StopSignal)
         check()
         pace.add(0)
     start = acting.version
-    with contextlib.closing(build.actor_environment(settings, task, start)) as environment:
+    environment = build.actor_environment(settings, task, start, spec)
+    with contextlib.closing(environment):
         actor = build.actor(settings, environment, acting, task, check, start)
         envs = environment.num_envs
         frames_per_step = environment.spec.frames_per_step

@@ -36,7 +36,7 @@ def train(
     on_report: OnReport = ignore,
     launched: float | None = None,
     companions: Companions = nobody,
-    make_environment: MakeEnvironment = build.actor_environment,
+    make_environment: MakeEnvironment | None = None,
 ) -> Outcome:
     """Trains until ``--total_environment_frames`` or a signal; resumes the run in the logdir.
 
@@ -49,6 +49,7 @@ def train(
     parallel_ops = cores.divide(side_by_side=2)
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
+    make_environment = make_environment or functools.partial(build.actor_environment, spec=spec)
     learner = build.learner(settings, spec, pieces=parallel_ops)
     with Run(settings, spec, learner, on_report, launched, companions) as run:
         meter = run.resume(learner)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from environments import EnvironmentSpec
+from environments import EnvironmentSpec, described
 from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
-from trainer.storage.checkpoints import GROUPS, Checkpoint
+from trainer.storage.checkpoints import GROUPS, KINDS, Checkpoint
 from user_error import UserError
 
 
@@ -18,13 +18,14 @@ def spaces(spec: EnvironmentSpec) -> dict[str, str]:
     return {
         "observations": f"{list(seen.shape)} {seen.dtype}, {spec.frame_stack} stacked",
         "actions": str(spec.action_space),
-    }
+    } | ({KINDS: described(spec.kinds)} if spec.kinds else {})
 
 
 # The flags that may be to blame if one of these has changed.
 BLAMED = {
     "agent_name": ["agent_name"],
     "observations": ["level_name", "width", "height", "crop", "colour", "frame_stack", "wrappers"],
+    KINDS: ["level_name", "wrappers", "full_action_set"],
     "actions": ["level_name", "full_action_set"],
     "algorithm": ["algorithm"],
     "hidden_sizes": ["hidden_sizes"],
@@ -54,8 +55,9 @@ def check_fits(
     before = checkpoint.settings
     fixed = {name: [name] for name in settings.algorithm.fixed}
     for name, flags in (BLAMED | fixed).items():
-        if str(now[name]).lower() != str(before[name]).lower():
-            detail = "" if name in flags else f" ({name} {now[name]} instead of {before[name]})"
+        is_now, was = now.get(name, ""), before.get(name, "")
+        if str(is_now).lower() != str(was).lower():
+            detail = "" if name in flags else f" ({name} {is_now} instead of {was})"
             raise UserError(_misfit(now, before, flags, detail, where))
     kept = arrays_of(checkpoint)
     for group, variables in learner.groups().items():

@@ -96,7 +96,9 @@ class Run:
                 **({"name": settings.program.agent} if settings.program.agent else {}),
                 "agent": settings.agent.agent_name,
                 "level": settings.level.level_name,
-                "actions": str(spec.action_space),
+                "actions": ", ".join(
+                    str(kind.action_space) for kind in spec.kinds or spec.rows[:1]
+                ),
                 **settings.algorithm.about,
             },
             spec.measures,
@@ -177,10 +179,10 @@ class Run:
         if unplayed and not self._warned:
             self._warned = True
             self.reporter.say(
-                f"warning: no episode of {', '.join(unplayed)} has ended yet. An actor plays the "
-                f"level whose place in --level_name is its --task, modulo {len(self._settings.level.levels)}: is "
-                "there one for each? Until then no checkpoint is the best, and --stop_at_return "
-                "ends nothing."
+                f"warning: no episode of {', '.join(unplayed)} has ended yet. An actor's --task, "
+                f"modulo {len(self._settings.level.levels)}, says which level it plays: is there "
+                "one for each? Until then no checkpoint is the best, and --stop_at_return ends "
+                "nothing."
             )
 
     def save(self, learner: Learner, meter: Meter) -> bool:

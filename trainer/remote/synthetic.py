@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from algorithms.trajectory import EnvironmentStep, Unroll
-from environments import EnvironmentSpec
+from environments import EnvironmentSpec, RandomActions, widened
 from trainer.learning.ahead import on_device
 from trainer.learning.batches import Batch, describe, join
 from trainer.learning.replayed import Feeder
@@ -39,20 +38,21 @@ def random_batch(
     """``count`` unrolls of ``blank``'s shapes, with random observations, rewards and actions."""
     batch, rows = join([blank] * count), len(blank.action)
     random = np.random.default_rng(seed)
-
-    def sampled(space: gymnasium.Space, like: np.ndarray) -> np.ndarray:
-        space.seed(seed)
-        samples = [[space.sample() for _ in range(count)] for _ in range(rows)]
-        return np.array(samples).astype(like.dtype).reshape(like.shape)
-
+    kinds = np.arange(count) % max(1, len(spec.kinds))
+    space, actions = spec.observation_space, RandomActions(spec, seed)
+    space.seed(seed)
+    seen = np.array([[space.sample() for _ in range(count)] for _ in range(rows)])
+    if spec.kinds:
+        seen = widened(seen if spec.image else seen[..., :-1], kinds, space)
+    taken = [actions.draw(count, kinds.tolist() if spec.kinds else ()) for _ in range(rows)]
     return batch._replace(
         environment=EnvironmentStep(
-            observation=sampled(spec.observation_space, batch.environment.observation),
+            observation=seen,
             reward=random.normal(size=(rows, count)).astype(np.float32),
             terminated=np.zeros([rows, count], bool),
             first=np.zeros([rows, count], bool),
         ),
-        action=sampled(spec.action_space, batch.action),
+        action=np.array(taken),
         recorded={name: np.full([rows, count], -1.0, np.float32) for name in batch.recorded},
         level=np.arange(count, dtype=np.int32) % levels,
     )

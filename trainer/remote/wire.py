@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from algorithms.trajectory import Unroll
-from environments import EnvironmentSpec
+from environments import EnvironmentSpec, described
 from trainer.acting.settings import LevelSettings
 from trainer.learning.batches import UNTIMED
 from trainer.learning.worker import Computed
@@ -71,4 +71,6 @@ def identity(
         "actions": spec.action_space,
         "weights": f"{sum(int(tf.size(w)) for w in agent.variables):,}",
     }
+    if spec.kinds:
+        own["bodies"] = described(spec.kinds)
     return make_identity(own, blocks.digest())

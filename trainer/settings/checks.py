@@ -138,8 +138,8 @@ def check_played(settings: Settings, actors: Collection[int], where: str) -> Non
         raise UserError(
             f"--level_name names {len(levels)} levels, but {where} has {len(actors)} "
             f"actor{'s' * (len(actors) != 1)}, and each plays one level, by its number modulo "
-            f"{len(levels)}: {', '.join(left_out)} would never be played. Add actors, or name fewer "
-            "levels."
+            f"{len(levels)}: {', '.join(left_out)} would never be played. Add actors, or name "
+            "fewer levels."
         )
 
 

@@ -24,6 +24,7 @@ from user_error import UserError
 
 BEST = "best.npz"
 GROUPS = ("weights", "optimizer", "algorithm")
+KINDS = "body_kinds"  # beside the settings: what bodies see and do, if they differ
 # In old checkpoints without names, the last arrays of the optimizer.
 POPART = ("popart_mean", "popart_mean_square", "popart_seen")
 # What held while these were no settings yet.

@@ -53,6 +53,7 @@ class Alongside:
 
     def __init__(self, settings: Settings, spec: EnvironmentSpec, say: Say):
         self.settings = settings
+        self.spec = spec
         self.say = say
         self._agent = build.acting_agent(settings, spec)
         self._algorithm = build.algorithm(settings)
@@ -159,6 +160,7 @@ class Evaluations(Alongside):
                             level,
                             min(games, MOST_ENVIRONMENTS),
                             seed_of_level(settings.program.seed, level),
+                            self.spec,
                         )
                     )
                 )
@@ -219,7 +221,7 @@ class Watching(Alongside):
             while window is None or window.is_open:
                 frames = self.next_weights()
                 seed, game = settings.program.seed + game, game + 1
-                environment = build.test_environment(settings, 0, 1, seed)
+                environment = build.test_environment(settings, 0, 1, seed, self.spec)
                 with contextlib.closing(environment):
                     if window is None:
                         window = stack.enter_context(Window(environment.pictures_per_second))

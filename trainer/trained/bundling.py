@@ -11,6 +11,7 @@ import numpy as np
 
 from trainer.machine.provenance import commit, machine, versions
 from trainer.storage import bundles
+from trainer.storage.checkpoints import KINDS
 from trainer.trained.trained_agent import Trained, inherited
 from user_error import UserError
 
@@ -26,7 +27,7 @@ def export(found: Trained) -> None:
     """Writes LEVEL.npz to ``--export_dir``; prints where it is and how to use it."""
     folder = Path(found.settings.trained.export_dir or found.folder / "bundle")
     path = folder / f"{_name(found)}.npz"
-    kept = [*inherited(found.settings.program.algorithm), *ABOUT_TRAINING]
+    kept = [*inherited(found.settings.program.algorithm), *ABOUT_TRAINING, KINDS]
     bundle = bundles.bundled(found.checkpoint, kept, card(found))
     try:
         bundles.write(bundle, path)

@@ -9,9 +9,9 @@ import cv2
 import gymnasium
 import numpy as np
 
-from agents import FORBIDDEN
+from agents import FORBIDDEN, distribution_for
 from agents.distributions import LOG_STD_RANGE
-from environments import EnvironmentSpec
+from environments import EnvironmentSpec, narrowed, of_row
 
 HEIGHT = 448
 MARGIN = 14
@@ -46,8 +46,13 @@ class Bar(NamedTuple):
 class Dashboard:
     """Pictures of one episode, each with the episode so far."""
 
-    def __init__(self, spec: EnvironmentSpec, subtitle: str, action_values: bool = False):
-        self._spec = spec
+    def __init__(
+        self, spec: EnvironmentSpec, subtitle: str, action_values: bool = False, row: int = 0
+    ):
+        """``row`` is the environment's in its batch."""
+        self._spec = of_row(spec, row)
+        self._actions = spec.action_space
+        self._parameters = distribution_for(self._spec.action_space).parameter_count
         self._action_values = action_values
         self._subtitle = subtitle
         self._values: list[float] = []
@@ -76,6 +81,9 @@ class Dashboard:
         top = (HEIGHT - height) // 2
         canvas[top : top + height, MARGIN : MARGIN + width] = picture
         left, right = width + 2 * MARGIN, total - MARGIN
+        # Bodies that differ have room for more.
+        policy = policy[: self._parameters]
+        action = narrowed(action, self._actions, self._spec.action_space)
         rows = bars(self._spec, policy, action, self._action_values)
         bars_top = HEIGHT - MARGIN - min(BARS_HEIGHT, BAR_ROW * len(rows))
         self._draw_numbers(canvas, left, right)

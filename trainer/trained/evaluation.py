@@ -39,16 +39,17 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
         return _evaluate_agents(of_all, given)
     video.prepare(settings)
     found = trained.find(settings, given)
-    agent = found.agent(build.level_spec(found.settings))
+    spec = found.spec()
+    agent = found.agent(spec)
     console = scoreboard.console()
     if settings.trained.grid:
-        return _evaluate_grid(found, agent, console)
+        return _evaluate_grid(found, agent, spec, console)
     settings = found.settings
     console.print(
         f"Playing {settings.trained.test_num_episodes} games per level with "
         f"{settings.trained.test_policy} actions: {_about(found)}."
     )
-    results, warnings = _play(found, agent, console)
+    results, warnings = _play(found, agent, spec, console)
     console.print(scoreboard.table(_with_bodies(results)), soft_wrap=False)
     report = _report(found, results)
     mean = report["human_normalised_percent"]
@@ -60,14 +61,16 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
     return report
 
 
-def _evaluate_grid(found: Trained, agent: Any, console: Console) -> dict[str, Any]:
+def _evaluate_grid(
+    found: Trained, agent: Any, spec: EnvironmentSpec, console: Console
+) -> dict[str, Any]:
     """Plays each combination of ``--grid``, prints a table, and writes figures and a picture."""
     settings, cells = found.settings, grid.cells(found.settings.trained.grid)
     console.print(f"Playing {len(cells)} combinations of settings: {_about(found)}.")
     played: list[grid_report.Played] = []
     for cell in cells:
         of_cell = dataclasses.replace(found, settings=settings.replace(**cell.changes))
-        results, warnings = _play(of_cell, agent, console, cell.name)
+        results, warnings = _play(of_cell, agent, spec, console, cell.name)
         for warning in warnings:
             console.print(warning)
         for level, figures in results.items():
@@ -116,7 +119,7 @@ def _about(found: Trained) -> str:
 
 
 def _play(
-    found: Trained, agent: Any, console: Console, cell: str = ""
+    found: Trained, agent: Any, spec: EnvironmentSpec, console: Console, cell: str = ""
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """The figures of each level, and warnings."""
     settings = found.settings
@@ -132,7 +135,7 @@ def _play(
     for level, name in enumerate(settings.level.levels):
         title = f"{name} {cell}".strip()
         with scoreboard.Counter(console, title, test.test_num_episodes) as counter:
-            results[name] = _play_level(found, player, level, cell, counter, warnings.append)
+            results[name] = _play_level(found, player, spec, level, cell, counter, warnings.append)
     return results, warnings
 
 
@@ -150,6 +153,7 @@ def _with_bodies(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
 def _play_level(
     found: Trained,
     player: Player,
+    made_for: EnvironmentSpec,
     level: int,
     cell: str,
     counter: scoreboard.Counter,
@@ -160,7 +164,7 @@ def _play_level(
         settings = settings.replace(video="")  # the video shows the first level
     count = min(settings.trained.test_num_episodes, MOST_ENVIRONMENTS)
     seed = seed_of_level(settings.program.seed, level)
-    environment = build.test_environment(settings, level, count, seed)
+    environment = build.test_environment(settings, level, count, seed, made_for)
     try:
         spec = environment.spec
         value = found.value(spec.level_name)

@@ -15,7 +15,7 @@ from trainer.acting.deciding import decide
 from trainer.settings.config import Settings
 from trainer.trained import bundling
 from trainer.trained import trained_agent as trained
-from trainer.trained.export_notes import FORMAT, README, about
+from trainer.trained.export_notes import FORMAT, KINDS, README, about
 from trainer.trained.trained_agent import Trained
 from user_error import UserError
 
@@ -98,7 +98,7 @@ def export(settings: Settings, given: Collection[str] = ()) -> None:
         return
     folder = Path(settings.trained.export_dir or found.folder / "export")
     _check_replaceable(folder)
-    spec = build.level_spec(found.settings)
+    spec = found.spec()
     # The processor that will run it may not support bfloat16.
     exported = ExportedAgent(found.agent(spec, "float32"), spec, found)
     notes = about(found, spec, exported.inputs, exported.state)
@@ -116,7 +116,7 @@ def _write_all(folder: Path, exported: ExportedAgent, notes: dict[str, Any]) -> 
         new = Path(temporary) / "new"
         tf.saved_model.save(exported, str(new), signatures=exported.signatures())
         _write(new / "about.json", json.dumps(notes, indent=2, ensure_ascii=False) + "\n")
-        _write(new / "README.md", README)
+        _write(new / "README.md", README + (KINDS if "kinds" in notes else ""))
         if folder.exists():
             os.replace(folder, Path(temporary) / "old")
         os.replace(new, folder)

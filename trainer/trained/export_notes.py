@@ -4,8 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
+import environments
 from environments import EnvironmentSpec
 from environments.names import AtariLevel, find
+from trainer import build
 from trainer.acting.settings import LevelSettings
 from trainer.trained.trained_agent import Trained
 
@@ -53,6 +55,18 @@ DQN's agents the value of each action |
 | `state_0`, … | `[B, ...]` | input of the next step |
 """
 
+KINDS = """
+Its bodies differ in what they see and do; `kinds` in `about.json` lists who is of which kind. Rows
+have room for all of them:
+
+- `observation` of vectors: the body's own numbers, zeros, and last the number of its kind. Of
+  pictures: the body's own, with the number of its kind in place of the first byte.
+- `action`, `greedy_action` and `last_action`: one number if each kind chooses one; otherwise the
+  body's own numbers come first.
+- `policy`: the body's own parameters come first. Where each kind chooses one action, -1e9 stands
+  for those that it does not have; otherwise zeros follow, then a 1 among zeros for the kind.
+"""
+
 
 def about(
     found: Trained,
@@ -71,6 +85,7 @@ def about(
         "observation_space": str(spec.observation_space),
         "action_space": str(spec.action_space),
         "action_meanings": spec.action_meanings,
+        **({"kinds": _kinds(found, spec)} if spec.kinds else {}),
         "frame_stack": spec.frame_stack,
         "frames_per_step": spec.frames_per_step,
         "preprocessing": preprocessing(found.settings.level, spec),
@@ -112,6 +127,23 @@ def _atari(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
         f"an episode ends after {level.max_episode_frames} frames; in training also after "
         f"{level.max_rewardless_steps} steps without reward",
     ]
+
+
+def _kinds(found: Trained, spec: EnvironmentSpec) -> list[dict[str, Any]]:
+    """The kinds of bodies, in the order of their numbers, and who is of each."""
+    kinds: list[dict[str, Any]] = [
+        {
+            "bodies": [],
+            "observation_space": str(kind.observation_space),
+            "action_space": str(kind.action_space),
+        }
+        for kind in spec.kinds
+    ]
+    for own in build.level_specs(found.of_training):
+        of_rows = environments.numbers_of(own, spec)
+        for name, number in zip(own.bodies or [""], of_rows, strict=True):
+            kinds[number]["bodies"].append(f"{own.level_name}:{name}".rstrip(":"))
+    return kinds
 
 
 def _described(spec: tf.TensorSpec) -> dict[str, Any]:

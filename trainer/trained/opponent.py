@@ -4,10 +4,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import gymnasium
 import numpy as np
 
-from environments import EnvironmentSpec, EnvironmentStep, check_alike
+from environments import EnvironmentSpec, EnvironmentStep, RandomActions, check_alike
 from trainer import build
 from trainer.acting.playing import Choice, Game, Player
 from trainer.settings.config import Settings
@@ -34,17 +33,16 @@ class _Actions(NamedTuple):
 class AtRandom:
     """Plays at random."""
 
-    def __init__(self, space: gymnasium.Space):
-        self._space = space
+    def __init__(self, spec: EnvironmentSpec):
+        self._spec = spec
 
     def start(self, batch_size: int, seed: int) -> None:
         """The same seed draws the same actions."""
-        self._space.seed(seed)
+        self._actions = RandomActions(self._spec, seed)
 
     def act(self, step: EnvironmentStep, last_action: np.ndarray) -> _Actions:
         """An action for each row."""
-        drawn = [self._space.sample() for _ in range(len(step.first))]
-        return _Actions(np.array(drawn, last_action.dtype))
+        return _Actions(self._actions.draw(len(step.first)))
 
 
 class Alone(Player):
@@ -109,7 +107,7 @@ def instead(settings: Settings, spec: EnvironmentSpec) -> Player:
 def _chosen(settings: Settings, spec: EnvironmentSpec, any_bodies: bool = False) -> Opponent:
     chosen = settings.trained.opponent
     if chosen == RANDOM:
-        return AtRandom(spec.action_space)
+        return AtRandom(spec)
     return _trained(chosen, settings.trained.test_policy, spec, any_bodies)
 
 
@@ -134,8 +132,8 @@ def _trained(chosen: str, policy: str, spec: EnvironmentSpec, any_bodies: bool) 
         )
     where = {"checkpoint": chosen} if Path(chosen).is_file() else {"logdir": chosen}
     found = trained_agent.find(Settings(mode="test", **where))
-    theirs = build.level_spec(found.settings)
+    theirs = found.spec()
     bodies = spec.bodies if any_bodies else theirs.bodies
     named = dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}", bodies=bodies)
-    check_alike([spec, named])
+    check_alike(spec, named)
     return Player(found.agent(theirs), build.algorithm(found.settings), policy == "greedy")

@@ -15,7 +15,7 @@ from trainer import build
 from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage import fetching
-from trainer.storage.checkpoints import Checkpoint, Store
+from trainer.storage.checkpoints import KINDS, Checkpoint, Store
 from user_error import UserError
 
 # Settings that may name code to import, as package.module:name.
@@ -41,7 +41,17 @@ class Trained:
     @property
     def levels(self) -> list[str]:
         """The levels that it was trained on."""
-        return self.settings.replace(level_name=self._trained_with("level_name")).level.levels
+        return self.of_training.level.levels
+
+    @property
+    def of_training(self) -> Settings:
+        """The settings with the levels that it was trained on."""
+        return self.settings.replace(level_name=self._trained_with("level_name"))
+
+    def spec(self) -> EnvironmentSpec:
+        """What the agent is made for: the levels to be played, or if bodies differ all it knows."""
+        settings = self.of_training if KINDS in self.checkpoint.settings else self.settings
+        return build.level_spec(settings)
 
     def agent(self, spec: EnvironmentSpec, precision: str = "") -> Any:
         """The trained agent, computing in ``precision`` or else in ``--precision``."""

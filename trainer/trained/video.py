@@ -83,7 +83,7 @@ def spectators(
         of_actions = build.algorithm(settings).heads.action_values
 
         def spectator(index: int) -> Spectator:
-            dashboard = Dashboard(environment.spec, subtitle, of_actions)
+            dashboard = Dashboard(environment.spec, subtitle, of_actions, index)
             shown_in = window if index == 0 else None
             return Spectator(dashboard, value, movies.get(index), shown_in, index)
 

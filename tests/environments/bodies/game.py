@@ -76,10 +76,33 @@ class Vanishing(Shift):
 
 
 class Unlike(Shift):
-    """Bodies that see different things."""
+    """Bodies that see and do different things: `whole` more than `early`, the others as these."""
 
     def observation_space(self, body: str) -> Box:
-        return Box(0, 9, (2 + BODIES.index(body),), np.float32)
+        return Box(0, 9, (2 + BODIES.index(body) % 2,), np.float32)
+
+    def action_space(self, body: str) -> Discrete:
+        return Discrete(2 + 3 * (BODIES.index(body) % 2), start=7)
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        for body, action in actions.items():
+            assert self.action_space(body).contains(action), (body, action)
+        return super().step(actions)
+
+    def _seen(self, bodies: list[str]) -> dict[str, np.ndarray]:
+        seen = super()._seen(bodies)
+        return {
+            body: np.append(one, np.float32(5)) if BODIES.index(body) % 2 else one
+            for body, one in seen.items()
+        }
+
+
+class Mixed(Shift):
+    """Bodies of which some see pictures, and some numbers."""
+
+    def observation_space(self, body: str) -> Box:
+        whole = body == "whole"
+        return Box(0, 255, (8, 8, 3), np.uint8) if whole else super().observation_space(body)
 
 
 def vanishing(env: Shift) -> Shift:
@@ -89,7 +112,12 @@ def vanishing(env: Shift) -> Shift:
 
 def unlike(env: Shift) -> Shift:
     """Another one."""
-    return Unlike()
+    return Unlike(env._pay_actions)
+
+
+def mixed(env: Shift) -> Shift:
+    """Another one."""
+    return Mixed()
 
 
 def nothing(env: Shift) -> object:

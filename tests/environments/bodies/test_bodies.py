@@ -182,7 +182,7 @@ def test_bodies_of_one_screen_are_told_apart():
         (SPREAD, {"env_kwargs": "wings=2"}, ["wings"]),
         (SPREAD, {"action_masks": True}, ["--action_masks"]),
         (SPREAD, {"tell_bodies": "mirror"}, ["--tell_bodies=mirror", "pictures"]),
-        (SHIFT, {"wrappers": "tests.environments.bodies.game:unlike"}, ["early", "whole", "see"]),
+        (SHIFT, {"wrappers": "tests.environments.bodies.game:mixed"}, ["early", "whole", "see"]),
         (SHIFT, {"wrappers": "tests.environments.bodies.game:nothing"}, ["possible_agents"]),
     ],
 )
@@ -206,4 +206,4 @@ def test_levels_with_other_bodies_cannot_share_an_agent(one_line):
     two = dataclasses.replace(
         two, observation_space=one.observation_space, action_space=one.action_space
     )
-    one_line(lambda: environments.check_alike([one, two]), "bodies early, whole", "agent_0")
+    one_line(lambda: environments.together([one, two]), "bodies early, whole", "agent_0")

@@ -251,7 +251,10 @@ def refusal(capsys, *arguments: str) -> str:
         ("--level_name=Pnog-v4", ["--level_name", "Pnog-v4"]),
         ("--level_name=no.such.module:make", ["no.such.module:make", "no module"]),
         ("--level_name=tests.trainer.levels:Stepps", ["Stepps", "Did you mean Steps"]),
-        (f"--level_name={level(Steps)},CartPole-v1", ["cannot share an agent"]),
+        (
+            f"--level_name={level(Pictures)},CartPole-v1",
+            ["cannot share an agent"],
+        ),
         ("--agent_name=VectorAgnet", ["--agent_name=VectorAgnet", "VectorAgent"]),
         ("--agent_name=ResNetAgent", ["ResNetAgent needs images", "VectorAgent"]),
         ("--agent_name=no.such:Agent", ["--agent_name=no.such:Agent", "cannot import"]),
