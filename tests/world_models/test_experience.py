@@ -62,10 +62,23 @@ def test_games_beside_each_other_do_not_mix():
 
 def test_dreams_start_where_a_game_goes_on():
     found, random = Experience([GAME], 2), np.random.default_rng(1)
-    starts = {tuple(one) for one in bright(found.starts(200, 0.0, random))}
+    starts = {tuple(one) for one in bright(found.starts(200, 0.0, random).stacks)}
     assert starts == {(10, 10), (10, 11), (20, 20), (20, 21), (21, 22), (22, 23)}
-    begun = {tuple(one) for one in bright(found.starts(50, 1.0, random))}
+    begun = {tuple(one) for one in bright(found.starts(50, 1.0, random).stacks)}
     assert begun == {(10, 10), (20, 20)}
+
+
+def test_a_start_says_how_much_of_its_past_is_known():
+    starts = Experience([GAME], 2).starts(200, 0.0, np.random.default_rng(1), depth=3)
+    seen = {(*one, n) for one, n in zip(bright(starts.stacks), starts.earlier, strict=True)}
+    assert seen == {
+        (10, 10, 10, 0),
+        (10, 10, 11, 1),
+        (20, 20, 20, 0),
+        (20, 20, 21, 1),
+        (20, 21, 22, 2),
+        (21, 22, 23, 2),
+    }
 
 
 def test_play_is_read_as_it_was_stored(tmp_path):

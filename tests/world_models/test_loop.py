@@ -61,6 +61,17 @@ def test_its_policy_plays_the_real_game(run, capsys):
     assert "Catch-v0" in capsys.readouterr().out
 
 
+def test_games_that_go_on_are_counted_and_named(run):
+    collected = read_metrics(run)
+    for row, part in zip(collected, experience.read_all(run / "play", "Catch-v0"), strict=True):
+        cut = part.about["unfinished_lengths"]
+        assert row["unfinished_episodes"] == len(cut) and all(0 < n < 9 for n in cut)
+    # No step is lost: those of games that were going on before are counted with their ends.
+    steps = sum(one.part.steps for one in experience.read_all(run / "play", "Catch-v0"))
+    parts = experience.read_all(run / "play", "Catch-v0")
+    assert steps == sum(parts[0].about["lengths"] + parts[1].about["lengths"] + cut)
+
+
 def test_its_model_is_evaluated_on_new_play(run, capsys):
     assert evaluate.main([f"--logdir={run}", "--real_steps=100", "--rollouts=8"]) == 0
     found = json.loads((run / "world_model/evaluation.json").read_text())
@@ -75,13 +86,20 @@ def test_its_model_is_evaluated_on_new_play(run, capsys):
         ({"level_name": "PongNoFrameskip-v4"}, "is play of Catch-v0"),
         ({"world_model": "deterministic"}, "is of another game or size"),
         ({"model_filters": 8}, "it has filters 4, and this command asks for filters 8"),
+        (
+            {"base_algorithm": "a2c", "base_settings": ""},
+            "--base_algorithm=a2c does not fit the policy",
+        ),
+        ({"channels": "4,4,8"}, "--channels=4,4,8 does not fit"),
     ],
 )
-def test_a_model_of_another_game_or_size_is_refused(run, changes, message, capsys):
+def test_what_does_not_fit_a_run_is_refused_and_changes_nothing(run, changes, message, capsys):
+    before = {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
     given = {"world_model": "stochastic_discrete"} | changes
     assert experiment.main(flags(run, **given)) == 2
     error = capsys.readouterr().err
     assert message in error and len(error.strip().splitlines()) == 1
+    assert before == {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +119,26 @@ def test_what_cannot_work_is_refused_before_anything_starts(tmp_path, changes, m
     error = capsys.readouterr().err
     assert message in error and len(error.strip().splitlines()) == 1
     assert not (tmp_path / "run/play").exists()
+
+
+@pytest.mark.parametrize(
+    ("base", "settings"),
+    [("impala", ""), ("a2c", ""), ("dqn", "replay_steps=2000,replay_warm_up=20")],
+)
+def test_any_algorithm_learns_in_the_model_from_stacks_of_pictures(tmp_path, base, settings):
+    given = {"base_algorithm": base, "base_settings": settings, "frame_stack": 3}
+    assert experiment.main(flags(tmp_path, **given)) == 0
+    reported = read_metrics(tmp_path / "policy")
+    losses = [value for row in reported for name, value in row.items() if "loss" in name]
+    assert losses and all(value is not None for value in losses)  # none is nan
+    assert reported[-1]["environment_frames"] >= 120
+
+
+def test_each_phase_runs_alone(tmp_path):
+    for phase in ("collect", "model", "policy", "collect"):
+        assert experiment.main(flags(tmp_path, phase=phase)) == 0
+    assert opened.opened(str(tmp_path)).model.updates == 4
+    assert read_metrics(tmp_path / "policy")[-1]["environment_frames"] >= 120
 
 
 def test_a_phase_alone_needs_what_comes_before_it(tmp_path, capsys):

@@ -119,6 +119,7 @@ class ReplayStore:
         }
         cut = np.flatnonzero(missing)
         of_rows["first"][missing[cut], cut] = True
+        of_rows["reward"][missing[cut], cut] = 0.0  # what was before is not there, either
         of_slots = {name: array[slots] for name, array in self._of_slots.items()}
         indices = self._streams.sequence[slots] * self._places.per_slot + places
         unrolls = unroll_of(of_rows, of_slots, self._state)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from environments.dream import Starts
 from trainer.storage.folder import flush
 from user_error import UserError
 from world_models.networks.loss import Windows
@@ -153,17 +154,24 @@ class Experience:
         """Pieces of which each step of real play is as likely to be the first as any other."""
         return self.windows(random.choice(self.targets, count), length)
 
-    def starts(self, count: int, true_starts: float, random: np.random.Generator) -> np.ndarray:
-        """Stacks [count, H, W, F C] to go on from, some of them of episodes' beginnings."""
+    def starts(
+        self, count: int, true_starts: float, random: np.random.Generator, depth: int = 0
+    ) -> Starts:
+        """Stacks to go on from, some of them of episodes' beginnings, of at least ``depth``."""
         rows = random.choice(self._within, count)
         if len(self.beginnings):
             begin = random.random(count) < true_starts
             rows = np.where(begin, random.choice(self.beginnings, count), rows)
-        return self.stacks(rows)
+        depth = max(depth, self._frames)
+        return Starts(self.stacks(rows, depth), np.minimum(rows - self._start[rows], depth - 1))
 
-    def stacks(self, rows: np.ndarray) -> np.ndarray:
-        """The newest pictures at these rows [count, H, W, F C], oldest first."""
-        indices = rows[:, None] - self._frames + 1 + np.arange(self._frames)
+    def stacks(self, rows: np.ndarray, depth: int = 0) -> np.ndarray:
+        """The newest pictures at these rows [count, H, W, F C], oldest first.
+
+        F are those that a model sees, or ``depth``; of an episode's start, the first repeats.
+        """
+        depth = depth or self._frames
+        indices = rows[:, None] - depth + 1 + np.arange(depth)
         seen = self.pictures[np.maximum(indices, self._start[rows][:, None])]
         moved = np.moveaxis(seen, 1, -2)
         return moved.reshape(*moved.shape[:-2], -1)

@@ -27,7 +27,7 @@ from world_models.training import estimate, evaluating, folders, playing, world_
 from world_models.training.experience import Experience, Stored, read_all, store
 from world_models.training.folders import writing
 from world_models.training.model_phase import ModelPhase
-from world_models.training.policy_phase import policy_steps, train_policy
+from world_models.training.policy_phase import check_policy, policy_steps, train_policy
 from world_models.training.policy_settings import check_level, check_program
 from world_models.training.world_model import WorldModel, action_count
 
@@ -70,10 +70,12 @@ class Loop:
     def run(self) -> None:
         """Goes through the phases."""
         settings, folder = self._settings, self._folders.run
+        # A run that this command does not fit stays as it was.
+        self._restored()
+        check_policy(settings, self._spec)
         with writing(folder):
             write_whole(folder / "settings.json", config.to_json(settings).encode() + b"\n")
         self._folders.link_checkpoints()
-        self._restored()
         phases = schedule.phases(settings.algorithm)
         self.say(" · ".join(f"{k} {n:,}" for k, n in schedule.totals(settings.algorithm).items()))
         done = policy_steps(settings, self._spec)
@@ -139,13 +141,18 @@ class Loop:
         new: list[Stored] = []
         with self._stop:
             while self._steps < phase.total and not self._stop.is_set():
-                part, ended = self._games.play(choose, phase.total - self._steps)
+                part, ended = self._games.play(choose, phase.total - self._steps, self._stop.is_set)
+                if not part.steps:
+                    break
+                cut = self._games.unfinished()
                 about = {
                     "level_name": settings.level.level_name,
                     "epoch": phase.epoch,
                     "by": by,
                     "returns": [episode.raw_return for episode in ended],
                     "lengths": [episode.length for episode in ended],
+                    "unfinished_returns": [game.raw_return for game in cut],
+                    "unfinished_lengths": [game.length for game in cut],
                 }
                 new.append(Stored(part, about))
                 store(self._folders.play, new[-1])
@@ -154,26 +161,38 @@ class Loop:
 
     def _report(self, phase: Phase, new: list[Stored]) -> None:
         """A row of figures: real returns, and how well the model had predicted this play."""
+        if not new:
+            return
         returns = [one for stored in new for one in stored.about["returns"]]
+        # Games that go on: they count in a later collection, or never.
+        cut = new[-1].about["unfinished_returns"]
         figures: dict[str, Any] = {
             "environment_frames": self._steps * self._spec.frames_per_step,
             "real_steps": self._steps,
             "epoch": phase.epoch,
             "mean_episode_return": float(np.mean(returns)) if returns else None,
             "episodes": len(returns),
+            "unfinished_episodes": len(cut),
+            "mean_unfinished_return": float(np.mean(cut)) if cut else None,
             **self._figures,
         }
         self._figures = {}
         model = self._restored()
-        if model.updates and new:
+        if model.updates and not self._stop.is_set():
             found, _ = evaluating.evaluate(
                 model, self._experience(new), self._settings.program.seed
             )
             figures |= {f"model/{name}": value for name, value in found.items()}
         self._metrics.append_line(to_line(figures))
         self._events.add(figures, {})
-        shown = ("mean_episode_return", "episodes", "model/reward_accuracy/at_12")
-        more = (*shown, "model/reward_accuracy/at_50", "model/from_start/reward_accuracy/to_end")
+        shown = ("mean_episode_return", "episodes", "unfinished_episodes")
+        more = (
+            *shown,
+            "mean_unfinished_return",
+            "model/reward_accuracy/at_12",
+            "model/reward_accuracy/at_50",
+            "model/from_start/reward_accuracy/to_end",
+        )
         words = [
             f"{name.removeprefix('model/').replace('_', ' ')} {figures[name]:.3g}"
             for name in more
