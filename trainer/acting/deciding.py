@@ -32,7 +32,7 @@ def decide(
     """The decision on a row [B, ...], and the agent's new state; runs inside a graph.
 
     ``chance`` [B] is that of random actions, for algorithms that explore so; a ``temperature``
-    below 1 makes sampled actions less random, for those that sample.
+    below 1 makes sampled actions less random. Values of actions become logits by it.
     """
     row = (tf.expand_dims(array, 0) for array in (observation, reward, last_action, first))
     output, state = agent(*row, state)
@@ -41,4 +41,6 @@ def decide(
         output = output._replace(policy=agent.distribution.tempered(output.policy, temperature))
     more = {"chance": chance} if algorithm.explores else {}
     action, recorded = algorithm.act(agent, output, seed, greedy, **more)
+    if temperature != 1.0 and algorithm.heads.action_values:
+        action = agent.distribution.sample(output.policy, seed)
     return Decision(action, recorded, algorithm.shown(output)), state

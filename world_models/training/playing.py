@@ -12,8 +12,8 @@ from trainer import build
 from trainer.acting.playing import Player
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Store
+from trainer.storage.played import Part
 from trainer.trained import trained_agent
-from world_models.training.experience import Part
 from world_models.training.policy_settings import policy_settings
 
 LONGEST_PART = 500  # rows
@@ -35,15 +35,23 @@ def at_random(actions: int, seed: int) -> Chooser:
     return lambda step, last: random.integers(actions, size=len(last)).astype(np.int32)
 
 
-def by_policy(settings: Settings, count: int, seed: int, greedy: bool = False) -> Chooser | None:
+def has_policy(settings: Settings) -> bool:
+    """Whether the run has a policy yet."""
+    own = policy_settings(settings)
+    return bool(Store(Path(own.run_folder) / "checkpoints", 1).numbered())
+
+
+def by_policy(
+    settings: Settings, count: int, seed: int, greedy: bool = False, temperature: float = 1.0
+) -> Chooser | None:
     """Chooses as the newest policy of the run does in ``count`` games; None if there is none."""
     own = policy_settings(settings)
-    if not Store(Path(own.run_folder) / "checkpoints", 1).numbered():
+    if not has_policy(settings):
         return None
     found = trained_agent.find(own, frozenset(own.flat()))
     spec = build.level_spec(found.settings)
     algorithm = build.algorithm(found.settings)
-    player = Player(found.agent(spec), algorithm, greedy)
+    player = Player(found.agent(spec), algorithm, greedy, temperature)
     player.start(count, seed % 2**31)
     return lambda step, last: player.act(step, last).action
 

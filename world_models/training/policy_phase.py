@@ -16,7 +16,7 @@ from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store
 from user_error import UserError
-from world_models.training.experience import Experience
+from world_models.training.experience import Experience, KeptStarts
 from world_models.training.policy_settings import policy_settings
 from world_models.training.world_model import WorldModel
 
@@ -25,7 +25,7 @@ def train_policy(
     settings: Settings,
     spec: EnvironmentSpec,
     model: WorldModel,
-    real: Experience,
+    real: Experience | KeptStarts,
     total: int,
     stop: StopSignal,
     companions: Callable[..., Sequence[Companion]],
@@ -70,16 +70,22 @@ def _newest(settings: Settings) -> Checkpoint | None:
 def dreams(
     spec: EnvironmentSpec,
     model: WorldModel,
-    real: Experience,
+    real: Experience | KeptStarts,
     seed: int,
     count: int,
-    length: int | None = None,
+    length: int = 0,
+    true_starts: float | None = None,
 ) -> DreamEnvironment:
-    """``count`` dreams of this model that start from this real play."""
+    """``count`` dreams of this model that start from this real play.
+
+    ``length`` and ``true_starts`` are those of trainings unless given.
+    """
     own, sees = model.settings.algorithm, model.sizes.frames * model.sizes.channels
 
+    share = own.true_starts if true_starts is None else true_starts
+
     def starts(number: int, random: np.random.Generator) -> Starts:
-        return real.starts(number, own.true_starts, random, spec.frame_stack)
+        return real.starts(number, share, random, spec.frame_stack)
 
     def predict(stacks: np.ndarray, actions: np.ndarray, state: Any) -> Dreamt:
         return model.predict(stacks[..., -sees:], actions, state)
