@@ -19,6 +19,7 @@ ABOUT_TRAINING = (
     *("seed", "total_environment_frames", "num_actors", "envs_per_actor", "unroll_length"),
     *("batch_size", "optimizer", "learning_rate", "learning_rate_schedule", "gradients_clipping"),
 )
+OF_THIS_MACHINE = {"replay_played"}
 # In a run's folder: figures for the card in place of the training's own, such as real returns of
 # a policy that was trained elsewhere, and the environment_frames of the checkpoint that has them.
 REMARKS = "card.json"
@@ -29,7 +30,7 @@ def export(found: Trained) -> None:
     """Writes LEVEL.npz to ``--export_dir``; prints where it is and how to use it."""
     folder = Path(found.settings.trained.export_dir or found.folder / "bundle")
     path = folder / f"{_name(found)}.npz"
-    kept = [*inherited(found.settings.program.algorithm), *ABOUT_TRAINING]
+    kept = {*inherited(found.settings.program.algorithm), *ABOUT_TRAINING} - OF_THIS_MACHINE
     bundle = bundles.bundled(found.checkpoint, kept, card(found))
     try:
         bundles.write(bundle, path)

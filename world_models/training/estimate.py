@@ -31,7 +31,7 @@ class Amounts(NamedTuple):
     policy: float  # the same steps, each with its action and what is learned from it
 
 
-NAMES = Amounts("real steps", "updates of the model", "dreamed steps", "steps of the policy")
+NAMES = ("real steps", "updates of the model", "dreamed steps", "steps of the policy")
 
 
 def left(phases: Sequence[Phase], model: WorldModel, real_steps: int, steps: int) -> Amounts:

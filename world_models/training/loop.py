@@ -175,7 +175,7 @@ class Loop:
             self._report(phase, new)
 
     def _report(self, phase: Phase, new: list[Stored]) -> None:
-        model, of_model = self._restored(), {}
+        model, of_model = self._restored(), dict[str, Any]()
         if model.updates and not self._stop.is_set():
             seed = self._settings.program.seed
             of_model, _ = evaluating.evaluate(model, self._experience(new), seed)
