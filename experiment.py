@@ -35,11 +35,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(settings: config.Settings, given: frozenset[str]) -> None:
     """Runs ``--mode``, importing only what it needs; ``given`` are the names of the flags given."""
-    if settings.program.mode == "test":
+    mode = settings.program.mode
+    program = registry.program_of(settings.program.algorithm, mode)
+    if program and mode != "train":
+        program(settings, given)
+    elif mode == "test":
         from trainer.trained.evaluation import evaluate
 
         evaluate(settings, given)
-    elif settings.program.mode == "export":
+    elif mode == "export":
         from trainer.trained.export import export
 
         export(settings, given)

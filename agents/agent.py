@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from agents.backdrop import Backdrop
 from agents.distributions import Distribution
-from agents.frame_stack import earlier_frames, stack_frames
+from agents.frame_stack import beginnings, earlier_frames, stack_frames
 from agents.kinds.bodies import Alike, Unlike
 from agents.kinds.normaliser import KindsNormaliser
 from agents.layers import Build, Linear
@@ -195,7 +195,12 @@ class Agent(snt.Module, abc.ABC):
         return AgentState(frames, self._lstm.initial_state(batch_size) if self._lstm else ())
 
     def states(
-        self, observation: tf.Tensor, first: tf.Tensor, state: AgentState, starts: Sequence[int]
+        self,
+        observation: tf.Tensor,
+        reward: tf.Tensor,
+        first: tf.Tensor,
+        state: AgentState,
+        starts: Sequence[int],
     ) -> AgentState:
         """The states before some rows of an unroll, joined: [starts * B, ...].
 
@@ -205,7 +210,8 @@ class Agent(snt.Module, abc.ABC):
         if not self._earlier_frames:
             return state
         prepared, blank = self.prepare(observation), self._torso.blank()
-        return AgentState(earlier_frames(prepared, first, state.frames, blank, starts), ())
+        begun = beginnings(first, reward)
+        return AgentState(earlier_frames(prepared, begun, state.frames, blank, starts), ())
 
     @property
     def is_recurrent(self) -> bool:
@@ -227,7 +233,8 @@ class Agent(snt.Module, abc.ABC):
             reward: [T, B] float32, raw, of the transition that led to the observation.
             action: [T, B, ...], the action that led to the observation.
             first: [T, B] bool, the observation starts an episode. Then reward, action and
-                state are of the previous episode and ignored.
+                state are of the previous episode and ignored; earlier frames count if that
+                reward is nan.
             state: [B, ...], before row 0.
 
         Returns:
@@ -236,8 +243,9 @@ class Agent(snt.Module, abc.ABC):
         torso, frames, earlier = self._torso, self.prepare(observation), state.frames
         blank = torso.blank()
         if self._earlier_frames:
+            begun = beginnings(first, reward)
             stacks, earlier = stack_frames(
-                frames, first, earlier, blank, lambda each: torso.see(each, blank)
+                frames, begun, earlier, blank, lambda each: torso.see(each, blank)
             )
         else:
             stacks = torso.see(snt.merge_leading_dims(frames, 2), blank)

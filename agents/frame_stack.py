@@ -10,6 +10,15 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 
+def beginnings(first: tf.Tensor, reward: tf.Tensor) -> tf.Tensor:
+    """Where no earlier frame counts, bool like ``first``.
+
+    A reward of nan says that a `first` row goes on from the one before, which shows what was seen
+    before anything was played.
+    """
+    return tf.logical_and(first, tf.logical_not(tf.math.is_nan(reward)))
+
+
 def stack_frames(
     frames: tf.Tensor,
     first: tf.Tensor,

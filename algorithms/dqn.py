@@ -138,7 +138,7 @@ class DQN(Algorithm):
         stacked = 0 if isinstance(state.frames, tuple) else state.frames.shape[1]
         if stacked:
             early = _cut(batch, 0, stacked).environment
-            before = agent.states(early.observation, early.first, state, [stacked])
+            before = agent.states(early.observation, early.reward, early.first, state, [stacked])
             state, rows = state._replace(frames=before.frames), _cut(batch, stacked, None)
         if self.settings.burn_in and agent.is_recurrent:
             _, state = _call(agent, _cut(rows, 0, self.settings.burn_in), state)

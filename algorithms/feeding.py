@@ -45,6 +45,7 @@ class Replayed:
     priority_exponent: float | None = None  # None: all windows are drawn alike
     importance_exponent: float = 0.0
     kept: bool = False  # beside the checkpoints
+    played: str = ""  # a folder of play that the store begins with
 
     def fresh(self, batch_size: int) -> int:
         """The number of new unrolls in a batch: none is drawn for being new."""

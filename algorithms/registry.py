@@ -47,9 +47,10 @@ def make(name: str, settings: Any, levels: int) -> Any:
     return _import(name, settings_of(name).implementation)(settings, levels)
 
 
-def program_of(name: str) -> Any:
-    """The function that trains with all settings in place of the usual programs, or None."""
-    path = settings_of(name).program
+def program_of(name: str, mode: str = "train") -> Any:
+    """The function that does this in place of the usual programs, or None."""
+    own = settings_of(name)
+    path = own.program if mode == "train" else own.programs.get(mode)
     return _import(name, path) if path else None
 
 

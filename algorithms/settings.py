@@ -21,8 +21,10 @@ class AlgorithmSettings:
     """An algorithm's own settings are fields of a subclass, in a module without TensorFlow."""
 
     implementation: ClassVar[str] = ""  # package.module:Class, a subclass of ``Algorithm``
-    # package.module:function, which trains in phases of its own with the algorithms of others
+    # package.module:function, which trains in phases of its own with the algorithms of others;
+    # then what it does in the other modes: a function of settings and the names of those given
     program: ClassVar[str] = ""
+    programs: ClassVar[Mapping[str, str]] = {}
     figures: ClassVar[tuple[Figure, ...]] = ()  # of each update, besides its total loss
     defaults: ClassVar[Mapping[str, Any]] = {}  # of other settings, where they differ from theirs
     fixed: ClassVar[tuple[str, ...]] = ()  # fields that a resume must not change

@@ -18,11 +18,14 @@ class EnvironmentStep(NamedTuple):
     not there yet after a reset, and a body that has no part in its game, have `first` rows until
     they do; nothing is learned from these.
 
+    A `first` row with a reward of nan goes on from the row before it, which is `first`, too: both
+    show what was before the episode is played, so that its stacked observations are not blank.
+
     The arrays are valid until the next step; copy them to keep them longer.
     """
 
     observation: np.ndarray  # images uint8 or float32 [N, H, W, C], all else float32 [N, D]
-    reward: np.ndarray  # float32 [N], raw, of the transition that led here; 0 where first
+    reward: np.ndarray  # float32 [N], raw, of the transition that led here; 0 or nan where first
     terminated: np.ndarray  # bool [N], that transition ended the task
     first: np.ndarray  # bool [N], a reset led here
 

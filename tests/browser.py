@@ -115,6 +115,12 @@ class Browser:
             time.sleep(0.2)
         return value
 
+    def press(self, key: str) -> None:
+        """A key of the keyboard, down and up, as the browser itself gets it."""
+        for kind in ("keyDown", "keyUp"):
+            text = {"text": key} if kind == "keyDown" and len(key) == 1 else {}
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, **text)
+
     def screenshot(self, path: Path, whole: bool = False) -> None:
         """What the window shows, or all of the page."""
         clip = {}

@@ -2,12 +2,15 @@
 
   python -m world_models.play --logdir=logs/simple
   python -m world_models.play --logdir=logs/simple --record     and learn from what you play
+  python -m world_models.play --model_bundle=zoo:catch_model    in a model that somebody made
   python -m world_models.play --level_name=PongNoFrameskip-v4   the real game alone
+  python -m world_models.play --level_name=Catch-v0 --record --logdir=logs/mine
 
 In a window where there is a display, otherwise on a page for a browser on this machine.
 """
 
 import contextlib
+import copy
 import dataclasses
 import os
 import sys
@@ -17,11 +20,17 @@ from typing import Any
 
 import flags
 from flags import setting
+from trainer.acting.settings import LevelSettings
 from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
 from user_error import UserError
 
 GROUP = "What to do"
+# Flags of trainings that also say how a level is seen and played here.
+LOOKS = (
+    *("env_kwargs", "wrappers", "num_action_repeats", "frame_skip", "frame_stack", "width"),
+    *("height", "crop", "colour", "sticky_actions", "full_action_set"),
+)
 START = 2**41  # seeds that no training uses
 
 
@@ -30,13 +39,18 @@ class Options:
     """The flags of this command."""
 
     logdir: str = setting("", GROUP, "folder of a run of --algorithm=simple")
-    level_name: str = setting("", GROUP, "a level to play alone, without a model")
+    model_bundle: str = setting(
+        "", GROUP, "a world model's bundle: a file, https://...#sha256=..., or zoo:NAME"
+    )
+    registry: str = setting("", GROUP, "file or address of such names; default: the project's own")
     real_only: bool = setting(False, GROUP, "with --logdir: only the real game, as its agent sees")
     zoom: int = setting(0, GROUP, "pixels for each pixel; 0: as is readable", least=0, most=64)
     fps: float = setting(10.0, GROUP, "steps a second", above=0, most=60)
     wait: bool = setting(False, GROUP, "begin in wait mode: each key is a step")
     record: bool = setting(
-        False, GROUP, "add your steps to the run's real play, so that the model learns from them"
+        False,
+        GROUP,
+        "add your steps to the real play in --logdir, so that something learns from it",
     )
     videos: str = setting("", GROUP, "folder for what was shown; default: played in --logdir")
     browser: bool = setting(False, GROUP, "serve the page although there is a display")
@@ -47,51 +61,94 @@ class Options:
 def main(arguments: list[str]) -> int:
     """Plays; returns the exit code."""
     import_from_here()
+    definitions = [*dataclasses.fields(Options), *_level_fields()]
     try:
-        parser = flags.parser_of(
-            dataclasses.fields(Options), "python -m world_models.play", __doc__ or "", ""
-        )
-        options = Options(**flags.parse(parser, arguments))
+        parser = flags.parser_of(definitions, "python -m world_models.play", __doc__ or "", "")
+        values = flags.parse(parser, arguments)
+        own = {field.name for field in dataclasses.fields(Options)}
+        options = Options(**{name: value for name, value in values.items() if name in own})
         flags.check_ranges(options)
-        _check(options)
+        level = {name: value for name, value in values.items() if name not in own}
+        _check(options, level)
         import_tensorflow()
-        _play(options)
+        _play(options, level)
     except UserError as error:
         print(f"world_models.play: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def _check(options: Options) -> None:
-    if bool(options.logdir) == bool(options.level_name):
+def _level_fields() -> list[dataclasses.Field]:
+    """The flags that say how a level alone is to be."""
+    known = {field.name: field for field in dataclasses.fields(LevelSettings)}
+    return [_optional(known["level_name"]), *(known[name] for name in LOOKS)]
+
+
+def _optional(field: dataclasses.Field) -> dataclasses.Field:
+    changed = copy.copy(field)
+    changed.default = ""
+    return changed
+
+
+def _check(options: Options, level: dict[str, Any]) -> None:
+    alone = level["level_name"]
+    if options.logdir and options.model_bundle:
+        raise UserError("expected one of --logdir and --model_bundle; both bring a model.")
+    if not (options.logdir or options.model_bundle or alone):
         raise UserError(
-            "expected either --logdir, a run of --algorithm=simple, or --level_name, a level."
+            "expected --logdir, a run of --algorithm=simple, --model_bundle, a model, or "
+            "--level_name, a level."
         )
+    own = [f.name for f in _level_fields() if level[f.name] != f.default]
+    if own and not alone:
+        raise UserError(f"--{own[0]} is for --level_name; a run and a model have their own levels.")
+    if alone and options.model_bundle:
+        raise UserError("--model_bundle brings its own level; leave --level_name out.")
     if options.record and not options.logdir:
-        raise UserError("--record adds to the real play of a run: give --logdir.")
+        raise UserError("--record adds to the real play of a folder: give --logdir.")
+    if alone and options.logdir and (Path(options.logdir) / "settings.json").exists():
+        raise UserError(
+            f"--logdir={options.logdir} is a run, which has its own level; leave --level_name out, "
+            "or name a folder of its own to --record."
+        )
 
 
-def _play(options: Options) -> None:
-    from world_models.player import recording
+def _play(options: Options, level: dict[str, Any]) -> None:
+    from world_models.player.recording import Recording
     from world_models.player.server import served
     from world_models.player.session import Session
     from world_models.player.window import play_in_window
 
-    real, model = _games(options)
-    session = Session(real, model, options.zoom, options.wait)
-    shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    with contextlib.closing(real), contextlib.suppress(KeyboardInterrupt):
-        if shown and not options.browser:
-            play_in_window(session, options.fps)
-        else:
-            with served(session, options.port) as address:
-                print(f"Play at {address} (only on this machine; Ctrl-C or Q ends)", flush=True)
-                _tick(session, options.fps)
-    folder = Path(options.videos or Path(options.logdir or "logs") / "played")
-    print(f"What was shown: {recording.write_video(session, folder, options.fps)}")
+    real, model = _games(options, level)
+    logdir = Path(options.logdir or "logs")
+    with contextlib.closing(real):
+        recording = Recording(
+            Path(options.videos or logdir / "played"),
+            options.fps,
+            logdir / "play" if options.record else None,
+            real.spec.level_name,
+        )
+        try:
+            session = Session(real, model, options.zoom, options.wait, recording)
+            shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+            with contextlib.suppress(KeyboardInterrupt):
+                if shown and not options.browser:
+                    play_in_window(session, options.fps)
+                else:
+                    with served(session, options.port) as address:
+                        print(
+                            f"Play at {address} (only on this machine; Ctrl-C or Q ends)",
+                            flush=True,
+                        )
+                        _tick(session, options.fps)
+        finally:
+            recording.close()
+    if recording.error:
+        print(f"warning: {recording.path} is not complete ({recording.error}).", file=sys.stderr)
+    print(f"What was shown: {recording.path}")
     if options.record:
-        stored = recording.store_steps(session, Path(options.logdir) / "play", real.spec.level_name)
-        print(f"Your steps: {stored}" if stored else "There were no steps to record.")
+        count = len(recording.parts)
+        print(f"Your steps: {count} files in {logdir / 'play'}" if count else "No steps to record.")
 
 
 def _tick(session: Any, fps: float) -> None:
@@ -105,28 +162,36 @@ def _tick(session: Any, fps: float) -> None:
     time.sleep(0.3)  # for the page to hear of it
 
 
-def _games(options: Options) -> tuple[Any, Any]:
+def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any]:
     """The real game and the model, if there is to be one."""
     from trainer import build
     from trainer.settings.config import Settings
     from world_models.player.sides import DreamedGame, RealGame
-    from world_models.training.opened import opened, settings_of
+    from world_models.trained.opened import opened, settings_of
 
-    if options.level_name:
-        settings = Settings(level_name=options.level_name, video="shown.mp4")
+    if level["level_name"]:
+        settings = Settings(**level, video="shown.mp4")
         _check_choices(build.level_spec(settings))
         return RealGame(
             lambda n: build.test_environment(settings, 0, 1, START + options.seed + n), True
         ), None
-    settings = settings_of(options.logdir).replace(num_actors=1, envs_per_actor=1)
+    if options.real_only and options.logdir:  # it may have no model yet
+        settings, model = settings_of(options.logdir), None
+    else:  # an error, if it has none, before a game is opened
+        asked = Settings(
+            algorithm="simple",
+            logdir=options.logdir,
+            model_bundle=options.model_bundle,
+            registry=options.registry,
+        )
+        run = opened(asked)
+        settings, model = run.settings, None if options.real_only else DreamedGame(run.model)
+    settings = settings.replace(num_actors=1, envs_per_actor=1)
 
     def make(number: int) -> Any:
         return build.actor_environment(settings, 0, START + options.seed + number)
 
-    if options.real_only:
-        return RealGame(make, False), None
-    model = opened(options.logdir).model  # an error, if it has none, before a game is opened
-    return RealGame(make, False), DreamedGame(model)
+    return RealGame(make, False), model
 
 
 def _check_choices(spec: Any) -> None:

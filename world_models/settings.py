@@ -9,6 +9,7 @@ from flags import setting
 from user_error import UserError
 
 PHASES = ("all", "collect", "model", "policy")
+SUBJECTS = ("agent_real", "agent_simulated", "model")
 NETWORKS = ("deterministic", "stochastic_discrete")
 
 
@@ -17,6 +18,10 @@ class SimpleSettings(AlgorithmSettings):
     """A program of phases: play, learn the game, learn to play in the model, and again."""
 
     program: ClassVar[str] = "world_models.training.loop:train"
+    programs: ClassVar[Mapping[str, str]] = {
+        "test": "world_models.trained.testing:test",
+        "export": "world_models.trained.exporting:export",
+    }
     defaults: ClassVar[Mapping[str, Any]] = {
         "num_actors": 1,
         "envs_per_actor": 16,
@@ -145,7 +150,33 @@ class SimpleSettings(AlgorithmSettings):
         0.05, "Learning", "the share of pixels that are replaced in training", least=0, most=0.9
     )
 
+    model_bundle: str = setting(
+        "",
+        "Learning",
+        "a world model's bundle that a run without a model of its own starts with, or that is "
+        "evaluated: a file, https://...#sha256=..., or zoo:NAME",
+    )
+    subjects: str = setting(
+        ",".join(SUBJECTS),
+        "Testing",
+        "what --mode=test evaluates: agent_real, the policy in the real game; agent_simulated, the "
+        "policy in the model; model, its predictions of real play",
+    )
+    rollouts: int = setting(
+        128, "Testing", "predicted pieces of real play that are compared", least=1, most=10_000
+    )
+    rollout_steps: int = setting(50, "Testing", "steps of each of them", least=1, most=1_000)
+    played_steps: int = setting(
+        4_000, "Testing", "agent steps of real play that they are taken from", least=100
+    )
+
     def __post_init__(self) -> None:
+        for subject in self.subjects.split(","):
+            if subject not in SUBJECTS:
+                raise UserError(
+                    f"--subjects={self.subjects}: {subject!r} is none; expected some of "
+                    f"{','.join(SUBJECTS)}."
+                )
         for name in ("longer_models", "longer_policies"):
             self.times(name)
         if self.model_bits % 8:

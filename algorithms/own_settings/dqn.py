@@ -51,6 +51,12 @@ class DQNSettings(RewardSettings):
         "keep the replay beside the checkpoints, so that a resume goes on as if nothing had "
         "happened; for a single learner",
     )
+    replay_played: str = setting(
+        "",
+        "Learning",
+        "a folder of recorded play (python -m world_models.play --record) that the replay begins "
+        "with; its steps count for --replay_warm_up",
+    )
     updates_per_step: float = setting(
         0.25, "Learning", "updates for each new agent step", above=0, most=1000
     )
@@ -110,6 +116,7 @@ class DQNSettings(RewardSettings):
             priority_exponent=self.priority_exponent or None,
             importance_exponent=self.importance_exponent,
             kept=self.checkpoint_replay,
+            played=self.replay_played,
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.frame_stack import stack_frames
+from agents.frame_stack import beginnings, stack_frames
 
 
 def stacked_one_by_one(frames, first, depth):
@@ -65,6 +65,16 @@ def test_nothing_of_an_earlier_episode_is_seen_or_returned(blank):
     seen = [[7, 7, 7, 9], [blank, blank, blank, 9], [blank, blank, 9, 9]]
     np.testing.assert_array_equal(stacks[:, 0, 0], seen)
     np.testing.assert_array_equal(state[0, :, 0, 0, 0], [blank, 9, 9])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_rows_that_lead_up_to_a_start_are_seen(rows):
+    frames = np.arange(1, 6, dtype=np.uint8).reshape(5, 1, 1)
+    first = np.array([[True], [True], [True], [False], [True]])
+    reward = np.array([[0], [np.nan], [np.nan], [1], [0]], np.float32)
+    begun = beginnings(tf.constant(first), tf.constant(reward)).numpy()
+    stacks = stacked_in_unrolls(frames, begun, 3, rows)[:, 0]
+    assert stacks.tolist() == [[0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [0, 0, 5]]
 
 
 def test_frames_are_stacked_as_seen_and_returned_unchanged():

@@ -1,5 +1,6 @@
 """Small world models of Catch for tests."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,8 @@ import numpy as np
 from environments import EnvironmentSpec
 from trainer import build
 from trainer.settings.config import Settings
+from trainer.storage.played import Part
 from world_models.training import playing
-from world_models.training.experience import Part
 
 SMALL: dict[str, Any] = {
     "algorithm": "simple",
@@ -43,6 +44,12 @@ SMALL: dict[str, Any] = {
 def small(**changes: Any) -> Settings:
     """Settings of a run that takes a few seconds."""
     return Settings(**SMALL | changes)
+
+
+def flags(folder: Path, **changes: Any) -> list[str]:
+    """The command line of such a run."""
+    given = SMALL | {"logdir": str(folder), "report_every_s": 0.5} | changes
+    return [f"--{name}={value}" for name, value in given.items()]
 
 
 def spec_of(settings: Settings) -> EnvironmentSpec:

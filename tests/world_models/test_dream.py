@@ -1,11 +1,13 @@
 """The model as a vector environment: starts, cuts, ends; here with a model made by hand."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from environments import EnvironmentSpec
-from environments.dream import DreamEnvironment, Dreamt, Model
+from environments import EnvironmentSpec, EnvironmentStep
+from environments.dream import DreamEnvironment, Dreamt, Model, Starts
 
 SPEC = EnvironmentSpec(
     "Made-v0", spaces.Box(0, 255, (1, 1, 1), np.uint8), spaces.Discrete(3), 1, 4, True
@@ -19,8 +21,14 @@ def predict(stacks: np.ndarray, actions: np.ndarray, state: np.ndarray) -> Dream
     return Dreamt(newest, over.astype(np.float32), over, state + 1)
 
 
-def starts(count: int, random: np.random.Generator) -> np.ndarray:
-    return np.tile(np.array([2, 3], np.uint8), (count, 1, 1, 1))
+def starts(count: int, random: np.random.Generator) -> Starts:
+    """Half of the starts are of an episode's beginning."""
+    stacks = np.tile(np.array([2, 3], np.uint8), (count, 1, 1, 1))
+    return Starts(stacks, np.arange(count) % 2)
+
+
+def copied(step: EnvironmentStep) -> EnvironmentStep:
+    return EnvironmentStep(*(np.array(part) for part in step))
 
 
 @pytest.fixture
@@ -56,6 +64,21 @@ def test_a_dream_is_cut_and_not_terminated_after_its_length(dream):
         (0.0, 3, 12),
         (1.0, 3, 12),
     ]
+
+
+def test_pictures_before_a_start_lead_up_to_it_and_are_not_experience():
+    stacking = dataclasses.replace(SPEC, frame_stack=2)
+    model = Model(predict, lambda count: np.zeros([count, 1], np.float32), starts)
+    dream = DreamEnvironment(stacking, model, num_envs=2, length=2, seed=1)
+    rows = [copied(dream.reset()), *(copied(dream.step(np.array([2, 2]))) for _ in range(6))]
+    shown = np.stack([row.observation.ravel() for row in rows], 1)
+    # The second one starts within an episode: 2 comes before 3, which the agent acts on.
+    assert shown.tolist() == [[3, 5, 7, 3, 5, 7, 3], [2, 3, 5, 7, 3, 5, 7]]
+    first = np.stack([row.first for row in rows], 1)
+    assert first.tolist() == [[1, 0, 0, 1, 0, 0, 1], [1, 1, 0, 0, 1, 0, 0]]
+    leads = np.isnan(np.stack([row.reward for row in rows], 1))
+    assert leads.tolist() == [[0] * 7, [0, 1, 0, 0, 0, 0, 0]]
+    assert [one.length for one in dream.episodes()] == [2] * 4
 
 
 def test_what_is_carried_starts_anew_with_each_dream(dream):

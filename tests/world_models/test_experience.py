@@ -5,9 +5,10 @@ import pytest
 
 from tests.trainer.disks import files_limited_to
 from tests.world_models.catch_model import frames
+from trainer.storage import played
+from trainer.storage.played import Part, Stored
 from user_error import UserError
-from world_models.training import experience
-from world_models.training.experience import Experience, Part, Stored
+from world_models.training.experience import Experience
 
 # Two episodes of one game: pictures 10 11 12 | 20 21 22 23; the first was terminated.
 GAME = Part(
@@ -62,43 +63,56 @@ def test_games_beside_each_other_do_not_mix():
 
 def test_dreams_start_where_a_game_goes_on():
     found, random = Experience([GAME], 2), np.random.default_rng(1)
-    starts = {tuple(one) for one in bright(found.starts(200, 0.0, random))}
+    starts = {tuple(one) for one in bright(found.starts(200, 0.0, random).stacks)}
     assert starts == {(10, 10), (10, 11), (20, 20), (20, 21), (21, 22), (22, 23)}
-    begun = {tuple(one) for one in bright(found.starts(50, 1.0, random))}
+    begun = {tuple(one) for one in bright(found.starts(50, 1.0, random).stacks)}
     assert begun == {(10, 10), (20, 20)}
+
+
+def test_a_start_says_how_much_of_its_past_is_known():
+    starts = Experience([GAME], 2).starts(200, 0.0, np.random.default_rng(1), depth=3)
+    seen = {(*one, n) for one, n in zip(bright(starts.stacks), starts.earlier, strict=True)}
+    assert seen == {
+        (10, 10, 10, 0),
+        (10, 10, 11, 1),
+        (20, 20, 20, 0),
+        (20, 20, 21, 1),
+        (20, 21, 22, 2),
+        (21, 22, 23, 2),
+    }
 
 
 def test_play_is_read_as_it_was_stored(tmp_path):
     about = {"level_name": "Catch-v0", "returns": [1.0]}
-    first = experience.store(tmp_path / "play", Stored(GAME, about))
-    second = experience.store(tmp_path / "play", Stored(GAME, about))
+    first = played.store(tmp_path / "play", Stored(GAME, about))
+    second = played.store(tmp_path / "play", Stored(GAME, about))
     assert [first.name, second.name] == ["part-000000.npz", "part-000001.npz"]
-    found = experience.read_all(tmp_path / "play", "Catch-v0")
+    found = played.read_all(tmp_path / "play", "Catch-v0")
     assert len(found) == 2 and found[0].about == about
     for mine, theirs in zip(GAME, found[1].part, strict=True):
         assert np.array_equal(mine, theirs) and mine.dtype == theirs.dtype
 
 
 def test_play_of_another_game_is_refused(tmp_path):
-    experience.store(tmp_path, Stored(GAME, {"level_name": "Catch-v0"}))
+    played.store(tmp_path, Stored(GAME, {"level_name": "Catch-v0"}))
     with pytest.raises(UserError, match=r"Pong.*is play of Catch-v0"):
-        experience.read_all(tmp_path, "PongNoFrameskip-v4")
+        played.read_all(tmp_path, "PongNoFrameskip-v4")
 
 
 def test_a_damaged_part_is_named(tmp_path):
-    path = experience.store(tmp_path, Stored(GAME, {"level_name": "Catch-v0"}))
+    path = played.store(tmp_path, Stored(GAME, {"level_name": "Catch-v0"}))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 255
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"part-000000.npz is damaged .* Delete it"):
-        experience.read_all(tmp_path, "Catch-v0")
+        played.read_all(tmp_path, "Catch-v0")
 
 
 def test_a_full_disk_loses_only_what_is_being_written(tmp_path):
     about = {"level_name": "Catch-v0"}
-    experience.store(tmp_path, Stored(GAME, about))
+    played.store(tmp_path, Stored(GAME, about))
     random = np.random.default_rng(1).integers(0, 256, [7, 1, 90, 90, 1]).astype(np.uint8)
     with files_limited_to(20_000), pytest.raises(UserError, match="could not be written"):
-        experience.store(tmp_path, Stored(GAME._replace(frames=random), about))
+        played.store(tmp_path, Stored(GAME._replace(frames=random), about))
     assert [path.name for path in tmp_path.iterdir()] == ["part-000000.npz"]
-    assert len(experience.read_all(tmp_path, "Catch-v0")) == 1
+    assert len(played.read_all(tmp_path, "Catch-v0")) == 1

@@ -1,6 +1,5 @@
 """``--algorithm=simple`` as users run it: from nothing to a policy, killed, resumed, refused."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,34 +10,30 @@ from pathlib import Path
 import pytest
 
 import experiment
-from tests.world_models.catch_model import SMALL
+from tests.trainer.disks import files_limited_to
+from tests.world_models.catch_model import flags, small
 from trainer.storage.checkpoints import Store
+from trainer.storage.played import read_all
 from trainer.storage.records import read_metrics
-from world_models import evaluate, schedule
+from world_models import schedule
 from world_models.settings import SimpleSettings
-from world_models.training import experience, opened
+from world_models.trained.opened import opened, settings_of
+from world_models.training import playing
+from world_models.training.world_model import WorldModel
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("simple")  # share the finished run
 
 
-def flags(folder: Path, **changes) -> list[str]:
-    given = SMALL | {"logdir": str(folder), "report_every_s": 0.5} | changes
-    return [f"--{name}={value}" for name, value in given.items()]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
-    """A finished run of each phase, with the stochastic model."""
-    folder = tmp_path_factory.mktemp("simple") / "run"
-    assert experiment.main(flags(folder, world_model="stochastic_discrete")) == 0
-    return folder
+def model_of(folder: Path) -> WorldModel:
+    return opened(settings_of(str(folder))).model
 
 
 def test_a_run_leaves_play_a_model_and_a_policy(run):
-    parts = experience.read_all(run / "play", "Catch-v0")
+    parts = read_all(run / "play", "Catch-v0")
     assert sum(one.part.steps for one in parts) >= 240
     assert [one.about["by"] for one in parts] == ["chance", "the policy"]
-    assert opened.opened(str(run)).model.updates == 4
+    assert model_of(run).updates == 4
     newest = Store(run / "policy/checkpoints", 1).newest(print)
     assert newest and newest[1].counters["environment_frames"] >= 120
     rows = read_metrics(run)
@@ -61,12 +56,15 @@ def test_its_policy_plays_the_real_game(run, capsys):
     assert "Catch-v0" in capsys.readouterr().out
 
 
-def test_its_model_is_evaluated_on_new_play(run, capsys):
-    assert evaluate.main([f"--logdir={run}", "--real_steps=100", "--rollouts=8"]) == 0
-    found = json.loads((run / "world_model/evaluation.json").read_text())
-    assert found["played_by"] == "policy" and found["rollouts"] == 8
-    assert "from_start/reward_accuracy/to_end" in capsys.readouterr().out
-    assert (run / "world_model/evaluation.mp4").stat().st_size > 500
+def test_games_that_go_on_are_counted_and_named(run):
+    collected = read_metrics(run)
+    for row, part in zip(collected, read_all(run / "play", "Catch-v0"), strict=True):
+        cut = part.about["unfinished_lengths"]
+        assert row["unfinished_episodes"] == len(cut) and all(0 < n < 9 for n in cut)
+    # No step is lost: those of games that were going on before are counted with their ends.
+    steps = sum(one.part.steps for one in read_all(run / "play", "Catch-v0"))
+    parts = read_all(run / "play", "Catch-v0")
+    assert steps == sum(parts[0].about["lengths"] + parts[1].about["lengths"] + cut)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +73,20 @@ def test_its_model_is_evaluated_on_new_play(run, capsys):
         ({"level_name": "PongNoFrameskip-v4"}, "is play of Catch-v0"),
         ({"world_model": "deterministic"}, "is of another game or size"),
         ({"model_filters": 8}, "it has filters 4, and this command asks for filters 8"),
+        (
+            {"base_algorithm": "a2c", "base_settings": ""},
+            "--base_algorithm=a2c does not fit the policy",
+        ),
+        ({"channels": "4,4,8"}, "--channels=4,4,8 does not fit"),
     ],
 )
-def test_a_model_of_another_game_or_size_is_refused(run, changes, message, capsys):
+def test_what_does_not_fit_a_run_is_refused_and_changes_nothing(run, changes, message, capsys):
+    before = {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
     given = {"world_model": "stochastic_discrete"} | changes
     assert experiment.main(flags(run, **given)) == 2
     error = capsys.readouterr().err
     assert message in error and len(error.strip().splitlines()) == 1
+    assert before == {path: path.read_bytes() for path in run.rglob("*.*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +95,10 @@ def test_a_model_of_another_game_or_size_is_refused(run, changes, message, capsy
         ({"level_name": "CartPole-v1", "agent_name": ""}, "needs pictures of bytes"),
         ({"level_name": "Catch-v0,Pong-v4", "num_actors": 2}, "a world model is of one level"),
         ({"job_name": "actor"}, "is one process on one machine"),
-        ({"mode": "test"}, "Leave it and its preset out"),
+        ({"mode": "test"}, "cannot be read"),
+        ({"model_bundle": "zoo:catch"}, "is no world model, but an agent"),
+        ({"model_bundle": "nowhere.npz"}, "expected a world model's bundle"),
+        ({"subjects": "agent"}, "expected some of agent_real"),
         ({"base_algorithm": "simple"}, "trains no policy by itself"),
         ({"base_settings": "epoch=3"}, "Did you mean epochs"),
         ({"base_settings": "epochs=0"}, "must be 1 or more"),
@@ -103,24 +111,53 @@ def test_what_cannot_work_is_refused_before_anything_starts(tmp_path, changes, m
     assert not (tmp_path / "run/play").exists()
 
 
+@pytest.mark.parametrize(
+    ("base", "settings"),
+    [("impala", ""), ("a2c", ""), ("dqn", "replay_steps=2000,replay_warm_up=20")],
+)
+def test_any_algorithm_learns_in_the_model_from_stacks_of_pictures(tmp_path, base, settings):
+    given = {"base_algorithm": base, "base_settings": settings, "frame_stack": 3}
+    assert experiment.main(flags(tmp_path, **given)) == 0
+    reported = read_metrics(tmp_path / "policy")
+    losses = [value for row in reported for name, value in row.items() if "loss" in name]
+    assert losses and all(value is not None for value in losses)  # none is nan
+    assert reported[-1]["environment_frames"] >= 120
+
+
+def test_each_phase_runs_alone(tmp_path):
+    for phase in ("collect", "model", "policy", "collect"):
+        assert experiment.main(flags(tmp_path, phase=phase)) == 0
+    assert model_of(tmp_path).updates == 4
+    assert read_metrics(tmp_path / "policy")[-1]["environment_frames"] >= 120
+
+
 def test_a_phase_alone_needs_what_comes_before_it(tmp_path, capsys):
     assert experiment.main(flags(tmp_path / "run", phase="policy")) == 2
     assert "run --phase=collect and --phase=model first" in capsys.readouterr().err
 
 
-def killed_when(folder: Path, sign: str, **changes) -> None:
-    """Starts a run and ends it with KILL once its log has this line."""
-    log = folder / "train.log"
-    process = subprocess.Popen(
+def started(folder: Path, **changes) -> subprocess.Popen:
+    """A run in a process of its own."""
+    return subprocess.Popen(
         [sys.executable, "experiment.py", *flags(folder, **changes)],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )
+
+
+def wait_for(process: subprocess.Popen, log: Path, sign: str) -> None:
+    """Waits until the log has this line."""
     until = time.monotonic() + 200
     while not (log.exists() and sign in log.read_text()):
         assert process.poll() is None and time.monotonic() < until
         time.sleep(0.02)
+
+
+def killed_when(folder: Path, sign: str, **changes) -> None:
+    """Starts a run and ends it with KILL once its log has this line."""
+    process = started(folder, **changes)
+    wait_for(process, folder / "train.log", sign)
     process.send_signal(signal.SIGKILL)
     process.wait()
 
@@ -134,6 +171,59 @@ def test_a_run_killed_in_any_phase_goes_on_where_it_was(tmp_path, sign):
     assert experiment.main(flags(tmp_path / "run", **longer)) == 0
     assert all(path.read_bytes() == content for path, content in kept.items())
     totals = schedule.totals(SimpleSettings(model_epochs=1, real_steps=240))
-    parts = experience.read_all(tmp_path / "run/play", "Catch-v0")
+    parts = read_all(tmp_path / "run/play", "Catch-v0")
     assert totals["collect"] <= sum(one.part.steps for one in parts) < totals["collect"] + 100
-    assert opened.opened(str(tmp_path / "run")).model.updates == 60
+    assert model_of(tmp_path / "run").updates == 60
+
+
+def test_a_damaged_checkpoint_of_the_model_is_passed_over(tmp_path, capsys):
+    assert experiment.main(flags(tmp_path, phase="collect")) == 0
+    for updates in (4, 8):
+        assert experiment.main(flags(tmp_path, phase="model", model_updates=updates)) == 0
+    newest, older = Store(tmp_path / "world_model", 2).numbered()
+    content = newest.read_bytes()
+    newest.write_bytes(content[: len(content) // 2])
+    assert experiment.main(flags(tmp_path, phase="model", model_updates=8)) == 0
+    assert "falling back to the previous checkpoint" in capsys.readouterr().out
+    assert model_of(tmp_path).updates == 8
+    for path in Store(tmp_path / "world_model", 2).numbered():
+        path.write_bytes(b"nothing")
+    assert experiment.main(flags(tmp_path, phase="model", model_updates=8)) == 2
+    assert "none of the 2 checkpoints" in capsys.readouterr().err
+
+
+def test_a_full_disk_ends_the_model_in_one_line_and_loses_nothing(tmp_path, capsys):
+    assert experiment.main(flags(tmp_path, phase="collect")) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.npz")}
+    capsys.readouterr()
+    often = {"checkpoint_every_s": 0.01, "report_every_s": 0.01}
+    with files_limited_to(30_000):  # room for figures and none for a checkpoint
+        assert experiment.main(flags(tmp_path, phase="model", **often)) == 2
+    said = capsys.readouterr()
+    assert "could not be written" in said.err and len(said.err.strip().splitlines()) == 1
+    assert "warning:" in said.out  # on the way, it goes on
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.npz")} == before
+    assert experiment.main(flags(tmp_path, phase="model")) == 0
+    assert model_of(tmp_path).updates == 4
+
+
+def test_a_stop_is_obeyed_between_two_rows_of_play(tmp_path):
+    settings = small()
+    with playing.real_game(settings, 4, 0) as game:
+        games = playing.Games(game)
+        seen = iter([False, False, True])
+        part, _ = games.play(playing.at_random(3, 1), 10**6, lambda: next(seen))
+        assert len(part.first) == 3 and part.steps == 8
+        assert [one.length for one in games.unfinished()] == [2] * 4
+
+
+@pytest.mark.extras
+def test_ctrl_c_while_it_collects_keeps_what_was_played(tmp_path):
+    longer = {"real_steps": 10**6}
+    process = started(tmp_path, **longer)
+    wait_for(process, tmp_path / "train.log", "collect 0:")
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert "Stopped in collect of epoch 0: SIGINT" in (tmp_path / "train.log").read_text()
+    assert sum(one.part.steps for one in read_all(tmp_path / "play", "Catch-v0")) > 0

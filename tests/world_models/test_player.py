@@ -1,25 +1,38 @@
 """Playing by hand: keys, wait mode, the page in a real browser, and what is kept."""
 
+import contextlib
 import dataclasses
 import json
-import threading
+import shutil
+import subprocess
+import sys
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import imageio.v2 as imageio
 import numpy as np
 import pytest
 
+import experiment
 from environments.dream import Dreamt
 from tests import browser
-from tests.world_models.catch_model import small, spec_of
+from tests.world_models.catch_model import flags, small, spec_of
 from trainer import build
+from trainer.storage.played import read_all
+from world_models import play
 from world_models.networks import Sizes
-from world_models.player import keys, recording
+from world_models.player import keys
+from world_models.player.recording import Recording
 from world_models.player.server import served
 from world_models.player.session import Session
 from world_models.player.sides import DreamedGame, RealGame
-from world_models.training.experience import read_all
 
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("simple")  # share the finished run
 ATARI = ("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "UPRIGHT", "UPFIRE", "RIGHTFIRE")
 
 
@@ -103,17 +116,81 @@ def test_after_an_episode_both_start_again(session):
     assert session.real.steps == session.model.steps == 0
 
 
-def test_what_was_played_is_kept(session, tmp_path):
+def recorded(folder: Path) -> tuple[Recording, Session, RealGame]:
+    settings = small(envs_per_actor=1)
+    real = RealGame(lambda n: build.actor_environment(settings, 0, n), rendered=False)
+    recording = Recording(folder / "played", 10, folder / "play", "Catch-v0")
+    return recording, Session(real, None, 2, wait=True, recording=recording), real
+
+
+def test_what_was_played_is_kept(tmp_path):
+    recording, session, real = recorded(tmp_path)
     for _ in range(12):
         session.press("d")
-    video = recording.write_video(session, tmp_path, 10)
-    assert video.stat().st_size > 500
-    played = json.loads(video.with_suffix(".json").read_text())
-    assert played["actions"][1:] == [2] * 12 and sum(played["first"]) == 2
-    recording.store_steps(session, tmp_path / "play", "Catch-v0")
+    recording.close()
+    real.close()
+    assert pictures_in(recording.path) >= 12
+    steps = [json.loads(one) for one in recording.path.with_suffix(".jsonl").open()]
+    assert [one["action"] for one in steps[1:]] == [2] * 12
+    assert sum(one["first"] for one in steps) == 2
     [stored] = read_all(tmp_path / "play", "Catch-v0")
     assert stored.part.steps == 11 and stored.about["by"] == "a person"
     assert stored.about["lengths"] == [9] and abs(stored.about["returns"][0]) == 1
+    assert stored.about["unfinished_lengths"] == [2]
+
+
+def test_long_play_is_stored_in_parts_that_lose_no_step(tmp_path, monkeypatch):
+    monkeypatch.setattr("world_models.player.recording.ROWS_OF_PART", 7)
+    recording, session, real = recorded(tmp_path)
+    for _ in range(25):
+        session.press("d")
+    assert len(recording.parts) == 3  # on disk before the session ends
+    recording.close()
+    real.close()
+    stored = read_all(tmp_path / "play", "Catch-v0")
+    rows = np.concatenate([one.part.action[1:, 0] for one in stored])
+    assert len(rows) == 25 and sum(one.part.steps for one in stored) == 23
+    assert [length for one in stored for length in one.about["lengths"]] == [9, 9]
+
+
+def test_a_full_disk_ends_the_video_and_not_the_game(tmp_path):
+    recording, session, real = recorded(tmp_path)
+    session.press("d")
+    recording._video.close()  # as when its program has ended
+    for _ in range(9):
+        session.press("d")
+    assert session.real.steps == 0 and recording.error
+    recording.close()
+    real.close()
+
+
+def test_a_person_teaches_a_model_and_a_replay(tmp_path, capsys):
+    recording, session, real = recorded(tmp_path)
+    for _ in range(40):
+        session.press("d")
+    recording.close()
+    real.close()
+    assert experiment.main(flags(tmp_path, phase="model")) == 0
+    learner = {
+        "algorithm": "dqn",
+        "level_name": "Catch-v0",
+        "agent_name": "ResNetAgent",
+        "channels": "4,4,4",
+        "width": 10,
+        "height": 10,
+        "replay_played": tmp_path / "play",
+        "replay_warm_up": 30,
+        "replay_steps": 2000,
+        "logdir": tmp_path / "dqn",
+        "total_environment_frames": 60,
+    }
+    words = [f"--{name}={value}" for name, value in learner.items()]
+    assert experiment.main(words) == 0
+    said = capsys.readouterr().out
+    assert "36 agent steps of" in said and "0 agent steps are played before" in said
+    learner |= {"width": 12, "logdir": tmp_path / "other"}
+    assert experiment.main([f"--{name}={value}" for name, value in learner.items()]) == 2
+    assert "the level's are [10, 12, 1]" in capsys.readouterr().err
 
 
 def test_strangers_and_other_sites_get_nothing(session):
@@ -129,12 +206,37 @@ def test_strangers_and_other_sites_get_nothing(session):
             assert refused.value.code == 404
 
 
-@pytest.mark.skipif(browser.find() is None, reason="needs Chromium")
-def test_it_is_played_by_keyboard_in_a_browser(session, tmp_path):
-    def key(kind: str, code: str) -> None:
-        tab.evaluate(f"dispatchEvent(new KeyboardEvent('{kind}', {{key: '{code}'}}))")
+def pictures_in(video: Path) -> int:
+    reader: Any = imageio.get_reader(video)
+    with reader:
+        return int(reader.count_frames())
 
-    with served(session, 0) as address, browser.Browser() as tab:
+
+@contextlib.contextmanager
+def playing(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command in a process of its own, and the address of its page."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "world_models.play", "--browser", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        line = next(line for line in process.stdout if "Play at" in line)
+        yield process, line.split()[2]
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.skipif(browser.find() is None, reason="needs Chromium")
+def test_a_models_game_is_played_by_keyboard_in_a_browser_and_survives_a_kill(run, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy, symlinks=True)
+    before = len(read_all(copy / "play", "Catch-v0"))
+    words = [f"--logdir={copy}", "--record", "--wait"]
+    with playing(*words) as (process, address), browser.Browser() as tab:
         tab.open(address)
         tab.wait_for("document.getElementById('picture').naturalWidth > 0")
         assert tab.evaluate("document.getElementById('names').innerText").split() == [
@@ -142,18 +244,64 @@ def test_it_is_played_by_keyboard_in_a_browser(session, tmp_path):
             "real",
             "difference",
         ]
-        for code in "ddn":
-            key("keydown", code)
-            key("keyup", code)
+        for key in ("d", "ArrowLeft", "n"):
+            tab.press(key)
         tab.wait_for("document.querySelector('#real td:nth-child(4)').textContent === '3'")
-        assert tab.evaluate("document.querySelector('#model td').textContent") == "3"
+        assert tab.evaluate("document.querySelector('#model td:nth-child(4)').textContent") == "3"
         assert tab.evaluate("document.getElementById('state').textContent") == "waits for keys"
         tab.screenshot(tmp_path / "player.png")
-        key("keydown", "c")
-        stepping = threading.Timer(0.1, session.tick)
-        stepping.start()
+        tab.press("c")  # on by itself: over 100 steps
         tab.wait_for("document.getElementById('state').textContent.startsWith('action')")
-        stepping.join()
-        key("keydown", "q")
-        tab.wait_for("document.getElementById('state').textContent === 'ended'")
+        until = time.monotonic() + 60
+        while len(read_all(copy / "play", "Catch-v0")) == before:
+            assert time.monotonic() < until and process.poll() is None
+            time.sleep(0.2)
+        process.kill()
+        process.wait()
+        tab.wait_for(
+            "document.getElementById('state').textContent === 'the player does not answer'"
+        )
+    [video] = (copy / "played").glob("*.mp4")
+    steps = [json.loads(one) for one in video.with_suffix(".jsonl").open()]
+    assert [one["action"] for one in steps[1:4]] == [2, 0, 1] and len(steps) > 100
+    until = time.monotonic() + 20
+    while pictures_in(video) < 90:  # its own program writes the end
+        assert time.monotonic() < until
+        time.sleep(0.5)
+    assert read_all(copy / "play", "Catch-v0")[-1].part.steps > 80
     assert (tmp_path / "player.png").stat().st_size > 2000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "expected --logdir"),
+        (["--level_name=Catch-v0", "--record"], "give --logdir"),
+        (["--logdir=RUN", "--width=20"], "--width is for --level_name"),
+        (["--logdir=RUN", "--level_name=Catch-v0"], "is a run, which has its own level"),
+        (["--level_name=Pendulum-v1"], "keys can only choose one among several"),
+        (["--model_bundle=zoo:catch"], "is no world model"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_in_a_line(run, words, message, capsys):
+    assert play.main([word.replace("RUN", str(run)) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert message in error and len(error.strip().splitlines()) == 1
+
+
+def test_the_real_game_of_a_run_is_played_alone(run, tmp_path, monkeypatch, capsys):
+    """With keys that come over the page's own requests."""
+    done = []
+
+    def play_three(session: Session, fps: float) -> None:
+        assert session.model is None
+        for key in "addq":
+            session.press(key)
+        done.append(session.header()["real"]["step"])
+
+    monkeypatch.setattr("world_models.play._tick", play_three)
+    words = [f"--logdir={run}", "--real_only", "--wait", "--browser", f"--videos={tmp_path}"]
+    assert play.main(words) == 0
+    assert done == [3]
+    assert "What was shown" in capsys.readouterr().out
+    assert len([*tmp_path.glob("*.jsonl")]) == 1

@@ -41,6 +41,14 @@ def test_the_schedule_of_rlmb_base_is_longer_where_the_published_one_is():
     ]
 
 
+def test_a_short_schedule_is_the_published_one_but_for_its_epochs():
+    short, published = of("rlmb_base_3epochs"), of("rlmb_base")
+    differ = {n for n, v in vars(short).items() if v != vars(published)[n]}
+    assert differ == {"model_epochs", "longer_models", "longer_policies"}
+    totals = {"collect": 25_600, "model": 105_000, "policy": 4_800_000}
+    assert schedule.totals(short) == totals
+
+
 def test_the_other_presets_have_their_totals():
     assert schedule.totals(of("rlmb_tiny")) == {"collect": 128, "model": 2, "policy": 800}
     assert schedule.totals(of("simple_cpu"))["collect"] == 20_000

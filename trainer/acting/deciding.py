@@ -32,13 +32,19 @@ def decide(
     """The decision on a row [B, ...], and the agent's new state; runs inside a graph.
 
     ``chance`` [B] is that of random actions, for algorithms that explore so; a ``temperature``
-    below 1 makes sampled actions less random, for those that sample.
+    below 1 makes sampled actions less random. Values of actions become logits by it.
     """
     row = (tf.expand_dims(array, 0) for array in (observation, reward, last_action, first))
     output, state = agent(*row, state)
     output = tf.nest.map_structure(lambda rows: rows[0], output)
-    if temperature != 1.0:
-        output = output._replace(policy=agent.distribution.tempered(output.policy, temperature))
     more = {"chance": chance} if algorithm.explores else {}
-    action, recorded = algorithm.act(agent, output, seed, greedy, **more)
+    if temperature == 1.0:
+        action, recorded = algorithm.act(agent, output, seed, greedy, **more)
+        return Decision(action, recorded, algorithm.shown(output)), state
+    tempered = output._replace(policy=agent.distribution.tempered(output.policy, temperature))
+    action, recorded = algorithm.act(agent, tempered, seed, greedy, **more)
+    if not algorithm.heads.action_values:
+        return Decision(action, recorded, algorithm.shown(tempered)), state
+    # What is shown are values, which no temperature changes.
+    action = agent.distribution.sample(tempered.policy, seed)
     return Decision(action, recorded, algorithm.shown(output)), state

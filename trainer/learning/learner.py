@@ -211,7 +211,9 @@ class Learner:
             return batch, prepared, sums
         steps = batch.environment
         starts = range(0, batch.action.shape[0] - 1, length)
-        states = self.agent.states(steps.observation, steps.first, batch.initial_state, starts)
+        states = self.agent.states(
+            steps.observation, steps.reward, steps.first, batch.initial_state, starts
+        )
         return *in_pieces(batch, prepared, states, length), sums
 
     def add_up(self, mine: Round, contribution: Contribution) -> tuple[Round, Contribution]:

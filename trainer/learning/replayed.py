@@ -109,6 +109,14 @@ class ReplayedBatches:
             if indices is not None and self._feeding.priority_exponent is not None:
                 self._store.update_priorities(indices, errors.max(axis=0))
 
+    def recall(self, block: Unroll) -> int:
+        """Keeps what was played before this run; returns its steps, which shorten the warm-up."""
+        steps = int(np.count_nonzero(~block.environment.first[1:]))
+        with self._lock:
+            self._store.add(block, block.stream, block.number)
+        self._warm_up = max(0, self._warm_up - steps)
+        return steps
+
     def save(self, folder: Path) -> None:
         """Brings the copy on disk up to date; may raise OSError."""
         with self._lock:

@@ -4,6 +4,7 @@ import importlib.metadata
 import platform
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from trainer.machine.launching import PROJECT
 from trainer.machine.quota import usable_cores
@@ -36,6 +37,11 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def here() -> dict[str, Any]:
+    """All of it, of this process."""
+    return {"commit": commit(), "versions": versions(), "machine": machine()}
 
 
 def machine() -> str:

@@ -82,8 +82,8 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 )
             )
             if run and team.size == 1:
-                feeding = settings.algorithm.feeding
-                replay.connect(run, feeding, actors.batches, learner.updates)
+                example = build.unroll(settings, spec, agent)
+                replay.connect(run, settings, spec, actors.batches, learner.updates, example)
             if peers and run:
                 run.add(stack.enter_context(peers))
                 peers.begin(learner, stop)

@@ -64,7 +64,8 @@ def train(
             settings, players, make, learner.updates, make_environment, spec.num_bodies
         )
         with stop, threads as actors:
-            replay.connect(run, settings.algorithm.feeding, actors.batches, learner.updates)
+            example = build.unroll(settings, spec, learner.agent)
+            replay.connect(run, settings, spec, actors.batches, learner.updates, example)
             training = Training(settings, learner, meter, actors, stop, run)
             computes = not isinstance(settings.algorithm.feeding, Gradients)
             like = build.random_unrolls(settings, spec, learner.agent) if computes else None

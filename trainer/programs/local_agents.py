@@ -129,14 +129,14 @@ def _train(settings: Settings, parts: Sequence[_Part], stop: StopSignal) -> None
 
 def _learn(part: _Part, stop: StopSignal) -> None:
     """A learner's thread."""
-    settings = part.agent.settings
+    settings, spec = part.agent.settings, part.agent.spec
     if part.is_trained:
         part.intake.publish(part.learner)
         return
-    feeding = settings.algorithm.feeding
-    replay.connect(part.run, feeding, part.intake.batches, part.start)
-    computes = not isinstance(feeding, Gradients)
-    like = build.random_unrolls(settings, part.agent.spec, part.learner.agent) if computes else None
+    example = build.unroll(settings, spec, part.learner.agent)
+    replay.connect(part.run, settings, spec, part.intake.batches, part.start, example)
+    computes = not isinstance(settings.algorithm.feeding, Gradients)
+    like = build.random_unrolls(settings, spec, part.learner.agent) if computes else None
     training = Training(
         settings, part.learner, part.meter, part.intake, stop, part.run, say=part.run.reporter.say
     )

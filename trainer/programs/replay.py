@@ -1,17 +1,33 @@
-"""Replays of runs that resume: they go on where they were, or say that they do not."""
+"""What a replay store begins with: what it held before, or what somebody has played."""
 
-from typing import Any
+from pathlib import Path
 
 from algorithms.feeding import FirstInFirstOut, Replayed
+from algorithms.trajectory import Unroll
+from environments import EnvironmentSpec
 from trainer.learning.replayed import ReplayedBatches
 from trainer.programs.run import Run
+from trainer.replay import recorded
+from trainer.settings.config import Settings
+from trainer.storage import played
 from user_error import UserError
 
 FOLDER = "replay"  # of a run's folder
 
 
-def connect(run: Run, feeding: Any, batches: Any, updates: int) -> None:
-    """Restores the store of a run that resumes, and saves it with every checkpoint from now on."""
+def connect(
+    run: Run,
+    settings: Settings,
+    spec: EnvironmentSpec,
+    batches: object,
+    updates: int,
+    example: Unroll,
+) -> None:
+    """Fills the store of a run that resumes or has ``--replay_played``.
+
+    It is saved with every checkpoint from now on if ``--checkpoint_replay`` says so.
+    """
+    feeding = settings.algorithm.feeding
     if updates and isinstance(feeding, FirstInFirstOut) and feeding.replayed:
         run.reporter.say(
             "Recent unrolls are not kept in checkpoints, so the first batches replay none."
@@ -19,18 +35,37 @@ def connect(run: Run, feeding: Any, batches: Any, updates: int) -> None:
     if not isinstance(feeding, Replayed) or not isinstance(batches, ReplayedBatches):
         return
     folder = run.folder / FOLDER
-    refills = f"{feeding.warm_up:,} agent steps are played before the next update."
     if feeding.kept:
         run.saved_too.append(lambda: batches.save(folder))
-    if not updates:
-        return
-    if not feeding.kept:
-        run.reporter.say(f"The replay was not kept (--checkpoint_replay), so {refills}")
-        return
-    if run.has_changed_level:
-        run.reporter.say(f"The replay that was kept is of another level, so {refills}")
-        return
-    try:
-        batches.load(folder)
-    except UserError as error:
-        run.reporter.say(f"warning: {error} So {refills}")
+    if updates and feeding.kept and run.has_changed_level:
+        run.reporter.say("The replay that was kept is of another level.")
+    elif updates and feeding.kept:
+        try:
+            batches.load(folder)
+            return
+        except UserError as error:
+            run.reporter.say(f"warning: {error}")
+    elif updates:
+        run.reporter.say("The replay was not kept (--checkpoint_replay).")
+    steps = _recall(run, settings, spec, batches, example) if feeding.played else 0
+    left = max(0, feeding.warm_up - steps)
+    if updates or steps:
+        run.reporter.say(f"{left:,} agent steps are played before the next update.")
+
+
+def _recall(
+    run: Run, settings: Settings, spec: EnvironmentSpec, batches: ReplayedBatches, example: Unroll
+) -> int:
+    """Puts ``--replay_played`` into the store; returns its steps."""
+    folder = Path(settings.algorithm.feeding.played)
+    stored = played.read_all(folder, settings.level.level_name)
+    if not stored:
+        raise UserError(
+            f"--replay_played={folder}: there is no recorded play; expected a folder with "
+            "part-000000.npz, which python -m world_models.play --record writes."
+        )
+    played.check_looks(stored, spec, folder)
+    parts = [one.part for one in stored]
+    steps = sum(batches.recall(block) for block in recorded.unrolls_of(parts, example))
+    run.reporter.say(f"{steps:,} agent steps of {folder} are in the replay.")
+    return steps

@@ -46,6 +46,21 @@ def check_fits(
     where: Path,
 ) -> None:
     """Refuses to resume from a checkpoint whose weights cannot be used with these settings."""
+    check_same(checkpoint, settings, spec, where)
+    now, before = settings.flat() | spaces(spec), checkpoint.settings
+    kept = arrays_of(checkpoint)
+    for group, variables in learner.groups().items():
+        shapes = [tuple(variable.shape) for variable in variables.values()]
+        if shapes != [array.shape for array in kept[group].values()]:
+            raise UserError(
+                _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
+            )
+
+
+def check_same(
+    checkpoint: Checkpoint, settings: Settings, spec: EnvironmentSpec, where: Path
+) -> None:
+    """The same as far as settings alone show it."""
     if settings.remote.synthetic_unrolls or checkpoint.settings.get("synthetic_unrolls"):
         raise UserError(
             f"the run in {where} cannot be resumed, because it was started with "
@@ -59,13 +74,6 @@ def check_fits(
         if str(is_now).lower() != str(was).lower():
             detail = "" if name in flags else f" ({name} {is_now} instead of {was})"
             raise UserError(_misfit(now, before, flags, detail, where))
-    kept = arrays_of(checkpoint)
-    for group, variables in learner.groups().items():
-        shapes = [tuple(variable.shape) for variable in variables.values()]
-        if shapes != [array.shape for array in kept[group].values()]:
-            raise UserError(
-                _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
-            )
 
 
 def arrays_of(checkpoint: Checkpoint) -> dict[str, dict[str, np.ndarray]]:

@@ -11,6 +11,7 @@ import psutil
 import environments
 from environments import EnvironmentSpec
 from trainer.learning.learner import Learner, Statistics
+from trainer.machine import provenance
 from trainer.programs import initial, resuming
 from trainer.programs.companions import Companion, Companions, nobody
 from trainer.programs.outcome import OnReport, Outcome, ignore
@@ -52,6 +53,7 @@ class Run:
         self._settings = settings
         self._spec = spec
         self._on_report = on_report
+        self._trained_with = provenance.here()  # now: files may change while it trains
         self._launched = launched or psutil.Process().create_time()
         self._several = several
         make_writable(self.folder)
@@ -283,6 +285,7 @@ class Run:
                 "updates": learner.updates,
                 "best_return": best_return,
                 "level_since": self._level_since,
+                "trained_with": self._trained_with,
             },
             settings=self._settings.flat() | resuming.spaces(self._spec),
         )

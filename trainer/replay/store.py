@@ -119,6 +119,9 @@ class ReplayStore:
         }
         cut = np.flatnonzero(missing)
         of_rows["first"][missing[cut], cut] = True
+        # A reward of nan would say that what was before belongs to it.
+        earliest = of_rows["reward"][missing[cut], cut]
+        of_rows["reward"][missing[cut], cut] = np.where(np.isnan(earliest), 0.0, earliest)
         of_slots = {name: array[slots] for name, array in self._of_slots.items()}
         indices = self._streams.sequence[slots] * self._places.per_slot + places
         unrolls = unroll_of(of_rows, of_slots, self._state)

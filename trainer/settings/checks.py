@@ -37,10 +37,11 @@ def check(settings: Settings) -> None:
             "--watch is for a training on this machine, or for --mode=test. A cluster's agent can "
             "be watched with --mode=test --watch and a copy of the run's folder."
         )
-    if settings.algorithm.program and settings.program.mode != "train":
+    mode, algorithm = settings.program.mode, settings.algorithm
+    if algorithm.program and mode != "train" and mode not in algorithm.programs:
         raise UserError(
-            f"--mode={settings.program.mode} --algorithm={settings.program.algorithm}: that is a "
-            "program of trainings. Leave it and its preset out: the run's folder, --logdir="
+            f"--mode={mode} --algorithm={settings.program.algorithm}: that is a program of "
+            f"trainings. Leave it and its preset out: the run's folder, --logdir="
             f"{settings.run_folder}, says how its policy was trained."
         )
     _check_minibatches(settings)

@@ -4,7 +4,8 @@ import dataclasses
 
 from flags import setting
 
-POLICIES = ("sampled", "greedy")
+POLICIES = ("sampled", "greedy", "random")
+LONGEST_ALONGSIDE = 1_000  # agent steps
 FORMATS = ("saved_model", "bundle")
 
 
@@ -22,21 +23,26 @@ class TrainedSettings:
         10, "Testing", "episodes to play on each level", least=1, most=100_000
     )
     test_policy: str = setting(
-        "sampled", "Testing", "sampled actions, or greedy: the likeliest one", choices=POLICIES
+        "sampled",
+        "Testing",
+        "sampled actions; greedy: the likeliest one; random: any action, whatever the agent says",
+        choices=POLICIES,
     )
     test_temperature: float = setting(
         1.0,
         "Testing",
         "divides the logits of actions, and multiplies deviations: below 1, sampled actions are "
-        "the likelier ones more often; 0: greedy",
+        "the likelier ones more often; 0: greedy. Of agents with values of actions (DQN): 1 is "
+        "play as in training, and others sample by the softmax of the values divided by it",
         least=0,
     )
     step_limit: int = setting(
-        0,
+        -1,
         "Testing",
         "agent steps after which a game is cut off; it counts with the return until then, and the "
-        "table says how many there were; 0: games are played to their end",
-        least=0,
+        "table says how many there were; 0: games are played to their end; -1: 0 in a test, 1,000 "
+        "in a training's evaluations and in a world model",
+        least=-1,
         most=2**31 - 1,
     )
     grid: str = setting(
@@ -85,6 +91,16 @@ class TrainedSettings:
         "settings and where they come from, for --checkpoint and --initial_weights",
         choices=FORMATS,
     )
+
+    @property
+    def steps_of_test(self) -> int:
+        """``--step_limit`` with ``--mode=test``."""
+        return max(0, self.step_limit)
+
+    @property
+    def steps_alongside(self) -> int:
+        """``--step_limit`` where a game may go on for very long: in trainings and dreams."""
+        return LONGEST_ALONGSIDE if self.step_limit < 0 else self.step_limit
 
     @property
     def draws(self) -> bool:

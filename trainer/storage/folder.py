@@ -5,6 +5,7 @@ import fcntl
 import os
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from user_error import UserError
@@ -65,3 +66,15 @@ def flush(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def writing(what: Path) -> Iterator[None]:
+    """Turns a failure to write into one line; what was written before is still there."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{what} could not be written ({error.strerror or error}). Nothing else is lost: make "
+            "room and run the same command again, and it goes on where it was."
+        ) from None

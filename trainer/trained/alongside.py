@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from environments import EnvironmentSpec, EnvironmentStep, VectorEnvironment
 from trainer import build
-from trainer.acting.playing import Choice, Player, play
+from trainer.acting.playing import Choice, Game, Player, play
 from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread
 from trainer.settings.config import Settings
@@ -25,6 +25,12 @@ Say = Callable[[str], None]
 
 def check(settings: Settings) -> None:
     """Refuses what cannot be done here, before anything is started."""
+    looks = settings.trained.evaluate_every_s or settings.trained.watch
+    if looks and settings.trained.test_policy == "random":
+        raise UserError(
+            "--test_policy=random: random play does not change in a training; with "
+            "--evaluate_every_s or --watch, expected sampled or greedy."
+        )
     if settings.trained.watch:
         from trainer.trained import video
 
@@ -169,30 +175,36 @@ class Evaluations(Alongside):
             players = [against(settings, one.spec, self.player) for one in environments]
             while True:
                 frames = self.next_weights()
-                returns = [
-                    self._returns(one, player, games)
+                played = [
+                    self._games(one, player, games)
                     for one, player in zip(environments, players, strict=True)
                 ]
-                self._report(frames, returns)
+                self._report(frames, played)
 
-    def _returns(self, environment: VectorEnvironment, player: Player, games: int) -> list[float]:
+    def _games(self, environment: VectorEnvironment, player: Player, games: int) -> list[Game]:
         seed = self.settings.program.seed
         played = play(
             environment,
             player,
             games,
             seed=seed,
-            step_limit=self.settings.trained.step_limit,
+            step_limit=self.settings.trained.steps_alongside,
             onlookers=(self.check,),
         )
-        return [game.raw_return for game in own_games(self.settings, environment.spec, played)]
+        return own_games(self.settings, environment.spec, played)
 
-    def _report(self, frames: int, returns: list[list[float]]) -> None:
+    def _report(self, frames: int, played: list[list[Game]]) -> None:
+        returns = [[game.raw_return for game in games] for games in played]
+        cut = sum(not game.finished for games in played for game in games)
         means = [float(np.mean(each)) for each in returns]
         mean, levels = float(np.mean(means)), self.settings.level.levels
         by_level = {f"evaluation_return/{n}": m for n, m in zip(levels, means, strict=True)}
         self.add_figures(
-            {"evaluation_return": mean, "evaluation_frames": frames}
+            {
+                "evaluation_return": mean,
+                "evaluation_frames": frames,
+                "evaluation_unfinished": cut,
+            }
             | (by_level if len(levels) > 1 else {})
         )
         spread = ""
@@ -202,6 +214,11 @@ class Evaluations(Alongside):
             f"evaluated at {frames:,} frames: mean return {mean:.4g}{spread} of "
             f"{len(returns[0])} games{' a level' if len(levels) > 1 else ''}, "
             f"{self.settings.trained.test_policy} actions"
+            + (
+                f"; {cut} cut off after {self.settings.trained.steps_alongside:,} steps"
+                if cut
+                else ""
+            )
         )
 
 

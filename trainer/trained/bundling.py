@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.machine.provenance import commit, machine, versions
+from trainer.machine.provenance import here
 from trainer.storage import bundles
 from trainer.storage.checkpoints import KINDS
 from trainer.trained.trained_agent import Trained, inherited
@@ -20,6 +20,10 @@ ABOUT_TRAINING = (
     *("seed", "total_environment_frames", "num_actors", "envs_per_actor", "unroll_length"),
     *("batch_size", "optimizer", "learning_rate", "learning_rate_schedule", "gradients_clipping"),
 )
+OF_THIS_MACHINE = {"replay_played"}
+# In a run's folder: figures for the card in place of the training's own, such as real returns of
+# a policy that was trained elsewhere, and the environment_frames of the checkpoint that has them.
+REMARKS = "card.json"
 OF_EVALUATION = ("episodes", "unfinished", "mean", "interval_of_mean", "median", "min", "max")
 
 
@@ -27,7 +31,7 @@ def export(found: Trained) -> None:
     """Writes LEVEL.npz to ``--export_dir``; prints where it is and how to use it."""
     folder = Path(found.settings.trained.export_dir or found.folder / "bundle")
     path = folder / f"{_name(found)}.npz"
-    kept = [*inherited(found.settings.program.algorithm), *ABOUT_TRAINING, KINDS]
+    kept = {*inherited(found.settings.program.algorithm), *ABOUT_TRAINING, KINDS} - OF_THIS_MACHINE
     bundle = bundles.bundled(found.checkpoint, kept, card(found))
     try:
         bundles.write(bundle, path)
@@ -39,7 +43,7 @@ def export(found: Trained) -> None:
     print(f"Bundled {found.path} into {path} ({len(content):,} bytes).")
     print(f"  play      bin/train --mode=test --checkpoint={path}")
     print(f"  train on  bin/train --initial_weights={path} --level_name={','.join(found.levels)}")
-    print(f"  registry  {_name(found)}: {{source: {path.name}, sha256: {_sha256(content)}}}")
+    print(f"  registry  {_name(found)}: {entry(path.name, content)}")
 
 
 def card(found: Trained) -> dict[str, Any]:
@@ -52,10 +56,23 @@ def card(found: Trained) -> dict[str, Any]:
         "algorithm": found.settings.program.algorithm,
         "environment_frames": found.environment_frames,
         "mean_return_in_training": float(np.mean(recent)) if recent else None,
+        **_remarks(found),
         "evaluation": _evaluation(found),
+        "seed": found.checkpoint.settings.get("seed"),
+        "trained_with": counters.get("trained_with"),
         "created": time.strftime("%Y-%m-%d"),
-        "bundled_with": {"commit": commit(), "versions": versions(), "machine": machine()},
+        "bundled_with": here(),
     }
+
+
+def _remarks(found: Trained) -> dict[str, Any]:
+    """What the run's program says of its training, where that was no ordinary one."""
+    try:
+        remarks = json.loads((found.path.resolve().parent.parent / REMARKS).read_text())
+        of_checkpoint = remarks.pop("environment_frames") == found.environment_frames
+    except (OSError, ValueError, KeyError):
+        return {}
+    return remarks if of_checkpoint else dict.fromkeys(remarks)
 
 
 def _evaluation(found: Trained) -> dict[str, Any] | None:
@@ -68,13 +85,19 @@ def _evaluation(found: Trained) -> dict[str, Any] | None:
         figures = {level: {name: one[name] for name in OF_EVALUATION} for level, one in levels}
     except (OSError, ValueError, KeyError):
         return None
-    return {"policy": report["policy"], "levels": figures}
+    how = {name: report[name] for name in ("policy", "temperature", "seed")}
+    return {**how, "levels": figures}
 
 
 def _name(found: Trained) -> str:
-    """The levels' names, as a file and a registry can have them."""
-    return re.sub(r"[^\w.-]+", "_", "+".join(found.levels))
+    return safe("+".join(found.levels))
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def safe(name: str) -> str:
+    """A level's name, as a file and a registry can have it."""
+    return re.sub(r"[^\w.-]+", "_", name)
+
+
+def entry(name: str, content: bytes) -> str:
+    """What a registry says of a file."""
+    return f"{{source: {name}, sha256: {hashlib.sha256(content).hexdigest()}}}"

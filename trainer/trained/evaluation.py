@@ -4,12 +4,12 @@ import dataclasses
 import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 
-from environments import EnvironmentSpec
+from environments import EnvironmentSpec, VectorEnvironment
 from trainer import build
 from trainer.acting.playing import Game, Player, play
 from trainer.settings import grid
@@ -19,9 +19,8 @@ from trainer.storage.records import write_whole
 from trainer.trained import agents_of_run, grid_report, scoreboard, video
 from trainer.trained import trained_agent as trained
 from trainer.trained.human_scores import human_normalised
-from trainer.trained.opponent import against, own_games
+from trainer.trained.opponent import Anyhow, against, own_games
 from trainer.trained.trained_agent import Trained
-from user_error import UserError
 
 MOST_ENVIRONMENTS = 16
 RESAMPLED = 2_000
@@ -29,7 +28,21 @@ RESAMPLED = 2_000
 FIRST_TEST_SEED = 2**40
 
 
-def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
+class Place(NamedTuple):
+    """Where games are played, and what says so in names of files."""
+
+    # From settings, the level's number, how many, their seed, and the agent's spec.
+    make: Callable[[Settings, int, int, int, EnvironmentSpec], VectorEnvironment]
+    suffix: str = ""  # of files
+    words: str = ""  # in lines
+
+
+REAL = Place(build.test_environment)
+
+
+def evaluate(
+    settings: Settings, given: Collection[str] = (), place: Place = REAL
+) -> dict[str, Any]:
     """Plays, prints a table, and writes evaluation.json into the run's folder; returns it."""
     if settings.trained.checkpoint == fetching.NAMED:
         print(fetching.listing(settings.storage.registry))
@@ -43,13 +56,13 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
     agent = found.agent(spec)
     console = scoreboard.console()
     if settings.trained.grid:
-        return _evaluate_grid(found, agent, spec, console)
+        return _evaluate_grid(found, agent, spec, console, place)
     settings = found.settings
     console.print(
-        f"Playing {settings.trained.test_num_episodes} games per level with "
+        f"Playing {settings.trained.test_num_episodes} games per level{place.words} with "
         f"{settings.trained.test_policy} actions: {_about(found)}."
     )
-    results, warnings = _play(found, agent, spec, console)
+    results, warnings = _play(found, agent, spec, console, place)
     console.print(scoreboard.table(_with_bodies(results)), soft_wrap=False)
     report = _report(found, results)
     mean = report["human_normalised_percent"]
@@ -57,29 +70,30 @@ def evaluate(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
         console.print(f"Human-normalised, mean over levels: {mean:.1f}%")
     if settings.trained.video:
         console.print(warnings[0] if warnings else f"Video: {settings.trained.video} (first game)")
-    console.print(_written(found.folder / "evaluation.json", report))
+    console.print(_written(found.folder / f"evaluation{place.suffix}.json", report))
     return report
 
 
 def _evaluate_grid(
-    found: Trained, agent: Any, spec: EnvironmentSpec, console: Console
+    found: Trained, agent: Any, spec: EnvironmentSpec, console: Console, place: Place
 ) -> dict[str, Any]:
     """Plays each combination of ``--grid``, prints a table, and writes figures and a picture."""
     settings, cells = found.settings, grid.cells(found.settings.trained.grid)
-    console.print(f"Playing {len(cells)} combinations of settings: {_about(found)}.")
+    console.print(f"Playing {len(cells)} combinations of settings{place.words}: {_about(found)}.")
     played: list[grid_report.Played] = []
     for cell in cells:
         of_cell = dataclasses.replace(found, settings=settings.replace(**cell.changes))
-        results, warnings = _play(of_cell, agent, spec, console, cell.name)
+        results, warnings = _play(of_cell, agent, spec, console, place, cell.name)
         for warning in warnings:
             console.print(warning)
         for level, figures in results.items():
             played.append(grid_report.Played(cell, of_cell.settings, level, figures))
     console.print(scoreboard.table(grid_report.rows(played), "settings"), soft_wrap=False)
     report = _report(found, {}) | {"grid": grid_report.as_json(played)}
-    console.print(_written(found.folder / "evaluation_grid.json", report))
-    title = f"{settings.agent.agent_name} after {found.environment_frames:,} frames of training"
-    for line in grid_report.write(found.folder, title, found.environment_frames, played):
+    console.print(_written(found.folder / f"evaluation_grid{place.suffix}.json", report))
+    frames = found.environment_frames
+    title = f"{settings.agent.agent_name} after {frames:,} frames of training{place.words}"
+    for line in grid_report.write(found.folder, title, frames, played, place.suffix):
         console.print(line)
     return report
 
@@ -119,23 +133,26 @@ def _about(found: Trained) -> str:
 
 
 def _play(
-    found: Trained, agent: Any, spec: EnvironmentSpec, console: Console, cell: str = ""
+    found: Trained,
+    agent: Any,
+    spec: EnvironmentSpec,
+    console: Console,
+    place: Place,
+    cell: str = "",
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """The figures of each level, and warnings."""
     settings = found.settings
-    algorithm, test = build.algorithm(settings), settings.trained
-    if algorithm.heads.action_values and test.test_temperature not in (0.0, 1.0):
-        raise UserError(
-            f"--test_temperature={test.test_temperature:g}: --algorithm="
-            f"{settings.program.algorithm} does not sample actions; expected 0 (greedy) or 1."
-        )
-    player = Player(agent, algorithm, test.test_policy == "greedy", test.test_temperature)
+    test = settings.trained
+    greedy = test.test_policy == "greedy"
+    player = Player(agent, build.algorithm(settings), greedy, test.test_temperature)
     results: dict[str, dict[str, Any]] = {}
     warnings: list[str] = []
     for level, name in enumerate(settings.level.levels):
         title = f"{name} {cell}".strip()
         with scoreboard.Counter(console, title, test.test_num_episodes) as counter:
-            results[name] = _play_level(found, player, spec, level, cell, counter, warnings.append)
+            results[name] = _play_level(
+                found, player, spec, level, cell, counter, warnings.append, place
+            )
     return results, warnings
 
 
@@ -158,15 +175,18 @@ def _play_level(
     cell: str,
     counter: scoreboard.Counter,
     warn: Callable[[str], None],
+    place: Place,
 ) -> dict[str, Any]:
     settings = found.settings
     if level:
         settings = settings.replace(video="")  # the video shows the first level
     count = min(settings.trained.test_num_episodes, MOST_ENVIRONMENTS)
     seed = seed_of_level(settings.program.seed, level)
-    environment = build.test_environment(settings, level, count, seed, made_for)
+    environment = place.make(settings, level, count, seed, made_for)
     try:
         spec = environment.spec
+        if settings.trained.test_policy == "random":
+            player = Anyhow(player, spec)
         value = found.value(spec.level_name)
         bodies = 1 if settings.trained.opponent else spec.num_bodies
         counter.total = settings.trained.test_num_episodes * bodies
@@ -177,7 +197,7 @@ def _play_level(
                 against(settings, spec, player),
                 settings.trained.test_num_episodes,
                 seed=settings.program.seed,
-                step_limit=settings.trained.step_limit,
+                step_limit=settings.trained.steps_of_test,
                 onlookers=onlookers,
                 finished=lambda game: counter.add(
                     [one.raw_return for one in own_games(settings, spec, [game])]

@@ -11,7 +11,7 @@ from trainer.settings.config import Settings
 from trainer.settings.grid import NAMES, Cell
 from trainer.storage.records import write_whole
 
-PICTURE = "evaluation_grid.png"
+PICTURE = "evaluation_grid"
 EVENTS = "evaluation"  # a folder of its own: TensorBoard shows it as a run
 
 
@@ -31,6 +31,8 @@ class Played:
         temperature = 0.0 if test.test_policy == "greedy" else test.test_temperature
         name = f"sampling_temp_{temperature:g}_max_noops_{self.settings.level.noop_max}"
         in_name = ("test_policy", "test_temperature", "noop_max")
+        if test.test_policy == "random":
+            name = f"random_max_noops_{self.settings.level.noop_max}"
         further = [NAMES[one] for one in self.cell.values if NAMES[one] not in in_name]
         return "_".join([f"mean_reward/eval/{name}", *(f"{one}_{flat[one]}" for one in further)])
 
@@ -49,12 +51,18 @@ def as_json(played: Sequence[Played]) -> list[dict[str, Any]]:
     return [{"level": one.level, "settings": one.cell.changes} | one.figures for one in played]
 
 
-def write(folder: Path, title: str, frames: int, played: Sequence[Played]) -> list[str]:
-    """Writes the picture and the events; returns a line about each, also if it failed."""
+def write(
+    folder: Path, title: str, frames: int, played: Sequence[Played], suffix: str = ""
+) -> list[str]:
+    """Writes the picture and the events; returns a line about each, also if it failed.
+
+    ``suffix`` ends the names of both.
+    """
     lines = []
+    picture, events = folder / f"{PICTURE}{suffix}.png", folder / f"{EVENTS}{suffix}"
     for what, path, written in (
-        ("Picture", folder / PICTURE, lambda: _draw(folder / PICTURE, title, rows(played))),
-        ("TensorBoard", folder / EVENTS, lambda: _add_events(folder / EVENTS, frames, played)),
+        ("Picture", picture, lambda: _draw(picture, title, rows(played))),
+        ("TensorBoard", events, lambda: _add_events(events, frames, played)),
     ):
         try:
             written()

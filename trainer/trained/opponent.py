@@ -60,6 +60,23 @@ class Alone(Player):
         return Choice(self._opponent.act(step, last_action).action, np.zeros(0), ())
 
 
+class Anyhow(Player):
+    """Actions at random, with what an agent says of each row."""
+
+    def __init__(self, player: Player, spec: EnvironmentSpec):
+        self._player, self._random = player, AtRandom(spec)
+
+    def start(self, batch_size: int, seed: int) -> None:
+        """Resets both."""
+        self._player.start(batch_size, seed)
+        self._random.start(batch_size, seed)
+
+    def act(self, step: EnvironmentStep, last_action: np.ndarray) -> Choice:
+        """The agent's choice with other actions."""
+        choice = self._player.act(step, last_action)
+        return choice._replace(action=self._random.act(step, last_action).action)
+
+
 class Against(Player):
     """An agent that plays one body of each game, the next one in the next game, and its opponent.
 

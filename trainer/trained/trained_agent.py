@@ -128,6 +128,10 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
             f"--logdir={settings.run_folder} --checkpoint={settings.trained.checkpoint}: "
             f"{error.filename} cannot be read ({error.strerror})."
         ) from None
+    if registry.settings_of(checkpoint.settings.get("algorithm", registry.DEFAULT)).program:
+        raise UserError(
+            f"--checkpoint={which} is a world model and no agent; expected a policy's checkpoint."
+        )
     now = settings.flat()
     changes = {
         name: checkpoint.settings[name]
@@ -135,7 +139,7 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
         if name in checkpoint.settings and name not in given and now.get(name, default) == default
     }
     if fetched or (path == Path(which) and not _is_of_a_run(path)):
-        _check_names_no_code(changes, path)
+        check_names_no_code(changes, f"--checkpoint={path}")
         if not settings.storage.logdir:
             folder = Path(config.from_record(now | changes).run_folder)
     settings = config.from_record(now | {"logdir": str(folder)} | changes)
@@ -148,12 +152,15 @@ def _is_of_a_run(path: Path) -> bool:
     return folder.name == "checkpoints" and (folder.parent / "settings.json").exists()
 
 
-def _check_names_no_code(settings: Mapping[str, Any], path: Path) -> None:
-    """Refuses settings from somebody else's file that would import and call code by its name."""
+def check_names_no_code(settings: Mapping[str, Any], what: str) -> None:
+    """Refuses settings from somebody else's file that would import and call code by its name.
+
+    ``what`` names the file.
+    """
     for name, value in settings.items():
         if name in NAMING_CODE and ":" in str(value):
             raise UserError(
-                f"--checkpoint={path} asks for code by its name, which a file must not: "
+                f"{what} asks for code by its name, which a file must not: "
                 f"--{name}={value}. If you trust it, give that flag yourself."
             )
 

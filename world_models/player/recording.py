@@ -1,55 +1,107 @@
-"""What was played by hand, kept: a video, and the steps as real play to learn from."""
+"""What is played by hand, on disk while it is played: a video, each step, and play to learn from.
 
-import json
+A player that is killed loses nothing of the video and the steps, and at most the newest
+``ROWS_OF_PART`` steps of the play to learn from.
+"""
+
 import time
 from pathlib import Path
+from typing import Any
 
+import imageio.v2 as imageio
 import numpy as np
 
-from trainer.storage.records import write_whole
-from world_models.player.session import Session
-from world_models.training import pictures
-from world_models.training.experience import Part, Stored, store
-from world_models.training.folders import writing
+from environments import EnvironmentStep
+from trainer.storage.folder import writing
+from trainer.storage.played import Part, Stored, store
+from trainer.storage.records import LinesFile, to_line
+
+ROWS_OF_PART = 100
+SIDE = 16  # sides of videos are multiples of this
+# In pieces, each of which can be played: also where the end of the file was never written.
+IN_PIECES = ["-movflags", "+frag_keyframe+empty_moov", "-g", "30"]
 
 
-def write_video(session: Session, folder: Path, fps: float) -> Path:
-    """Writes what was shown, and sums and steps beside it; returns the video's path."""
-    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.mp4"
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(path, pictures.mp4(session.drawn, fps))
-        played = {
-            "actions": [action for _, action in session.rows],
-            "rewards": [float(row.reward[0]) for row, _ in session.rows],
-            "first": [bool(row.first[0]) for row, _ in session.rows],
+class Recording:
+    """Files that grow with a session."""
+
+    def __init__(self, folder: Path, fps: float, play: Path | None = None, level_name: str = ""):
+        """Writes a video and steps into ``folder``, and play of the level into ``play``."""
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.mp4"
+        self.parts: list[Path] = []  # of play
+        self.error: OSError | None = None  # the video is not complete
+        self._steps = LinesFile(self.path.with_suffix(".jsonl"))
+        self._fps = fps
+        self._play, self._level_name = play, level_name
+        self._rows: list[tuple[EnvironmentStep, int]] = []  # of the part in hand
+        self._return, self._length = 0.0, 0  # of the game in hand
+        self._ended: list[tuple[float, int]] = []  # return and length of games in the part
+        self._video: Any = None
+
+    def add(self, row: EnvironmentStep, action: int) -> None:
+        """Takes a row of the real game, and the action that led to it."""
+        reward, over, first = float(row.reward[0]), bool(row.terminated[0]), bool(row.first[0])
+        step = {"action": action, "reward": reward, "first": first, "terminated": over}
+        self._steps.append_line(to_line(step))
+        if not self._play:
+            return
+        self._rows.append((row, action))
+        self._return, self._length = (
+            (0.0, 0) if first else (self._return + reward, self._length + 1)
+        )
+        if over:
+            self._ended.append((self._return, self._length))
+        if len(self._rows) > ROWS_OF_PART:
+            self._store()
+
+    def show(self, picture: np.ndarray) -> None:
+        """Takes a picture [H, W, 3] of what is seen; the first one says how large all are."""
+        if self.error:
+            return
+        try:
+            if self._video is None:
+                height, width = (-(-side // SIDE) * SIDE for side in picture.shape[:2])
+                self._canvas = np.zeros([height, width, 3], np.uint8)
+                self._video = imageio.get_writer(
+                    self.path, fps=self._fps, macro_block_size=1, output_params=IN_PIECES
+                )
+            height, width = self._canvas.shape[:2]
+            self._canvas[: picture.shape[0], : picture.shape[1]] = picture[:height, :width]
+            self._video.append_data(self._canvas)
+        except OSError as error:
+            self.error = error
+
+    def close(self) -> None:
+        """Writes what is still in hand."""
+        if self._video is not None:
+            try:
+                self._video.close()
+            except OSError as error:
+                self.error = self.error or error
+        self._store()
+
+    def _store(self) -> None:
+        """Stores a part; the next one begins with its last row."""
+        rows = self._rows
+        self._rows = rows[-1:]
+        if not self._play or not rows:
+            return
+        columns = (np.stack([row[n] for row, _ in rows]) for n in range(4))
+        observation, reward, terminated, first = columns
+        action = np.array([[action] for _, action in rows], np.int32)
+        part = Part(observation, action, reward, terminated, first)
+        if not part.steps:
+            return
+        about = {
+            "level_name": self._level_name,
+            "epoch": 0,
+            "by": "a person",
+            "returns": [one for one, _ in self._ended],
+            "lengths": [length for _, length in self._ended],
+            "unfinished_returns": [] if rows[-1][0].terminated[0] else [self._return],
+            "unfinished_lengths": [] if rows[-1][0].terminated[0] else [self._length],
         }
-        write_whole(path.with_suffix(".json"), json.dumps(played).encode() + b"\n")
-    return path
-
-
-def store_steps(session: Session, folder: Path, level_name: str) -> Path | None:
-    """Adds the real steps to the play in this folder; returns the file, None without a step."""
-    observation, reward, terminated, first = (
-        np.stack([row[n] for row, _ in session.rows]) for n in range(4)
-    )
-    action = np.array([[action] for _, action in session.rows], np.int32)
-    part = Part(observation, action, reward, terminated, first)
-    if not part.steps:
-        return None
-    returns, lengths = _episodes(part)
-    about = {"level_name": level_name, "epoch": 0, "by": "a person"}
-    return store(folder, Stored(part, about | {"returns": returns, "lengths": lengths}))
-
-
-def _episodes(part: Part) -> tuple[list[float], list[int]]:
-    """Returns and lengths of the episodes that ended."""
-    returns, lengths, total, length = [], [], 0.0, 0
-    for reward, terminated, first in zip(
-        part.reward[:, 0], part.terminated[:, 0], part.first[:, 0], strict=True
-    ):
-        total, length = (0.0, 0) if first else (total + float(reward), length + 1)
-        if terminated:
-            returns.append(total)
-            lengths.append(length)
-    return returns, lengths
+        self._ended = []
+        self.parts.append(store(self._play, Stored(part, about)))

@@ -5,22 +5,26 @@ from typing import Any
 
 import numpy as np
 
-from environments import EnvironmentStep
 from world_models.player import keys
+from world_models.player.recording import Recording
 from world_models.player.sides import DreamedGame, RealGame
 from world_models.training import pictures
 from world_models.training.world_model import action_count
-
-MOST_RECORDED = 20_000  # pictures
 
 
 class Session:
     """The real game, and the model beside it if there is one. Any thread may call it."""
 
-    def __init__(self, real: RealGame, model: DreamedGame | None, zoom: int, wait: bool = False):
+    def __init__(
+        self,
+        real: RealGame,
+        model: DreamedGame | None,
+        zoom: int,
+        wait: bool = False,
+        recording: Recording | None = None,
+    ):
         self.real, self.model = real, model
-        self.drawn: list[np.ndarray] = []  # all that was shown
-        self.rows: list[tuple[EnvironmentStep, int]] = []  # all that was played for real
+        self._recording = recording
         self.ended = False
         self.number = 0  # of the newest picture
         self._zoom, self._waits = zoom, wait
@@ -91,7 +95,7 @@ class Session:
         """A real game has just started."""
         self._action = 0
         self._seen = [self.real.row.observation[0]]
-        self.rows.append((self.real.row, 0))
+        self._record()
         self._same()
         self._draw()
 
@@ -103,7 +107,7 @@ class Session:
         held = [] if nothing else self._held
         self._action = keys.action_of(held, self.real.spec, self._actions)
         row = self.real.step(self._action)
-        self.rows.append((row, self._action))
+        self._record()
         if row.first[0]:
             self._seen = [row.observation[0]]
             self._same()
@@ -114,9 +118,13 @@ class Session:
 
     def _draw(self) -> None:
         self.number += 1
-        if len(self.drawn) < MOST_RECORDED:
-            self.drawn.append(self._picture())
+        if self._recording:
+            self._recording.show(self._picture())
         self._changed.notify_all()
+
+    def _record(self) -> None:
+        if self._recording:
+            self._recording.add(self.real.row, self._action)
 
     def _picture(self) -> np.ndarray:
         if self.model:

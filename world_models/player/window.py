@@ -52,7 +52,8 @@ def _draw(pygame: Any, screen: Any, font: Any, picture: np.ndarray, header: dict
     surface = pygame.surfarray.make_surface(picture.swapaxes(0, 1))
     screen.blit(surface, (0, BAR))
     words = [
-        f"{side}: {header[side]['sum']:g} ({header[side]['reward']:+g})"
+        f"{side}: {header[side]['sum']:g} ({header[side]['reward']:+g}) "
+        f"step {header[side]['step']}{' over' if header[side]['over'] else ''}"
         for side in ("model", "real")
         if side in header
     ]

@@ -1,33 +1,82 @@
 """What a run will cost on this machine, measured before it starts."""
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.feeding import InStep, Replayed
+from environments import EnvironmentSpec
+from trainer import build
+from trainer.acting.playing import Player
 from trainer.settings.config import Settings
 from world_models.networks.loss import Windows
 from world_models.schedule import Phase
+from world_models.training import playing
+from world_models.training.policy_settings import policy_settings
 from world_models.training.world_model import WorldModel
 
-UPDATES, STEPS = 3, 5
+UPDATES, STEPS, REAL_ROWS = 3, 5, 20
+# Fewer steps of the policy take less time than it does to measure them.
+WORTH_MEASURING = 20_000
 
 
-def measured(settings: Settings, model: WorldModel) -> tuple[float, float]:
-    """Seconds of an update of the model, and of a step of all dreams; the model stays as it is."""
-    own, sizes = settings.algorithm, model.sizes
-    random = np.random.default_rng(0)
-    windows = random_windows(model, own.model_batch, own.target_frames, random)
-    with model.unchanged():
-        model.learn(windows)  # makes the graph
-        update = _seconds(lambda: model.learn(windows), UPDATES)
-    count = settings.actors.envs_per_actor or 1
-    shape = [count, sizes.height, sizes.width, sizes.frames * sizes.channels]
-    stacks, state = np.zeros(shape, np.uint8), model.initial_state(count)
-    actions = np.zeros(count, np.int32)
-    model.predict(stacks, actions, state)
-    return update, _seconds(lambda: model.predict(stacks, actions, state), STEPS)
+class Amounts(NamedTuple):
+    """How much there is of each kind of work, or how many seconds one of each takes."""
+
+    real: float  # agent steps in the real game, actions chosen
+    model: float  # updates of the model
+    dreamed: float  # agent steps in the model
+    policy: float  # the same steps, each with its action and what is learned from it
+
+
+NAMES = ("real steps", "updates of the model", "dreamed steps", "steps of the policy")
+
+
+def left(phases: Sequence[Phase], model: WorldModel, real_steps: int, steps: int) -> Amounts:
+    """What is left of these phases; ``steps`` of the policy in the model are done."""
+    totals = {phase.kind: phase.total for phase in phases}
+    dreamed = max(0, totals.get("policy", 0) - steps)
+    return Amounts(
+        max(0, totals.get("collect", 0) - real_steps),
+        max(0, totals.get("model", 0) - model.updates),
+        dreamed,
+        dreamed if dreamed >= WORTH_MEASURING else 0,
+    )
+
+
+def measured(
+    settings: Settings, spec: EnvironmentSpec, model: WorldModel, amounts: Amounts
+) -> Amounts:
+    """Seconds of one of each kind of which there is any; the model stays as it is."""
+    return Amounts(
+        _of_real(settings, spec) if amounts.real else 0.0,
+        _of_model(settings, model) if amounts.model else 0.0,
+        _of_dreams(settings, model) if amounts.dreamed else 0.0,
+        _of_policy(settings, spec) if amounts.policy else 0.0,
+    )
+
+
+def line(amounts: Amounts, each: Amounts) -> str:
+    """The estimate in a line."""
+    if not any(amounts):
+        return "estimate: nothing is left to compute"
+    seconds = [amount * one for amount, one in zip(amounts, each, strict=True)]
+    parts = [
+        f"{amount:,} {name}: {_hours(part)}"
+        for amount, name, part in zip(amounts, NAMES, seconds, strict=True)
+        if amount
+    ]
+    units = [
+        f"{one * 1000:,.{0 if one > 0.1 else 2}f} ms for one of the {name}"
+        for one, name in zip(each, NAMES, strict=True)
+        if one
+    ]
+    return (
+        f"estimate: {', '.join(parts)}; in all about {_hours(sum(seconds))} on this machine as "
+        f"busy as it is now ({', '.join(units)})"
+    )
 
 
 def random_windows(
@@ -45,28 +94,56 @@ def random_windows(
     )
 
 
-def line(settings: Settings, phases: Sequence[Phase], model: WorldModel, steps: int) -> str:
-    """The estimate for what is left, in a line; ``steps`` of the policy in the model are done."""
-    totals = {phase.kind: phase.total for phase in phases}
-    updates = max(0, totals.get("model", 0) - model.updates)
-    dreamed = max(0, totals.get("policy", 0) - steps)
-    if not updates and not dreamed:
-        return "estimate: nothing is left to compute for the model"
-    update, step = measured(settings, model)
-    count = settings.actors.envs_per_actor or 1
-    parts = {"updates of the model": updates * update, "dreamed steps": dreamed * step / count}
-    each = [
-        f"{amount:,} {name}: {_hours(parts[name])}"
-        for name, amount in zip(parts, (updates, dreamed), strict=True)
-    ]
-    return (
-        f"estimate: {', '.join(each)}; at least {_hours(sum(parts.values()))} on this machine as "
-        f"busy as it is now, and the policy's own updates ({update * 1000:,.0f} ms an update of "
-        f"the model, {step / count * 1000:,.2f} ms a dreamed step)"
-    )
+def _of_real(settings: Settings, spec: EnvironmentSpec) -> float:
+    """Playing by chance; a policy's actions take little beside emulation."""
+    count = settings.algorithm.real_envs
+    choose = playing.at_random(int(spec.action_space.n), 0)  # type: ignore[attr-defined]
+    with playing.real_game(settings, count, 0) as game:
+        games = playing.Games(game)
+        began = time.monotonic()
+        part, _ = games.play(choose, REAL_ROWS * count)
+        return (time.monotonic() - began) / part.steps
 
 
-def _seconds(call: Any, times: int) -> float:
+def _of_model(settings: Settings, model: WorldModel) -> float:
+    own = settings.algorithm
+    windows = random_windows(model, own.model_batch, own.target_frames, np.random.default_rng(0))
+    with model.unchanged():
+        model.learn(windows)  # makes the graph
+        return _seconds(lambda: model.learn(windows), UPDATES)
+
+
+def _of_dreams(settings: Settings, model: WorldModel) -> float:
+    sizes, count = model.sizes, settings.actors.envs_per_actor or 1
+    shape = [count, sizes.height, sizes.width, sizes.frames * sizes.channels]
+    stacks, state = np.zeros(shape, np.uint8), model.initial_state(count)
+    actions = np.zeros(count, np.int32)
+    model.predict(stacks, actions, state)
+    return _seconds(lambda: model.predict(stacks, actions, state), STEPS) / count
+
+
+def _of_policy(settings: Settings, spec: EnvironmentSpec) -> float:
+    """An action, and a step's share of the updates."""
+    made = build.complete(policy_settings(settings), spec)
+    learner = build.learner(made, spec)
+    batch = build.random_unrolls(made, spec, learner.agent)
+    feeding, count = made.algorithm.feeding, settings.actors.envs_per_actor or 1
+    steps: float = made.learning.batch_size * made.actors.unroll_length
+    if isinstance(feeding, Replayed):
+        steps = 1 / feeding.updates_per_step
+    elif isinstance(feeding, InStep):
+        steps /= feeding.epochs
+    learner.update(batch, 1.0)  # makes the graph
+    learning = _seconds(lambda: learner.update(batch, 1.0), UPDATES) / steps
+    player = Player(learner.agent, learner.algorithm, greedy=False)
+    player.start(count, 1)
+    with playing.real_game(settings, count, 0) as game:
+        row, actions = game.reset(), np.zeros(count, np.int32)
+        player.act(row, actions)
+        return learning + _seconds(lambda: player.act(row, actions), STEPS) / count
+
+
+def _seconds(call: Callable[[], object], times: int) -> float:
     began = time.monotonic()
     for _ in range(times):
         call()

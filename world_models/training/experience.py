@@ -1,111 +1,13 @@
-"""Real play on disk and in memory: parts are stored, pieces of them are drawn.
+"""Real play in memory, from which pieces are drawn: windows to learn from, starts of dreams."""
 
-A part is a file with rows [T, N] of N games, as an unroll has them: row t holds what action t led
-to, and a row that is ``first`` starts an episode. Nothing continues from one part to the next.
-"""
-
-import io
-import json
-import os
-import re
-import zipfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainer.storage.folder import flush
-from user_error import UserError
+from environments.dream import Starts
+from trainer.storage.checkpoints import Checkpoint
+from trainer.storage.played import Part
 from world_models.networks.loss import Windows
-from world_models.training.folders import writing
-
-NAME = re.compile(r"part-(\d{6})\.npz")
-
-
-class Part(NamedTuple):
-    """Some real play."""
-
-    frames: np.ndarray  # uint8 [T, N, H, W, C]
-    action: np.ndarray  # int32 [T, N]
-    reward: np.ndarray  # float32 [T, N], raw
-    terminated: np.ndarray  # bool [T, N]
-    first: np.ndarray  # bool [T, N]
-
-    @property
-    def steps(self) -> int:
-        """The agent steps in it."""
-        return int((~self.first[1:]).sum())
-
-
-class Stored(NamedTuple):
-    """A part as a file has it."""
-
-    part: Part
-    about: dict[str, Any]  # level_name, epoch, returns of the episodes that ended
-
-
-def store(folder: Path, stored: Stored) -> Path:
-    """Writes a part under the next number, whole or not at all."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        number = max((_number(path) for path in parts_in(folder)), default=-1) + 1
-        path = folder / f"part-{number:06d}.npz"
-        temporary = folder / f".{path.name}.tmp"
-        about = np.frombuffer(json.dumps(stored.about).encode(), np.uint8)
-        try:
-            with open(temporary, "wb") as file:
-                np.savez_compressed(file, about=about, **stored.part._asdict())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        flush(folder)
-    return path
-
-
-def parts_in(folder: Path) -> list[Path]:
-    """The files of parts, oldest first."""
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
-
-
-def read(path: Path) -> Stored:
-    """A part from its file."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            arrays = {
-                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
-                for name in file.namelist()
-            }
-        about = json.loads(arrays.pop("about").tobytes())
-        return Stored(Part(**arrays), about)
-    except Exception as error:  # parsing damaged bytes can raise anything
-        raise UserError(
-            f"{path} is damaged ({error}). Delete it: as much is played again when the same "
-            "command goes on."
-        ) from None
-
-
-def read_all(folder: Path, level_name: str) -> list[Stored]:
-    """All parts of a folder; refuses those of another game."""
-    found = [read(path) for path in parts_in(folder)]
-    for path, stored in zip(parts_in(folder), found, strict=True):
-        if stored.about["level_name"] != level_name:
-            raise UserError(
-                f"--level_name={level_name}: {path} is play of {stored.about['level_name']}. "
-                "Name that level, or choose another --logdir."
-            )
-    return found
-
-
-def _number(path: Path) -> int:
-    match = NAME.fullmatch(path.name)
-    assert match
-    return int(match[1])
 
 
 class Experience:
@@ -153,17 +55,67 @@ class Experience:
         """Pieces of which each step of real play is as likely to be the first as any other."""
         return self.windows(random.choice(self.targets, count), length)
 
-    def starts(self, count: int, true_starts: float, random: np.random.Generator) -> np.ndarray:
-        """Stacks [count, H, W, F C] to go on from, some of them of episodes' beginnings."""
+    def starts(
+        self, count: int, true_starts: float, random: np.random.Generator, depth: int = 0
+    ) -> Starts:
+        """Stacks to go on from, some of them of episodes' beginnings, of at least ``depth``."""
         rows = random.choice(self._within, count)
         if len(self.beginnings):
             begin = random.random(count) < true_starts
             rows = np.where(begin, random.choice(self.beginnings, count), rows)
-        return self.stacks(rows)
+        depth = max(depth, self._frames)
+        return Starts(self.stacks(rows, depth), np.minimum(rows - self._start[rows], depth - 1))
 
-    def stacks(self, rows: np.ndarray) -> np.ndarray:
-        """The newest pictures at these rows [count, H, W, F C], oldest first."""
-        indices = rows[:, None] - self._frames + 1 + np.arange(self._frames)
+    def stacks(self, rows: np.ndarray, depth: int = 0) -> np.ndarray:
+        """The newest pictures at these rows [count, H, W, F C], oldest first.
+
+        F are those that a model sees, or ``depth``; of an episode's start, the first repeats.
+        """
+        depth = depth or self._frames
+        indices = rows[:, None] - depth + 1 + np.arange(depth)
         seen = self.pictures[np.maximum(indices, self._start[rows][:, None])]
         moved = np.moveaxis(seen, 1, -2)
         return moved.reshape(*moved.shape[:-2], -1)
+
+
+class KeptStarts:
+    """Starts of dreams that a model's file brings, in place of the real play that they are from."""
+
+    def __init__(self, starts: Starts, begins: np.ndarray):
+        """``begins`` bool [count]: where an episode did."""
+        self._starts, self._begins = starts, begins
+
+    @classmethod
+    def drawn(cls, real: "Experience | KeptStarts", count: int, depth: int) -> "KeptStarts":
+        """Some of real play, half of them of episodes' beginnings."""
+        random = np.random.default_rng(0)
+        within = real.starts(count - count // 2, 0.0, random, depth)
+        begun = real.starts(count // 2, 1.0, random, depth)
+        both = Starts(*(np.concatenate(pair) for pair in zip(within, begun, strict=True)))
+        return cls(both, np.arange(count) >= len(within.earlier))
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "KeptStarts | None":
+        """Those in a model's file; a run's own checkpoint has none."""
+        kept = checkpoint.algorithm
+        if "start_stacks" not in kept:
+            return None
+        return cls(Starts(kept["start_stacks"], kept["start_earlier"]), kept["start_begins"])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a file has them."""
+        return {
+            "start_stacks": self._starts.stacks,
+            "start_earlier": self._starts.earlier,
+            "start_begins": self._begins,
+        }
+
+    def starts(
+        self, count: int, true_starts: float, random: np.random.Generator, depth: int = 0
+    ) -> Starts:
+        """As those of ``Experience``; ``depth`` is that of the file."""
+        begun = np.flatnonzero(self._begins)
+        rows = random.choice(np.flatnonzero(~self._begins), count)
+        if len(begun):
+            rows = np.where(random.random(count) < true_starts, random.choice(begun, count), rows)
+        return Starts(self._starts.stacks[rows], self._starts.earlier[rows])

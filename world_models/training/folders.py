@@ -1,12 +1,12 @@
-"""Where a run keeps what, and one line for a disk that cannot be written."""
+"""Where a run keeps what."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from trainer.settings.config import Settings
-from user_error import UserError
+from trainer.storage.records import GrowingFile
 
 
 class Folders(NamedTuple):
@@ -40,13 +40,20 @@ def of(settings: Settings) -> Folders:
     return Folders(Path(settings.run_folder))
 
 
-@contextlib.contextmanager
-def writing(what: Path) -> Iterator[None]:
-    """Turns a failure to write into one line; what was written before is still there."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(
-            f"{what} could not be written ({error.strerror or error}). Nothing else is lost: make "
-            "room and run the same command again, and it goes on where it was."
-        ) from None
+class Complaints:
+    """Says once that a file cannot be written, and once that it can again."""
+
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
+        self._failing: set[Path] = set()
+
+    def about(self, *files: GrowingFile) -> None:
+        """Looks at how the newest pieces of these files fared."""
+        for file in files:
+            if file.error and file.path not in self._failing:
+                self._failing.add(file.path)
+                reason = file.error.strerror or file.error
+                self._say(f"warning: {file.path} cannot be written ({reason}); the run goes on.")
+            elif not file.error and file.path in self._failing:
+                self._failing.remove(file.path)
+                self._say(f"{file.path} is written again; figures in between are missing.")

@@ -14,21 +14,22 @@ import numpy as np
 from trainer import build
 from trainer.machine import cores
 from trainer.programs.stopping import StopSignal
-from trainer.reporting.events import EventsFile
 from trainer.settings import config
 from trainer.settings.config import Settings
-from trainer.storage.folder import FolderLock, make_writable
-from trainer.storage.records import METRICS, LinesFile, to_line, write_whole
+from trainer.storage.checkpoints import Checkpoint
+from trainer.storage.folder import FolderLock, make_writable, writing
+from trainer.storage.played import Stored, check_looks, read_all, store
+from trainer.storage.records import write_whole
 from trainer.trained import alongside
 from user_error import UserError
 from world_models import schedule
 from world_models.schedule import Phase
-from world_models.training import estimate, evaluating, folders, playing, world_model
-from world_models.training.experience import Experience, Stored, read_all, store
-from world_models.training.folders import writing
+from world_models.training import bundles, estimate, evaluating, folders, playing, world_model
+from world_models.training.experience import Experience, KeptStarts
 from world_models.training.model_phase import ModelPhase
-from world_models.training.policy_phase import policy_steps, train_policy
+from world_models.training.policy_phase import check_policy, policy_steps, train_policy
 from world_models.training.policy_settings import check_level, check_program
+from world_models.training.reports import Reports
 from world_models.training.world_model import WorldModel, action_count
 
 
@@ -36,6 +37,7 @@ def train(settings: Settings) -> None:
     """Runs the phases; resumes the run in the logdir."""
     pieces = cores.divide(side_by_side=2)
     alongside.check(settings)
+    settings = bundles.completed(settings)
     check_program(settings)
     spec = build.level_spec(settings)
     check_level(settings, spec)
@@ -59,25 +61,29 @@ class Loop:
         self._settings, self._spec, self._held = settings, spec, held
         self._folders = folders.of(settings)
         self._stop = StopSignal()
-        self._log = LinesFile(self._folders.run / "train.log")
-        self._metrics = LinesFile(self._folders.run / METRICS)
-        self._events = EventsFile(self._folders.run)
+        self._reports = Reports(self._folders, spec.frames_per_step)
+        self._say = self._reports.say
         self._stored = read_all(self._folders.play, settings.level.level_name)
+        check_looks(self._stored, spec, self._folders.play)
         self._model: WorldModel | None = None
+        self._bundle: Checkpoint | None = None  # that the model was taken from
+        self._kept: KeptStarts | None = None  # of dreams, if the model's file brought some
         self._games: playing.Games | None = None
-        self._figures: dict[str, Any] = {}  # of the phases since the last row of metrics
 
     def run(self) -> None:
         """Goes through the phases."""
         settings, folder = self._settings, self._folders.run
+        # A run that this command does not fit stays as it was.
+        self._restored()
+        check_policy(settings, self._spec)
         with writing(folder):
             write_whole(folder / "settings.json", config.to_json(settings).encode() + b"\n")
+        if self._bundle:
+            bundles.install(self._bundle, self._folders)
         self._folders.link_checkpoints()
-        self._restored()
         phases = schedule.phases(settings.algorithm)
-        self.say(" · ".join(f"{k} {n:,}" for k, n in schedule.totals(settings.algorithm).items()))
-        done = policy_steps(settings, self._spec)
-        self.say(estimate.line(settings, phases, self._restored(), done))
+        self._say(" · ".join(f"{k} {n:,}" for k, n in schedule.totals(settings.algorithm).items()))
+        self._estimate(phases)
         run: dict[str, Callable[[Phase], None]] = {
             "collect": self._collect,
             "model": self._train_model,
@@ -86,15 +92,17 @@ class Loop:
         for phase in phases:
             run[phase.kind](phase)
             if self._stop.is_set():
-                self.say(f"Stopped in {phase.kind} of epoch {phase.epoch}: {self._stop.name}.")
-                self.say("The same command goes on from here.")
+                self._say(f"Stopped in {phase.kind} of epoch {phase.epoch}: {self._stop.name}.")
+                self._say("The same command goes on from here.")
                 return
-        self.say(f"Done. Play the real game with the policy: --mode=test --logdir={folder}")
+        self._say(f"Done. Play the real game with the policy: --mode=test --logdir={folder}")
 
-    def say(self, text: str) -> None:
-        """Prints a line and keeps it in the log."""
-        print(text, flush=True)
-        self._log.append_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}")
+    def _estimate(self, phases: Sequence[Phase]) -> None:
+        """Says what is left to do and how long it will take."""
+        done, model = policy_steps(self._settings, self._spec), self._restored()
+        amounts = estimate.left(phases, model, self._steps, done)
+        each = estimate.measured(self._settings, self._spec, model, amounts)
+        self._say(estimate.line(amounts, each))
 
     @property
     def _steps(self) -> int:
@@ -105,11 +113,15 @@ class Loop:
         if self._model is None:
             self._model = WorldModel(self._settings, self._spec, self._pieces)
             world_model.store(self._folders.model).remove_leftovers()
-            found = world_model.newest(
-                self._folders.model, lambda text: self.say(f"warning: {text}")
-            )
+            found = world_model.newest(self._folders.model, self._reports.warn)
+            where, given = self._folders.model, self._settings.algorithm.model_bundle
+            if given and not found:
+                where, found = bundles.find(given, self._settings.storage.registry)
+                self._bundle = found
+                self._say(f"Starting with the world model of {where}.")
             if found:
-                self._model.restore(found, self._folders.model)
+                self._model.restore(found, where)
+                self._kept = KeptStarts.of(found)
         return self._model
 
     def _experience(self, stored: Sequence[Stored] | None = None) -> Experience:
@@ -119,6 +131,10 @@ class Loop:
                 f"{self._folders.play} has no real play to learn from; run --phase=collect first."
             )
         return Experience(parts, self._settings.algorithm.model_frames)
+
+    def _starts(self) -> Experience | KeptStarts:
+        """What dreams start from: own real play, or what a model's file brought."""
+        return self._kept if self._kept and not self._stored else self._experience()
 
     def _collect(self, phase: Phase) -> None:
         """Plays the real game until the total, a part at a time."""
@@ -131,7 +147,7 @@ class Loop:
         )
         choose = playing.by_policy(settings, count, seed)
         by = "the policy" if choose else "chance"
-        self.say(f"collect {phase.epoch}: {phase.total - self._steps:,} real steps by {by}")
+        self._say(f"collect {phase.epoch}: {phase.total - self._steps:,} real steps by {by}")
         choose = choose or playing.at_random(action_count(self._spec), seed)
         if self._games is None:
             game = playing.real_game(settings, count, self._steps)
@@ -139,60 +155,47 @@ class Loop:
         new: list[Stored] = []
         with self._stop:
             while self._steps < phase.total and not self._stop.is_set():
-                part, ended = self._games.play(choose, phase.total - self._steps)
+                part, ended = self._games.play(choose, phase.total - self._steps, self._stop.is_set)
+                if not part.steps:
+                    break
+                cut = self._games.unfinished()
                 about = {
                     "level_name": settings.level.level_name,
                     "epoch": phase.epoch,
                     "by": by,
                     "returns": [episode.raw_return for episode in ended],
                     "lengths": [episode.length for episode in ended],
+                    "unfinished_returns": [game.raw_return for game in cut],
+                    "unfinished_lengths": [game.length for game in cut],
                 }
                 new.append(Stored(part, about))
                 store(self._folders.play, new[-1])
                 self._stored.append(new[-1])
-        self._report(phase, new)
+        if new:
+            self._report(phase, new)
 
     def _report(self, phase: Phase, new: list[Stored]) -> None:
-        """A row of figures: real returns, and how well the model had predicted this play."""
-        returns = [one for stored in new for one in stored.about["returns"]]
-        figures: dict[str, Any] = {
-            "environment_frames": self._steps * self._spec.frames_per_step,
-            "real_steps": self._steps,
-            "epoch": phase.epoch,
-            "mean_episode_return": float(np.mean(returns)) if returns else None,
-            "episodes": len(returns),
-            **self._figures,
-        }
-        self._figures = {}
-        model = self._restored()
-        if model.updates and new:
-            found, _ = evaluating.evaluate(
-                model, self._experience(new), self._settings.program.seed
-            )
-            figures |= {f"model/{name}": value for name, value in found.items()}
-        self._metrics.append_line(to_line(figures))
-        self._events.add(figures, {})
-        shown = ("mean_episode_return", "episodes", "model/reward_accuracy/at_12")
-        more = (*shown, "model/reward_accuracy/at_50", "model/from_start/reward_accuracy/to_end")
-        words = [
-            f"{name.removeprefix('model/').replace('_', ' ')} {figures[name]:.3g}"
-            for name in more
-            if figures.get(name) is not None
-        ]
-        self.say(f"collect {phase.epoch}: {self._steps:,} real steps · " + " · ".join(words))
+        model, of_model = self._restored(), dict[str, Any]()
+        if model.updates and not self._stop.is_set():
+            seed = self._settings.program.seed
+            of_model, _ = evaluating.evaluate(model, self._experience(new), seed)
+        figures = self._reports.of_play(phase, new, self._steps, of_model)
+        steps = policy_steps(self._settings, self._spec)
+        if steps:
+            self._reports.remark(steps, model.updates, figures)
 
     def _train_model(self, phase: Phase) -> None:
         """Trains the model on all real play."""
         model = self._restored()
         if model.updates >= phase.total:
             return
-        self.say(f"model {phase.epoch}: {phase.total - model.updates:,} updates")
+        self._say(f"model {phase.epoch}: {phase.total - model.updates:,} updates")
         began = time.monotonic()
         with self._stop:
-            ModelPhase(self._settings, self._folders, model, self.say).run(
+            ModelPhase(self._settings, self._folders, model, self._say).run(
                 self._experience(), phase.total, self._stop.is_set
             )
-        self._figures["model_seconds"] = time.monotonic() - began
+        self._reports.keep({"model_seconds": time.monotonic() - began})
 
     def _train_policy(self, phase: Phase) -> None:
         """Trains the policy in the model."""
@@ -203,18 +206,23 @@ class Loop:
                 f"{self._folders.model} has no model to train a policy in; run --phase=collect "
                 "and --phase=model first."
             )
-        self.say(f"policy {phase.epoch}: until {phase.total:,} steps in the model")
+        self._say(f"policy {phase.epoch}: until {phase.total:,} steps in the model")
         began = time.monotonic()
         figures = train_policy(
             self._settings,
             self._spec,
             self._restored(),
-            self._experience(),
+            self._starts(),
             phase.total,
             self._stop,
             alongside.start,
         )
-        self._figures |= {
-            "policy_seconds": time.monotonic() - began,
-            "dreamed_return": figures.get("mean_episode_return"),
-        }
+        self._reports.keep(
+            {
+                "policy_seconds": time.monotonic() - began,
+                "dreamed_return": figures.get("mean_episode_return"),
+            }
+        )
+        steps = policy_steps(self._settings, self._spec)
+        if steps:
+            self._reports.remark(steps, self._restored().updates)

@@ -10,10 +10,11 @@ import numpy as np
 from trainer.reporting.events import EventsFile
 from trainer.settings.config import Settings
 from trainer.storage.records import METRICS, LinesFile, to_line, write_whole
+from user_error import UserError
 from world_models.networks.loss import Losses
 from world_models.training import evaluating, pictures
 from world_models.training.experience import Experience
-from world_models.training.folders import Folders
+from world_models.training.folders import Complaints, Folders
 from world_models.training.world_model import WorldModel
 
 SHOWN_STEPS = 12
@@ -34,6 +35,7 @@ class ModelPhase:
         self._folder = folders.model
         self._model = model
         self._say = say
+        self._complaints = Complaints(say)
         self._metrics = LinesFile(self._folder / METRICS)
         self._events = EventsFile(self._folder)
 
@@ -58,11 +60,18 @@ class ModelPhase:
                     recent = []
                 if now - self._saved >= settings.storage.checkpoint_every_s:
                     self._saved = now
-                    model.save(self._folder, len(real.targets))
+                    self._save(real)
         if recent:
             self._report(recent, total)
         model.save(self._folder, len(real.targets))
         self._show(real)
+
+    def _save(self, real: Experience) -> None:
+        """Saves on the way: if that fails, there is an older checkpoint, and another chance."""
+        try:
+            self._model.save(self._folder, len(real.targets))
+        except UserError as error:
+            self._say(f"warning: {error}")
 
     def _report(self, recent: list[Losses], total: int) -> None:
         own = self._settings.algorithm
@@ -80,6 +89,7 @@ class ModelPhase:
         }
         self._metrics.append_line(to_line(figures))
         self._events.add(figures, {})
+        self._complaints.about(self._metrics, self._events)
         left = (total - updates) / len(recent) * passed
         self._say(
             f"model {updates:,}/{total:,} · loss {means.total:.4f} · picture {means.picture:.4f} · "

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,19 @@ from trainer import build
 from trainer.acting.playing import Player
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Store
+from trainer.storage.played import Part
 from trainer.trained import trained_agent
-from world_models.training.experience import Part
 from world_models.training.policy_settings import policy_settings
 
 LONGEST_PART = 500  # rows
+
+
+class Unfinished(NamedTuple):
+    """A game that goes on, as it is now."""
+
+    raw_return: float
+    length: int  # agent steps
+
 
 Chooser = Callable[[Any, np.ndarray], np.ndarray]  # a row and the actions before it → actions
 
@@ -27,15 +35,23 @@ def at_random(actions: int, seed: int) -> Chooser:
     return lambda step, last: random.integers(actions, size=len(last)).astype(np.int32)
 
 
-def by_policy(settings: Settings, count: int, seed: int, greedy: bool = False) -> Chooser | None:
+def has_policy(settings: Settings) -> bool:
+    """Whether the run has a policy yet."""
+    own = policy_settings(settings)
+    return bool(Store(Path(own.run_folder) / "checkpoints", 1).numbered())
+
+
+def by_policy(
+    settings: Settings, count: int, seed: int, greedy: bool = False, temperature: float = 1.0
+) -> Chooser | None:
     """Chooses as the newest policy of the run does in ``count`` games; None if there is none."""
     own = policy_settings(settings)
-    if not Store(Path(own.run_folder) / "checkpoints", 1).numbered():
+    if not has_policy(settings):
         return None
     found = trained_agent.find(own, frozenset(own.flat()))
     spec = build.level_spec(found.settings)
     algorithm = build.algorithm(found.settings)
-    player = Player(found.agent(spec), algorithm, greedy)
+    player = Player(found.agent(spec), algorithm, greedy, temperature)
     player.start(count, seed % 2**31)
     return lambda step, last: player.act(step, last).action
 
@@ -57,25 +73,42 @@ class Games:
         self._environment = environment
         self._step = _copied(environment.reset())
         self._action = np.zeros(environment.num_envs, np.int32)
+        self._returns = np.zeros(environment.num_envs)  # of the games in play
+        self._lengths = np.zeros(environment.num_envs, np.int64)
 
     def play(
-        self, choose: Chooser, steps: int, check: Callable[[], None] = lambda: None
+        self, choose: Chooser, steps: int, stopped: Callable[[], bool] = lambda: False
     ) -> tuple[Part, list[Episode]]:
-        """At least so many agent steps, or a full part, and the episodes that ended meanwhile."""
+        """At least so many agent steps, or a full part, and the episodes that ended meanwhile.
+
+        A stop ends it earlier, between two rows.
+        """
         rows, actions, ended = [self._step], [self._action], []
         taken = 0
-        while taken < steps and len(rows) <= LONGEST_PART:
-            check()
+        while taken < steps and len(rows) <= LONGEST_PART and not stopped():
             self._action = choose(self._step, self._action)
             self._step = _copied(self._environment.step(self._action))
             rows.append(self._step)
             actions.append(self._action)
             taken += int((~self._step.first).sum())
-            ended += self._environment.episodes()
+            over = self._environment.episodes()
+            self._count(over)
+            ended += over
         observation, reward, terminated, first = (
             np.stack([row[n] for row in rows]) for n in range(4)
         )
         return Part(observation, np.stack(actions), reward, terminated, first), ended
+
+    def unfinished(self) -> list[Unfinished]:
+        """The games in play that have not ended yet."""
+        pairs = zip(self._returns.tolist(), self._lengths.tolist(), strict=True)
+        return [Unfinished(*pair) for pair in pairs if pair[1]]
+
+    def _count(self, over: list[Episode]) -> None:
+        self._returns += self._step.reward
+        self._lengths += ~self._step.first
+        for episode in over:
+            self._returns[episode.environment] = self._lengths[episode.environment] = 0
 
 
 def _copied(step: Any) -> Any:

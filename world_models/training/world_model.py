@@ -14,16 +14,16 @@ from environments import EnvironmentSpec
 from environments.dream import Dreamt
 from trainer.learning.optimizers import Adam
 from trainer.learning.settings import LearningSettings
-from trainer.machine import precision
+from trainer.machine import precision, provenance
 from trainer.machine.graphs import QuickGraph
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store
+from trainer.storage.folder import writing
 from user_error import UserError
 from world_models import schedule
 from world_models.networks import NextFrame, Sizes, make
 from world_models.networks.loss import Losses, Windows, losses
 from world_models.networks.next_frame import to_bytes
-from world_models.training.folders import writing
 
 GRADIENT_NORM = 1.0
 KEEP = 2
@@ -72,6 +72,7 @@ class WorldModel:
     def __init__(self, settings: Settings, spec: EnvironmentSpec, pieces: int = 1):
         """``pieces`` of a batch are computed side by side, as one operation fills no two cores."""
         self.settings = settings
+        self._trained_with = provenance.here()  # now: files may change while it trains
         self._pieces = pieces
         self.sizes = sizes_of(settings, spec)
         own = settings.algorithm
@@ -174,6 +175,7 @@ class WorldModel:
                 "environment_frames": seen,  # that it has learned from; they name the file
                 "updates": self.updates,
                 "real_steps": real_steps,
+                "trained_with": self._trained_with,
             },
             settings=self.settings.flat() | {"sizes": dataclasses.asdict(self.sizes)},
         )
@@ -183,10 +185,14 @@ class WorldModel:
     def restore(self, checkpoint: Checkpoint, where: Path) -> None:
         """Takes a checkpoint's weights; an error if it is of another game or size."""
         self._check(checkpoint, where)
-        for variables, arrays in (
-            (self.weights, checkpoint.weights),
-            (self._optimizer.slots, checkpoint.optimizer),
-        ):
+        pairs = [(self.weights, checkpoint.weights)]
+        if checkpoint.optimizer:  # a bundle has none
+            pairs.append((self._optimizer.slots, checkpoint.optimizer))
+        for variables, arrays in pairs:
+            if [tuple(one.shape) for one in variables] != [one.shape for one in arrays.values()]:
+                raise UserError(
+                    f"the world model in {where} does not fit the present code. Choose another one."
+                )
             for variable, array in zip(variables, arrays.values(), strict=True):
                 variable.assign(array)
         self.updates = checkpoint.counters["updates"]

@@ -128,7 +128,7 @@ def test_an_agent_sees_the_same_in_pieces_as_in_whole_unrolls(environment):
     positions = np.arange(12 * 3).reshape(12, 3)
     starts = range(0, 12, 4)
     steps = whole.environment
-    states = agent.states(steps.observation, steps.first, whole.initial_state, starts)
+    states = agent.states(steps.observation, steps.reward, steps.first, whole.initial_state, starts)
     pieces, cut = minibatches.in_pieces(whole, positions, states, 4)
     assert pieces.action.shape[:2] == (5, 9)
     np.testing.assert_array_equal(np.sort(np.ravel(cut)), np.arange(36))

@@ -1,11 +1,13 @@
 """Evaluations of several settings at once."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import environments
@@ -17,6 +19,7 @@ from trainer import build
 from trainer.acting.playing import Game, Player, play
 from trainer.settings import checks, grid
 from trainer.settings.config import Settings
+from trainer.trained import trained_agent
 from trainer.trained.evaluation import evaluate, interval_of_mean
 from user_error import UserError
 
@@ -138,10 +141,31 @@ def test_rewards_are_clipped_one_by_one(tmp_path):
     assert figures["clipped_mean"] != figures["mean"]
 
 
-def test_a_value_based_agent_has_no_temperature(tmp_path):
-    make_run(tmp_path, "CartPole-v1", algorithm="dqn")
-    with pytest.raises(UserError, match="--test_temperature=0.5: --algorithm=dqn"):
-        evaluate(Settings(mode="test", logdir=str(tmp_path), grid="temperature=0.5"))
+def test_values_of_actions_are_sampled_by_their_softmax_over_the_temperature(tmp_path):
+    settings = make_run(tmp_path, "CartPole-v1", algorithm="dqn")
+    found = trained_agent.find(Settings(mode="test", logdir=str(tmp_path)))
+    agent, algorithm = found.agent(build.level_spec(settings)), build.algorithm(found.settings)
+    with contextlib.closing(build.test_environment(settings, 0, 1, 1)) as environment:
+        row, last = environment.reset(), np.zeros(1, np.int32)
+        for temperature in (0.5, 50.0):
+            player = Player(agent, algorithm, False, temperature)
+            player.start(1, seed=1)
+            choices = [player.act(row, last) for _ in range(400)]
+            values = choices[0].policy[0]
+            expected = float(tf.nn.softmax(values / temperature)[1])
+            assert np.mean([one.action[0] for one in choices]) == pytest.approx(expected, abs=0.08)
+
+
+def test_random_play_is_one_of_the_policies(tmp_path):
+    make_run(tmp_path, "CartPole-v1")
+    report = evaluate(
+        Settings(mode="test", logdir=str(tmp_path), grid="test_policy=random,greedy;episodes=20")
+    )
+    random, greedy = (cell["mean"] for cell in report["grid"])
+    assert 15 < random < 32 and greedy != random  # random play balances for 22 steps
+    curves = EventAccumulator(str(tmp_path / "evaluation"))
+    curves.Reload()
+    assert any("eval/random_max_noops" in tag for tag in curves.Tags()["scalars"])
 
 
 def test_videos_of_each_combination_are_recorded(tmp_path):

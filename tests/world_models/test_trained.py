@@ -1,0 +1,156 @@
+"""A trained model and its policy: evaluated in three ways, handed on as files, refused."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import experiment
+from tests.world_models.catch_model import flags
+from trainer.storage import bundles
+from trainer.storage.checkpoints import read
+from world_models import evaluate
+
+pytestmark = pytest.mark.xdist_group("simple")  # share the finished run
+FEW = ["--test_num_episodes=4", "--played_steps=100", "--rollouts=8"]
+
+
+def tags(folder: Path) -> set[str]:
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return set(events.Tags()["scalars"])
+
+
+@pytest.fixture(scope="module")
+def evaluated(run) -> Path:
+    """The run, with an evaluation of everything."""
+    assert evaluate.main([f"--logdir={run}", *FEW]) == 0
+    return run
+
+
+@pytest.fixture(scope="module")
+def bundle(evaluated, tmp_path_factory) -> Path:
+    """The run's model as a file."""
+    folder = tmp_path_factory.mktemp("bundle")
+    words = ["--mode=export", "--algorithm=simple", "--export_format=bundle"]
+    assert experiment.main([*words, f"--logdir={evaluated}", f"--export_dir={folder}"]) == 0
+    return folder / "Catch-v0_model.npz"
+
+
+def test_policy_and_model_are_evaluated_together(evaluated):
+    real, dreamed, model = (
+        json.loads((evaluated / f"evaluation{which}.json").read_text())
+        for which in ("", "_in_model", "_model")
+    )
+    for report in (real, dreamed):
+        figures = report["levels"]["Catch-v0"]
+        assert figures["episodes"] == 4 and len(figures["clipped_returns"]) == 4
+    assert real["levels"]["Catch-v0"]["unfinished"] == 0
+    # A model that learned nothing may go on for ever; that is cut and said.
+    assert dreamed["settings"]["step_limit"] == 1_000
+    [cell] = model["cells"]
+    assert cell["played_by"] == "sampled" and cell["rollouts"] == 8
+    assert 0 <= cell["reward_accuracy/at_12"] <= 1 and cell["rollouts_at_50"] > 0
+    assert {"reward_accuracy/at_12", "reward_accuracy/at_50", "drift/at_12"} <= tags(
+        evaluated / "evaluation_model"
+    )
+    assert (evaluated / "evaluation_model.mp4").stat().st_size > 500
+
+
+def test_a_grid_is_for_all_of_them_and_random_play_is_a_policy(run, capsys):
+    grid = "test_policy=random,greedy;noops=0;step_limit=5"
+    assert evaluate.main([f"--logdir={run}", *FEW, f"--grid={grid}"]) == 0
+    assert "in the model" in capsys.readouterr().out
+    found = json.loads((run / "evaluation_grid_in_model.json").read_text())["grid"]
+    assert [cell["settings"]["test_policy"] for cell in found] == ["random", "greedy"]
+    assert all(cell["unfinished"] == 4 for cell in found)  # cut after 5 of 9 steps
+    names = tags(run / "evaluation_in_model")
+    assert "mean_reward/eval/sampling_temp_0_max_noops_0_step_limit_5_unclipped" in names
+    assert "mean_reward/eval/random_max_noops_0_step_limit_5_unclipped" in names
+    of_model = json.loads((run / "evaluation_model.json").read_text())["cells"]
+    assert [cell["played_by"] for cell in of_model] == ["random", "greedy"]
+    shown = tags(run / "evaluation_model")
+    assert "reward_accuracy/at_12_sampling_random_max_noops_0" in shown
+    assert "reward_accuracy/at_12_sampling_temp_0_max_noops_0" in shown
+
+
+def test_a_models_file_says_where_it_comes_from(bundle):
+    card = bundles.card(read(bundle))
+    assert card is not None and card["levels"] == ["Catch-v0"] and card["updates"] == 4
+    assert card["seed"] == 1 and card["trained_with"]["machine"]
+    assert card["evaluation"]["played_by"] == "sampled"
+    assert 0 <= card["evaluation"]["reward_accuracy/at_12"] <= 1
+    assert not read(bundle).optimizer
+
+
+def test_a_policys_card_has_its_real_return_and_not_the_dreamed_one(evaluated, tmp_path):
+    words = ["--mode=export", "--export_format=bundle", f"--export_dir={tmp_path}"]
+    assert experiment.main([*words, f"--logdir={evaluated}"]) == 0
+    card = bundles.card(read(tmp_path / "Catch-v0.npz"))
+    last = json.loads((evaluated / "metrics.jsonl").read_text().splitlines()[-1])
+    assert card is not None and card["trained_in"] == "a world model"
+    assert card["mean_return_in_training"] == last["mean_episode_return"]
+    assert card["seed"] == 1 and card["trained_with"]["versions"]["numpy"]
+    assert card["evaluation"]["temperature"] == 1.0 and card["evaluation"]["seed"] == 1
+
+
+def test_a_policy_is_trained_in_a_model_that_somebody_made(bundle, tmp_path, capsys):
+    source = f"{bundle.resolve().as_uri().replace('file://', '')}"
+    of_model = [name for name in flags(tmp_path) if name.startswith("--model_")]
+    given = [one for one in flags(tmp_path, model_bundle=source) if one not in of_model]
+    assert experiment.main([*given, "--phase=policy"]) == 0
+    assert f"Starting with the world model of {bundle}" in capsys.readouterr().out
+    # The run has the model now, and goes on without its file.
+    assert evaluate.main([f"--logdir={tmp_path}", *FEW]) == 0
+    assert json.loads((tmp_path / "evaluation_model.json").read_text())["updates"] == 4
+
+
+def test_a_models_file_is_evaluated_without_a_run(bundle, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    digest = hashlib.sha256(bundle.read_bytes()).hexdigest()
+    entry = f"mine: {{source: {bundle}, sha256: {digest}}}\n"
+    (tmp_path / "names.yaml").write_text(entry)
+    words = ["--model_bundle=zoo:mine", "--registry=names.yaml", "--rollouts=8"]
+    assert evaluate.main([*words, "--played_steps=100"]) == 0
+    assert "only the model is evaluated" in capsys.readouterr().out
+    report = json.loads((tmp_path / "logs/Catch-v0/evaluation_model.json").read_text())
+    assert report["cells"][0]["played_by"] == "random"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mode=test", "--checkpoint=BUNDLE"], "is a world model and no agent"),
+        (
+            ["--algorithm=simple", "--model_bundle=BUNDLE", "--level_name=PongNoFrameskip-v4"],
+            "is a world model of Catch-v0 and not of --level_name=PongNoFrameskip-v4",
+        ),
+        (
+            ["--algorithm=simple", "--model_bundle=BUNDLE", "--model_filters=8"],
+            "it has filters 4, and this command asks for filters 8",
+        ),
+        (["--mode=test", "--algorithm=simple", "--model_bundle=DAMAGED"], "is damaged"),
+        (["--mode=export", "--algorithm=simple", "--logdir=RUN"], "give --export_format=bundle"),
+        (
+            ["--mode=test", "--algorithm=simple", "--model_bundle=BUNDLE", "--subjects=agent_real"],
+            "has no policy",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_line(
+    run, bundle, words, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    content = bytearray(bundle.read_bytes())
+    content[len(content) // 2] ^= 255
+    damaged = tmp_path / "damaged.npz"
+    damaged.write_bytes(content)
+    paths = {"BUNDLE": str(bundle), "DAMAGED": str(damaged), "RUN": str(run)}
+    for name, path in paths.items():
+        words = [word.replace(name, path) for word in words]
+    assert experiment.main(words) == 2
+    error = capsys.readouterr().err
+    assert message in error and len(error.strip().splitlines()) == 1
+    assert not [*tmp_path.rglob("settings.json")]

@@ -1,0 +1,126 @@
+"""Play on disk: what environments showed and what was done, for whoever learns from it later.
+
+A part is a file with rows [T, N] of N games, as an unroll has them: row t holds what action t led
+to, and a row that is ``first`` starts an episode. Nothing continues from one part to the next, but
+for the first row, which may be the last of the part before.
+"""
+
+import io
+import json
+import os
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from environments import EnvironmentSpec
+from trainer.storage.folder import flush, writing
+from user_error import UserError
+
+NAME = re.compile(r"part-(\d{6})\.npz")
+
+
+class Part(NamedTuple):
+    """Some real play."""
+
+    frames: np.ndarray  # [T, N, ...], what an agent sees; of stacked observations the newest
+    action: np.ndarray  # int32 [T, N]
+    reward: np.ndarray  # float32 [T, N], raw
+    terminated: np.ndarray  # bool [T, N]
+    first: np.ndarray  # bool [T, N]
+
+    @property
+    def steps(self) -> int:
+        """The agent steps in it."""
+        return int((~self.first[1:]).sum())
+
+
+class Stored(NamedTuple):
+    """A part as a file has it."""
+
+    part: Part
+    about: dict[str, Any]  # level_name, epoch, returns of the episodes that ended
+
+
+def store(folder: Path, stored: Stored) -> Path:
+    """Writes a part under the next number, whole or not at all."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        number = max((_number(path) for path in parts_in(folder)), default=-1) + 1
+        path = folder / f"part-{number:06d}.npz"
+        temporary = folder / f".{path.name}.tmp"
+        about = np.frombuffer(json.dumps(stored.about).encode(), np.uint8)
+        try:
+            with open(temporary, "wb") as file:
+                np.savez_compressed(file, about=about, **stored.part._asdict())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        flush(folder)
+    return path
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """The files of parts, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
+
+
+def read(path: Path) -> Stored:
+    """A part from its file."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            arrays = {
+                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
+                for name in file.namelist()
+            }
+        about = json.loads(arrays.pop("about").tobytes())
+        return Stored(Part(**arrays), about)
+    except Exception as error:  # parsing damaged bytes can raise anything
+        raise UserError(
+            f"{path} is damaged ({error}). Delete it: as much is played again when a run of "
+            "--algorithm=simple goes on."
+        ) from None
+
+
+def read_all(folder: Path, level_name: str) -> list[Stored]:
+    """All parts of a folder; refuses those of another game."""
+    found = [read(path) for path in parts_in(folder)]
+    for path, stored in zip(parts_in(folder), found, strict=True):
+        if stored.about["level_name"] != level_name:
+            raise UserError(
+                f"--level_name={level_name}: {path} is play of {stored.about['level_name']}. "
+                "Name that level, or choose another --logdir."
+            )
+    return found
+
+
+def _number(path: Path) -> int:
+    match = NAME.fullmatch(path.name)
+    assert match
+    return int(match[1])
+
+
+def check_looks(stored: Sequence[Stored], spec: EnvironmentSpec, folder: Path) -> None:
+    """Refuses play of the same level that shows other pictures or has other actions."""
+    seen, acts = spec.observation_space, spec.action_space
+    for part, _ in stored:
+        if part.frames.shape[2:] != seen.shape or part.frames.dtype != seen.dtype:
+            raise UserError(
+                f"{folder} has play with observations of {list(part.frames.shape[2:])} "
+                f"{part.frames.dtype}, and the level's are {list(seen.shape)} {seen.dtype}. Give "
+                "the same --width, --height, --crop and --colour, or choose another --logdir."
+            )
+        if isinstance(acts, gymnasium.spaces.Discrete) and part.action.max() >= acts.n:
+            raise UserError(
+                f"{folder} has play with action {part.action.max()}, and there are {acts.n}. Give "
+                "the same --full_action_set, or choose another --logdir."
+            )

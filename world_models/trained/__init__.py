@@ -1,0 +1,1 @@
+"""Uses of a trained world model: evaluated with its policy, exported, opened to be played."""

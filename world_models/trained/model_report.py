@@ -1,0 +1,100 @@
+"""What an evaluation of a model leaves: a table, a picture and TensorBoard's curves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from trainer.reporting.curve import BLUE, GREY, ORANGE, png
+from trainer.reporting.events import EventsFile
+from trainer.storage.records import write_whole
+
+PICTURE, EVENTS = "evaluation_model_grid.png", "evaluation_model"
+NONE = "–"
+# figure: its heading and format
+COLUMNS = {
+    "rollouts_at_12": ("rollouts of 12", "d"),
+    "reward_accuracy/at_12": ("reward right", ".1%"),
+    "drift/at_12": ("drift", ".2f"),
+    "rollouts_at_50": ("of 50", "d"),
+    "reward_accuracy/at_50": ("reward right", ".1%"),
+    "drift/at_50": ("drift", ".2f"),
+    "from_start/rollouts_to_end": ("of episodes", "d"),
+    "from_start/reward_accuracy/to_end": ("reward right", ".1%"),
+    "from_start/end_accuracy": ("end right", ".1%"),
+}
+DRAWN = {
+    "reward_accuracy/at_12": BLUE,
+    "reward_accuracy/at_50": ORANGE,
+    "from_start/reward_accuracy/to_end": GREY,
+}
+
+
+def table(rows: dict[str, dict[str, Any]]) -> Table:
+    """A row for each combination of settings, with the figures of ``evaluating.figures``."""
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
+    drawn.add_column("played by", overflow="fold")
+    for heading, _ in COLUMNS.values():
+        drawn.add_column(heading, justify="right", no_wrap=True)
+    for name, figures in rows.items():
+        values = ((figures.get(column), form) for column, (_, form) in COLUMNS.items())
+        drawn.add_row(name, *(NONE if one is None else format(one, form) for one, form in values))
+    return drawn
+
+
+def write(
+    folder: Path, updates: int, names: Sequence[str], figures: Sequence[dict[str, Any]]
+) -> list[str]:
+    """Writes the picture and the events; returns a line about each, also if it failed."""
+    lines = []
+    for what, path, written in (
+        ("Picture", folder / PICTURE, lambda: _draw(folder / PICTURE, names, figures)),
+        ("TensorBoard", folder / EVENTS, lambda: _add_events(folder / EVENTS, updates, figures)),
+    ):
+        try:
+            written()
+            lines.append(f"{what}: {path}")
+        except OSError as error:
+            lines.append(f"warning: {path} could not be written ({error.strerror}).")
+    return lines
+
+
+def _add_events(folder: Path, updates: int, figures: Sequence[dict[str, Any]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    shown: dict[str, Any] = {"environment_frames": updates}  # TensorBoard's step
+    for one in figures:
+        tag = _tag(one) if len(figures) > 1 else ""
+        shown |= {f"{name}{tag}": value for name, value in one.items() if "/" in name}
+    events = EventsFile(folder)
+    events.add(shown, {})
+    if events.error:
+        raise events.error
+
+
+def _tag(figures: dict[str, Any]) -> str:
+    """How the names of several combinations differ, as tensor2tensor's evaluator has it."""
+    by = "random" if figures["played_by"] == "random" else f"temp_{figures['temperature']:g}"
+    further = {k: v for k, v in figures["settings"].items() if k in ("seed", "sticky_actions")}
+    more = "".join(f"_{name}_{value}" for name, value in further.items())
+    return f"_sampling_{by}_max_noops_{figures['noop_max']}{more}"
+
+
+def _draw(path: Path, names: Sequence[str], figures: Sequence[dict[str, Any]]) -> None:
+    """A line for each combination: the shares of rollouts with the right reward."""
+    from matplotlib.figure import Figure  # takes a second to import
+
+    drawing = Figure(figsize=(9, 1.6 + 0.34 * len(names)), layout="constrained")
+    axes = drawing.subplots()
+    for name, colour in DRAWN.items():
+        known = [(n, one[name]) for n, one in enumerate(figures) if one.get(name) is not None]
+        axes.plot([share for _, share in known], [n for n, _ in known], "o", color=colour)
+        axes.plot([], [], "o", color=colour, label=name)
+    axes.set_yticks(range(len(names)), list(names), fontsize=8)
+    axes.set_xlim(-0.02, 1.02)
+    axes.invert_yaxis()
+    axes.set_xlabel("share of rollouts whose sum of rewards is right")
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(fontsize=8, loc="lower left")
+    write_whole(path, png(drawing))

@@ -1,0 +1,133 @@
+"""``--mode=test --algorithm=simple``: the policy in the real game and in the model, and the model.
+
+The first two are evaluations like any other, one of them with dreams in place of the level.
+"""
+
+import dataclasses
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from environments import EnvironmentSpec, VectorEnvironment
+from trainer.settings import config, grid
+from trainer.settings.config import Settings
+from trainer.storage.folder import writing
+from trainer.storage.records import write_whole
+from trainer.trained import evaluation, scoreboard
+from trainer.trained.evaluation import Place
+from user_error import UserError
+from world_models.trained import model_report, opened
+from world_models.trained.opened import Opened
+from world_models.training import evaluating, pictures, playing
+from world_models.training.experience import Experience
+from world_models.training.policy_phase import dreams
+
+# Real play for evaluation shares no seed with that of a training.
+START = 2**40
+GAMES = 8
+ENDLESS = 2**31 - 1  # such dreams are cut by --step_limit, and counted
+
+
+def test(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
+    """Evaluates ``--subjects``; returns the report of each."""
+    run = opened.opened(settings, given)
+    subjects = run.settings.algorithm.subjects.split(",")
+    policy = playing.has_policy(run.settings)
+    if not policy and subjects != ["model"]:
+        if "subjects" in given:
+            raise UserError(
+                f"--subjects={','.join(subjects)}: {run.settings.run_folder} has no policy; name "
+                "the folder of a run with --logdir, or give --subjects=model."
+            )
+        print(f"{run.settings.run_folder} has no policy: only the model is evaluated.")
+        subjects = ["model"]
+    plain, named = _of_policy(settings, given, run)
+    reports: dict[str, Any] = {}
+    if "agent_real" in subjects:
+        reports["agent_real"] = evaluation.evaluate(plain, named)
+    if "agent_simulated" in subjects:
+        limited = plain.replace(step_limit=plain.trained.steps_alongside)
+        place = Place(_dreaming(run), "_in_model", " in the model")
+        reports["agent_simulated"] = evaluation.evaluate(limited, {*named, "step_limit"}, place)
+    if "model" in subjects:
+        reports["model"] = _evaluate_model(run)
+    return reports
+
+
+def _of_policy(
+    settings: Settings, given: Collection[str], run: Opened
+) -> tuple[Settings, set[str]]:
+    """The settings of a test of the policy, and which of them were given."""
+    own = {field.name for field in dataclasses.fields(settings.algorithm)} | {"algorithm"}
+    flat, known = settings.flat(), {field.name for field in config.fields()}
+    named = {name for name in given if name in known - own}
+    values = {name: flat[name] for name in named}
+    return Settings(**values | {"mode": "test", "logdir": run.settings.run_folder}), named
+
+
+def _dreaming(run: Opened) -> Any:
+    starts = opened.starts(run)
+
+    def make(
+        settings: Settings, level: int, count: int, seed: int, made_for: EnvironmentSpec
+    ) -> VectorEnvironment:
+        return dreams(run.spec, run.model, starts, seed, count, ENDLESS, true_starts=1.0)
+
+    return make
+
+
+def _evaluate_model(run: Opened) -> dict[str, Any]:
+    """Compares the model with new real play for each combination of ``--grid``."""
+    settings, folder = run.settings, Path(run.settings.run_folder)
+    cells = [_compared(run, cell) for cell in grid.cells(settings.trained.grid)]
+    names = [name for name, _, _ in cells]
+    figures = [found for _, found, _ in cells]
+    console = scoreboard.console()
+    console.print(
+        f"Comparing the model of {run.where}, {run.model.updates:,} updates, with real play."
+    )
+    console.print(model_report.table(dict(zip(names, figures, strict=True))), soft_wrap=False)
+    report = {"updates": run.model.updates, "model": str(run.where.resolve()), "cells": figures}
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "evaluation_model.json"
+        write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
+        shown = cells[0][2]
+        length = int(shown.valid[0].sum())
+        pair = shown.predicted[0, :length], shown.real[0, :length]
+        write_whole(folder / "evaluation_model.png", pictures.png(pictures.strip(*pair)))
+        pictures.write_video(folder / "evaluation_model.mp4", *pair)
+    console.print(f"All figures: {path}; a rollout beside what was real: the .png and .mp4")
+    for line in model_report.write(folder, run.model.updates, names, figures):
+        console.print(line)
+    return report
+
+
+def _compared(run: Opened, cell: grid.Cell) -> tuple[str, dict[str, Any], evaluating.Rollouts]:
+    """The name of a combination, its figures, and rollouts to show."""
+    settings = run.settings.replace(**cell.changes)
+    own, test, seed = settings.algorithm, settings.trained, settings.program.seed
+    count = min(GAMES, own.real_envs)
+    choose = None
+    if test.test_policy != "random":
+        greedy = test.test_policy == "greedy"
+        choose = playing.by_policy(settings, count, seed, greedy, test.test_temperature)
+    by = test.test_policy if choose else "random"
+    choose = choose or playing.at_random(run.model.sizes.actions, seed)
+    parts, steps = [], 0
+    with playing.real_game(settings, count, START + seed) as game:
+        games = playing.Games(game)
+        while steps < own.played_steps:
+            parts.append(games.play(choose, own.played_steps - steps)[0])
+            steps += parts[-1].steps
+    real = Experience(parts, run.model.sizes.frames)
+    found, shown = evaluating.evaluate(run.model, real, seed, own.rollout_steps, own.rollouts)
+    about = {
+        "played_by": by,
+        "temperature": 0.0 if by == "greedy" else test.test_temperature,
+        "noop_max": settings.level.noop_max,
+        "seed": seed,
+        "real_steps": steps,
+    }
+    return cell.name or by, about | {"settings": cell.changes} | found, shown

@@ -1,0 +1,72 @@
+"""``--model_bundle``: a world model that somebody has handed on."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from trainer.acting.settings import LevelSettings
+from trainer.settings.config import Settings
+from trainer.storage import checkpoints, fetching
+from trainer.storage.checkpoints import Checkpoint, Damaged
+from trainer.storage.folder import writing
+from trainer.trained.trained_agent import check_names_no_code
+from user_error import UserError
+from world_models.training import folders, world_model
+
+FLAG = "--model_bundle"
+# What a command that names a bundle takes from it: how the level looks, and what the model is.
+OF_MODEL = (
+    *("world_model", "model_filters", "model_doublings", "model_depth", "model_frames"),
+    *("model_levels", "model_state", "model_bits", "model_dropout", "model_noise"),
+    "target_frames",
+)
+
+
+def find(given: str, registry: str = "") -> tuple[Path, Checkpoint]:
+    """The world model that a file, address or name stands for."""
+    path = fetching.located(given, FLAG, registry) or Path(given)
+    if not path.is_file():
+        raise UserError(
+            f"{FLAG}={given}: expected a world model's bundle: a file, https://...#sha256=..., or "
+            "zoo:NAME."
+        )
+    try:
+        checkpoint = checkpoints.read(path)
+    except Damaged as error:
+        raise UserError(f"{FLAG}={given}: {error}.") from None
+    if checkpoint.settings.get("algorithm") != "simple" or "sizes" not in checkpoint.settings:
+        raise UserError(
+            f"{FLAG}={given} is no world model, but an agent; --checkpoint or --initial_weights "
+            "takes it."
+        )
+    check_names_no_code(checkpoint.settings, f"{FLAG}={given}")
+    return path, checkpoint
+
+
+def completed(settings: Settings) -> Settings:
+    """The settings of a training, with those of its ``--model_bundle`` where none were chosen."""
+    own = settings.algorithm
+    if not own.model_bundle:
+        return settings
+    _, checkpoint = find(own.model_bundle, settings.storage.registry)
+    theirs, flat, defaults = checkpoint.settings, settings.flat(), Settings(algorithm="simple")
+    level = theirs["level_name"]
+    if settings.level.level_name not in (level, defaults.level.level_name):
+        raise UserError(
+            f"{FLAG}={own.model_bundle} is a world model of {level} and not of "
+            f"--level_name={settings.level.level_name}."
+        )
+    taken = [name for name in (*fields_of(LevelSettings), *OF_MODEL) if name in theirs]
+    chosen = {name for name in taken if flat[name] != defaults.flat()[name]}
+    return settings.replace(**{name: theirs[name] for name in taken if name not in chosen})
+
+
+def install(checkpoint: Checkpoint, where: folders.Folders) -> None:
+    """Makes it the newest checkpoint of a run's model."""
+    with writing(where.model):
+        world_model.store(where.model).save(checkpoint)
+
+
+def fields_of(kind: Any) -> list[str]:
+    """The names of the settings of a class."""
+    return [field.name for field in dataclasses.fields(kind)]

@@ -1,0 +1,91 @@
+"""What a run says: its log, a row of figures for each collection, remarks for its policy's card."""
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.reporting.events import EventsFile
+from trainer.storage.folder import writing
+from trainer.storage.played import Stored
+from trainer.storage.records import METRICS, LinesFile, to_line, write_whole
+from trainer.trained.bundling import REMARKS
+from world_models.schedule import Phase
+from world_models.training.folders import Complaints, Folders
+
+IN_LINE = (
+    *("mean_episode_return", "episodes", "unfinished_episodes", "mean_unfinished_return"),
+    *("model/reward_accuracy/at_12", "model/reward_accuracy/at_50"),
+    "model/from_start/reward_accuracy/to_end",
+)
+OF_REAL_PLAY = ("mean_episode_return", "episodes", "unfinished_episodes", "real_steps")
+
+
+class Reports:
+    """The files in a run's folder that grow with it."""
+
+    def __init__(self, folders: Folders, frames_per_step: int):
+        self._folders, self._frames_per_step = folders, frames_per_step
+        self._log = LinesFile(folders.run / "train.log")
+        self._metrics = LinesFile(folders.run / METRICS)
+        self._events = EventsFile(folders.run)
+        self._complaints = Complaints(self.say)
+        self._figures: dict[str, Any] = {}  # of the phases since the last row
+
+    def say(self, text: str) -> None:
+        """Prints a line and keeps it in the log."""
+        print(text, flush=True)
+        self._log.append_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}")
+
+    def warn(self, text: str) -> None:
+        """The same for what went wrong."""
+        self.say(f"warning: {text}")
+
+    def keep(self, figures: dict[str, Any]) -> None:
+        """Keeps figures of a phase for the next row."""
+        self._figures |= figures
+
+    def of_play(
+        self, phase: Phase, new: Sequence[Stored], steps: int, of_model: dict[str, Any]
+    ) -> dict[str, Any]:
+        """A row of figures: real returns, and how well the model had predicted this play."""
+        returns = [one for stored in new for one in stored.about["returns"]]
+        # Games that go on: they count in a later collection, or never.
+        cut = new[-1].about["unfinished_returns"]
+        figures: dict[str, Any] = {
+            "environment_frames": steps * self._frames_per_step,
+            "real_steps": steps,
+            "epoch": phase.epoch,
+            "mean_episode_return": float(np.mean(returns)) if returns else None,
+            "episodes": len(returns),
+            "unfinished_episodes": len(cut),
+            "mean_unfinished_return": float(np.mean(cut)) if cut else None,
+            **self._figures,
+            **{f"model/{name}": value for name, value in of_model.items()},
+        }
+        self._figures = {}
+        self._metrics.append_line(to_line(figures))
+        self._events.add(figures, {})
+        self._complaints.about(self._log, self._metrics, self._events)
+        words = [
+            f"{name.removeprefix('model/').replace('_', ' ')} {figures[name]:.3g}"
+            for name in IN_LINE
+            if figures.get(name) is not None
+        ]
+        self.say(f"collect {phase.epoch}: {steps:,} real steps · " + " · ".join(words))
+        return figures
+
+    def remark(self, policy_steps: int, updates: int, real: dict[str, Any] | None = None) -> None:
+        """For the policy's card: what it reached in the real game, not in dreams."""
+        remarks = {
+            "environment_frames": policy_steps * self._frames_per_step,
+            "trained_in": "a world model",
+            "model_updates": updates,
+            "mean_return_in_training": real and real["mean_episode_return"],
+            "of_real_play": real and {name: real[name] for name in OF_REAL_PLAY},
+        }
+        with writing(self._folders.policy):
+            content = json.dumps(remarks, indent=2).encode() + b"\n"
+            write_whole(self._folders.policy / REMARKS, content)
