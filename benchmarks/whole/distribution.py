@@ -77,11 +77,11 @@ Rates = Mapping[Case, Sequence[float]]
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, _ = common.parse(Own, "distribution", __doc__, arguments)
-    ways = _words("ways", own.ways, WAYS)
+    ways = common.words("ways", own.ways, WAYS)
     todo = [
         Case(*case)
         for case in itertools.product(
-            own.steps_ms.split(","), _words("kinds", own.kinds, KINDS), ways
+            own.steps_ms.split(","), common.words("kinds", own.kinds, KINDS), ways
         )
     ]
     for case in todo:
@@ -175,13 +175,6 @@ def draw(rates: Rates, axes: Any) -> None:
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=8, ncols=2)
     axes.grid(alpha=0.25, linewidth=0.6)
-
-
-def _words(flag: str, text: str, known: Sequence[str] | Mapping[str, str]) -> list[str]:
-    words = text.split(",")
-    if not set(words) <= set(known):
-        raise UserError(f"--{flag}={text}: known are {', '.join(known)}.")
-    return words
 
 
 if __name__ == "__main__":
