@@ -33,7 +33,7 @@ def test_a_learner_trains_on_compressed_unrolls_and_refuses_others(tmp_path):
         with alone(*common, "--job_name=actor") as actor:
             assert learning.wait(120) == 0, learning.output()
             assert actor.wait(60) == 0
-    assert differs in learning.output()
+        assert differs in learning.output()
 
 
 def test_without_its_package_compression_is_refused(monkeypatch):
