@@ -43,10 +43,11 @@ class Zstd:
     def decompress(self, squeezed: np.ndarray, size: int) -> np.ndarray:
         """The bytes of a frame, which takes no more memory than ``size``, whatever it says."""
         whole = np.empty(size, np.uint8)
+        room: Any = memoryview(whole)  # type: ignore[arg-type]
         filled = 0
         try:
             with self._library.ZstdDecompressor().stream_reader(squeezed) as reader:
-                while filled < size and (count := reader.readinto(memoryview(whole)[filled:])):
+                while filled < size and (count := reader.readinto(room[filled:])):
                     filled += count
                 if filled < size or reader.read(1):
                     raise Misfit(f"a compressed block is not one of {size:,} bytes")

@@ -1,5 +1,7 @@
 """Compressed blocks: smaller, unchanged, and harmless whatever is in them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -68,13 +70,19 @@ def test_no_more_unrolls_are_unpacked_than_allowed():
 def test_blocks_go_compressed_over_both_transports(secure, tmp_path, monkeypatch):
     monkeypatch.setattr(Learner, "carrier", Secure(tmp_path) if secure else Plain())
     learner = Learner(blocks=BLOCKS)
-    actor, sizes = Actor(learner, "actor"), []
+    actor = Actor(learner, "actor")
+    sizes: list[int] = []
     connect = actor.link._connect
 
-    def watched():
-        made = connect()
+    def watched() -> Any:
+        made: Any = connect()
         put = made.put
-        made.put = lambda header, payload: sizes.append(payload.nbytes) or put(header, payload)
+
+        def counted(header: np.ndarray, payload: np.ndarray) -> int:
+            sizes.append(payload.nbytes)
+            return int(put(header, payload))
+
+        made.put = counted
         return made
 
     actor.link._connect = watched
