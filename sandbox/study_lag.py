@@ -1,7 +1,7 @@
 """How lag costs a player: Catch over VNC, with lag added, beside what the games have seen.
 
     python -m sandbox.study_lag [--lags=0,40,150] [--seconds=150] [--remotes=8]
-        [--out=docs/studies/lag]
+        [--out=docs/studies/lag] [--smoke]
 
 The player follows the ball: without lag it catches almost every one. So what it loses, it loses to
 lag. The study writes OUT.csv, OUT.json and OUT.png, and prints a line for each lag.
@@ -18,6 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,15 @@ from environments.realtime import levels
 from environments.realtime.keeping import StartedHere
 from environments.realtime.link import Link
 from environments.realtime.seat import Row, Seat, observation_lag
+from user_error import UserError
 
 LEVEL, FPS = "vnc:Catch-v0", 10
 COLUMNS = (
     *("lag_ms", "episodes", "mean_return", "return_error", "reaction_ms", "true_reaction_ms"),
     *("observation_lag_ms", "thinking_ms", "action_lag_ms", "keys", "wrong_episodes"),
+    "one_sided_episodes",
 )
+SMOKE = {"lags": "40", "seconds": "8", "remotes": 2, "out": "logs/studies/lag-smoke"}
 
 
 class Watched:
@@ -123,8 +127,10 @@ def play(lag_ms: float, seconds: float, remotes: int) -> dict[str, Any]:
         true = [
             one for pair in zip(records, links, strict=True) for one in _reactions(*pair, watched)
         ]
-        wrong = sum(_wrong(record, watched) for record in records)
+        wrong, one_sided = _differing(records, watched)
     returns = [episode.raw_return for episode in episodes]
+    if len(returns) < 2:
+        raise UserError(f"--seconds={seconds:g}: too short, only {len(returns)} episodes ended.")
     mean = {name: float(np.nanmean(values)) for name, values in figures.items()}
     return {
         "lag_ms": lag_ms,
@@ -138,6 +144,7 @@ def play(lag_ms: float, seconds: float, remotes: int) -> dict[str, Any]:
         "action_lag_ms": mean["action_lag"],
         "keys": len(true),
         "wrong_episodes": wrong,
+        "one_sided_episodes": one_sided,
     }
 
 
@@ -169,20 +176,34 @@ def _reactions(record: Path, link: Link | None, watched: Watched) -> list[float]
     return [at - drawn for at, drawn in zip(keys, watched.keys[link], strict=False)][5:]
 
 
-def _wrong(record: Path, watched: Watched) -> int:
-    """Episodes that client and remote disagree on."""
-    over = {line["episode"]: line["raw_return"] for line in _lines(record, "over")}
-    mine = {one: watched.returns[one] for one in over if one in watched.over}
-    return sum(over[one] != value for one, value in mine.items())
+def _differing(records: Sequence[Path], watched: Watched) -> tuple[int, int]:
+    """Episodes whose return differs between client and remotes; those that one side saw end."""
+    over = {
+        line["episode"]: line["raw_return"] for record in records for line in _lines(record, "over")
+    }
+    wrong = sum(over[one] != watched.returns[one] for one in over.keys() & watched.over)
+    return wrong, len(over.keys() ^ watched.over)
 
 
 def main() -> int:
-    """Runs the study."""
+    """Runs the study; returns the exit code."""
+    try:
+        _study()
+    except UserError as error:
+        print(f"study_lag: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _study() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lags", default="0,40,150")
     parser.add_argument("--seconds", default="150", help="for each lag, or one number for each")
     parser.add_argument("--remotes", type=int, default=8)
     parser.add_argument("--out", default="docs/studies/lag")
+    parser.add_argument("--smoke", action="store_true", help="only check that it works, in seconds")
+    if "--smoke" in sys.argv[1:]:
+        parser.set_defaults(**SMOKE)
     given = parser.parse_args()
     lags = [float(one) for one in given.lags.split(",")]
     seconds = [float(one) for one in given.seconds.split(",")]
@@ -192,6 +213,7 @@ def main() -> int:
         print("  ".join(f"{name} {rows[-1][name]:.4g}" for name in COLUMNS), flush=True)
     rows.sort(key=lambda row: row["lag_ms"])
     out = Path(given.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
     with open(out.with_suffix(".csv"), "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
@@ -199,7 +221,6 @@ def main() -> int:
     about = {"command": " ".join(sys.argv[1:]), "remotes": given.remotes, "fps": FPS, "rows": rows}
     out.with_suffix(".json").write_text(json.dumps(about, indent=2) + "\n")
     _draw(rows, out.with_suffix(".png"))
-    return 0
 
 
 def _draw(rows: list[dict[str, Any]], path: Path) -> None:

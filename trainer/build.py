@@ -173,9 +173,10 @@ def blocks(
 ) -> Layout:
     """The layout of what actors send; ``contributions`` are needed where they compute gradients."""
     one = unroll(settings, spec, agent)
+    sent = settings.remote.compression, sizes.largest_block(settings)
     if isinstance(settings.algorithm.feeding, Gradients) and contributions:
-        return wire.block_layout(blank_computed(one, contributions))
-    return wire.block_layout(one)
+        return wire.block_layout(blank_computed(one, contributions), *sent)
+    return wire.block_layout(one, *sent)
 
 
 def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layout) -> Identity:
@@ -187,6 +188,7 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layo
         spec,
         agent,
         settings.actors.unroll_length,
+        settings.remote.compression,
         blocks,
         settings.program.agent,
     )

@@ -131,7 +131,8 @@ class Receiver:
             assert header is not None
             try:
                 block = self._blocks.unpack(payload, header.unrolls)
-            except Misfit:
+            except Misfit as misfit:
+                self._roster.refuse(header, str(misfit))
                 continue
             self._queue.announce(header.unrolls)
             self._queue.put(block, header.unrolls)

@@ -74,6 +74,11 @@ class Roster:
             actor.silent_s = 0.0
             return True
 
+    def refuse(self, header: Header, why: str) -> None:
+        """Reports that a block cannot be read, once for each actor."""
+        with self._lock:
+            self._refuse(header.actor, _plain(f"a block was refused: {why}.", 500))
+
     def pass_time(self, seconds: float) -> None:
         """Adds to the time; reports actors that have been silent for too long."""
         with self._lock:

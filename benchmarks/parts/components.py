@@ -118,11 +118,11 @@ def between_processes(
     By transport.
     """
     common.progress(f"transport: {actors} actors in processes of their own")
+    unrolls = sizes.envs_per_actor(settings)
     with tempfile.TemporaryDirectory() as folder:
         flags = [
-            f"--unrolls={sizes.envs_per_actor(settings)}",
             f"--actors={actors}",
-            f"--unroll_bytes={size}",
+            f"--sizes={unrolls * size}",
             f"--seconds={seconds}",
             f"--repeats={repeats}",
             f"--results={folder}",
@@ -134,7 +134,7 @@ def between_processes(
         rows = json.loads((Path(folder) / "transport.json").read_text())["rows"]
     return {
         row["transport"]: spread(
-            [n * settings.actors.unroll_length for n in row["unrolls/s"]["values"]]
+            [n * unrolls * settings.actors.unroll_length for n in row["messages/s"]["values"]]
         )
         for row in rows
     }

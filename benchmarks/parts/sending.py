@@ -1,39 +1,61 @@
-"""What the benchmark of transport starts in processes of their own: it sends until it is killed.
+"""What the benchmark of transport starts in processes of their own: it sends until it is ended.
 
-python -m benchmarks sending TRANSPORT PORT UNROLLS BYTES [CREDENTIALS]    an actor's blocks
-python -m benchmarks sending bare PORT BYTES                               bytes, to a socket
+python -m benchmarks sending '{"transport": "tensorflow", "host": …}'    see ``Job``
+
+It then prints, as JSON, where the time of its own thread went (compute, pack, wait), for how long
+its second thread sent meanwhile, and how many bytes that were.
 """
 
 import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import signal
 import socket
 import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 import credentials
 
 TIMEOUT_S = 10.0
+CONTENTS = ("noise", "pictures", "play")
+ENVS, DIFFERENT, SKIPPED = 8, 4, 100  # environments; blocks; steps before the first
+FIRST = 5  # blocks that do not count
 
 
-def send_blocks(transport: str, port: int, unrolls: int, size: int, file: str) -> None:
-    """Blocks of so many unrolls of so many bytes, as an actor sends them."""
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What a process sends, and where to."""
+
+    transport: str  # or "bare": bytes to a socket
+    host: str
+    port: int
+    size: int  # bytes of a message
+    content: str = "noise"
+    compression: str = "none"
+    level_name: str = ""
+    credentials: str = ""
+
+
+def send_blocks(job: Job) -> None:
+    """Blocks of one unroll of so many bytes, as an actor sends them."""
     from trainer.machine.quiet import import_tensorflow
 
     import_tensorflow()
     from benchmarks.parts.transport import layout
-    from transport import Closed, Link, distributed, make_identity, secure
-    from transport.link import Connection
+    from transport import Closed, Link, make_identity
 
-    def connect() -> Connection:
-        if transport == "tensorflow":
-            return distributed.Connection("localhost", port, TIMEOUT_S)
-        mine = credentials.read(file, of_learner=False)
-        return secure.Connection("localhost", port, mine, TIMEOUT_S)
-
-    block, blocks = np.zeros([unrolls, size], np.uint8), layout(size)
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    blocks, spent = layout(job.size, job.compression), _Spent()
     link = Link(
-        connect,
-        f"localhost:{port}",
+        lambda: spent.watched(_connection(job)),
+        f"{job.host}:{job.port}",
         "actor",
         make_identity({}, blocks.digest()),
         blocks,
@@ -41,23 +63,114 @@ def send_blocks(transport: str, port: int, unrolls: int, size: int, file: str) -
         load=lambda *_: None,
         say=lambda _: None,
     )
+    source = contents(job)
     with link, contextlib.suppress(Closed):
-        while True:
-            if link.announce(1.0):
-                link.put(block, unrolls)
+        for sent in itertools.count():
+            if sent == FIRST:
+                spent.begin()
+            block = spent.during("compute", lambda: next(source))
+            while not stopped and not spent.during("wait", lambda: link.announce(1.0)):
+                pass
+            if stopped:
+                break
+            spent.during("pack", lambda block=block: link.put(block, 1))
+    print(json.dumps(spent.shares()), flush=True)
+    os._exit(0)  # a thread inside TensorFlow would crash the interpreter at exit
 
 
-def send_bare(port: int, size: int) -> None:
+def _connection(job: Job) -> Any:
+    from transport import distributed, secure
+
+    if job.transport == "tensorflow":
+        return distributed.Connection(job.host, job.port, TIMEOUT_S)
+    mine = credentials.read(job.credentials, of_learner=False)
+    return secure.Connection(job.host, job.port, mine, TIMEOUT_S)
+
+
+class _Spent:
+    """Seconds by what they were spent on."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets all before."""
+        self._seconds = dict.fromkeys(("compute", "pack", "send", "wait"), 0.0)
+        self._bytes = self._messages = 0
+        self._started = time.perf_counter()
+
+    def during(self, name: str, call: Callable[..., Any]) -> Any:
+        """Does it, and counts its seconds."""
+        start = time.perf_counter()
+        try:
+            return call()
+        finally:
+            self._seconds[name] += time.perf_counter() - start
+
+    def watched(self, connection: Any) -> Any:
+        """The connection, its messages counted."""
+        put = connection.put
+
+        def counted(header: np.ndarray, block: np.ndarray) -> int:
+            version = self.during("send", lambda: put(header, block))
+            self._bytes += block.nbytes
+            self._messages += 1
+            return int(version)
+
+        connection.put = counted
+        return connection
+
+    def shares(self) -> dict[str, float]:
+        """Of the time since ``begin``, and the bytes of a message."""
+        passed = time.perf_counter() - self._started
+        of_time = {name: seconds / passed for name, seconds in self._seconds.items()}
+        return of_time | {"bytes": self._bytes / max(1, self._messages)}
+
+
+def contents(job: Job) -> Iterator[np.ndarray]:
+    """Blocks uint8 [1, size] without end: noise or recorded pictures in turn, or fresh pictures."""
+    if job.content == "noise":
+        random = np.random.default_rng(0)
+        made = [random.integers(0, 256, (1, job.size), np.uint8) for _ in range(DIFFERENT)]
+        return itertools.cycle(made)
+    played = play(job)
+    if job.content == "pictures":
+        return itertools.cycle(list(itertools.islice(played, DIFFERENT)))
+    return played
+
+
+def play(job: Job) -> Iterator[np.ndarray]:
+    """Pictures of a game at random: of all environments of an actor, then of its next step."""
+    import environments
+
+    made = environments.make(job.level_name, ENVS, 1, num_threads=1)
+    made.reset()
+    made.spec.action_space.seed(1)
+
+    def shown() -> np.ndarray:
+        actions = np.array([made.spec.action_space.sample() for _ in range(ENVS)])
+        return made.step(actions).observation
+
+    for _ in range(SKIPPED):  # until the games differ
+        shown()
+    while True:
+        block = np.empty((1, job.size), np.uint8)
+        filled = 0
+        while filled < job.size:
+            pixels = shown().reshape(-1)[: job.size - filled]
+            block[0, filled : filled + pixels.size] = pixels
+            filled += pixels.size
+        yield block
+
+
+def send_bare(job: Job) -> None:
     """So many bytes at a time."""
-    with socket.create_connection(("localhost", port)) as out, contextlib.suppress(OSError):
-        piece = bytes(size)
+    with socket.create_connection((job.host, job.port)) as out, contextlib.suppress(OSError):
+        piece = bytes(job.size)
         while True:
             out.sendall(piece)
 
 
 if __name__ == "__main__":
-    kind, port, *sizes = sys.argv[1:]
-    if kind == "bare":
-        send_bare(int(port), int(sizes[0]))
-    else:
-        send_blocks(kind, int(port), int(sizes[0]), int(sizes[1]), *sizes[2:])
+    given = Job(**json.loads(sys.argv[1]))
+    (send_bare if given.transport == "bare" else send_blocks)(given)

@@ -1,23 +1,36 @@
-"""How fast blocks of unrolls come from actors in other processes, beside bare loopback TCP.
+"""How fast actors in other processes get blocks to a learner, beside bare TCP.
 
   python -m benchmarks transport
-  python -m benchmarks transport --transports=secure --unrolls=8 --actors=1 --seconds=5
+  python -m benchmarks transport --sizes=1185408 --contents=noise,pictures --megabits=0,1000 \\
+    --compressions=none,zstd
+  python -m benchmarks transport --sizes=1185408 --contents=play --transports=secure --actors=1
 
-Actors send what they have ready, over and over; the learner takes it without looking at it. Both
-share the machine, as does the bare copy: a socket in another process that sends as many bytes
-at a time. Goal: 600 MB/s with 8 unrolls of 21×84×84 bytes and one actor over
-distributed TensorFlow.
+Actors send what they have ready, over and over; the rate is that at which the learner takes it.
+Both share the machine, as does bare TCP: a socket in another process that sends as many bytes at
+a time.
+
+Contents are noise, pictures of a game played at random, or play: then the game is played meanwhile.
+With --megabits, the actors are a host of their own, a network namespace whose only link is so fast;
+that takes root. LZ4 is for this benchmark only.
+
+compute, pack and wait are shares of the time of an actor's own thread; compressing is part of
+pack. send is that of its second thread, which sends while the first computes or waits. sent is
+the share of the bytes that were sent. Goal: 600 MB/s from one actor with 8 unrolls of
+21×84×84 bytes, 1,185,408, over distributed TensorFlow on loopback.
 """
 
 import contextlib
 import dataclasses
 import itertools
+import json
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,12 +39,15 @@ from trainer.machine.quiet import import_tensorflow
 import_tensorflow()
 
 import credentials  # noqa: E402 (TensorFlow comes first)
-from benchmarks.parts.sending import TIMEOUT_S  # noqa: E402
-from benchmarks.tools import common  # noqa: E402
-from benchmarks.tools.common import Options, Spread, numbers, spread  # noqa: E402
+from benchmarks.parts.sending import CONTENTS, TIMEOUT_S, Job  # noqa: E402
+from benchmarks.tools import common, namespaces  # noqa: E402
+from benchmarks.tools.common import Options, Spread, numbers, spread, words  # noqa: E402
+from benchmarks.tools.lz4_codec import Lz4  # noqa: E402
 from benchmarks.tools.ports import free_port  # noqa: E402
 from benchmarks.tools.report import Column, Report  # noqa: E402
+from environments.names import find  # noqa: E402
 from flags import setting  # noqa: E402
+from trainer.machine.launching import PROJECT  # noqa: E402
 from trainer.remote.settings import TRANSPORTS  # noqa: E402
 from transport import (  # noqa: E402
     ArraySpec,
@@ -41,103 +57,179 @@ from transport import (  # noqa: E402
     make_identity,
     secure,
 )
+from transport.compression import Compressed, Zstd  # noqa: E402
 from transport.receiver import Server  # noqa: E402
 from user_error import UserError  # noqa: E402
 
+CODECS = {"none": None, "zstd": Zstd, "lz4": Lz4}
 WEIGHTS = Layout([ArraySpec(np.dtype(np.uint8), (1,))])
 WARM_UP_S = 1.0
 WANTED_MB = 600
+SHARES = ("compute", "pack", "send", "wait")
 COLUMNS = (
-    Column("unrolls a message", 18),
-    Column("transport", 11),
-    Column("actors", 8),
-    Column("unrolls/s", 24, ",.0f"),
+    Column("bytes", 9),
+    Column("link", 10),
+    Column("content", 8),
+    Column("compression", 11),
+    Column("transport", 10),
+    Column("actors", 6),
+    Column("messages/s", 24, ",.0f"),
     Column("MB/s", 20, ",.0f"),
-    Column("bare TCP MB/s", 24, ",.0f"),
+    Column("bare TCP MB/s", 20, ",.0f"),
+    Column("sent", 6, ".1%"),
+    *[Column(name, 7, ".0%") for name in SHARES],
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Own(Options):
-    unrolls: str = setting("1,8,32", "Measuring", "unrolls in a message, with commas between")
+    sizes: str = setting(
+        "1000,8000,64000,1185408,8000000", "Measuring", "bytes of a message, with commas between"
+    )
     transports: str = setting(
         ",".join(TRANSPORTS), "Measuring", "ways of the blocks, with commas between"
     )
     actors: str = setting("1,2,3", "Measuring", "actors at the same time, with commas between")
-    unroll_bytes: int = setting(21 * 84 * 84, "Measuring", "bytes of an unroll", least=1)
+    contents: str = setting("noise", "Measuring", f"of {', '.join(CONTENTS)}; commas between")
+    compressions: str = setting("none", "Measuring", f"of {', '.join(CODECS)}; commas between")
+    megabits: str = setting(
+        "0", "Measuring", "Mbit/s of the actors' link, with commas between; 0: loopback"
+    )
+    level_name: str = setting("BreakoutNoFrameskip-v4", "Measuring", "the game of the pictures")
     seconds: float = setting(1.0, "Measuring", "for each measurement", above=0)
 
 
-def layout(size: int) -> Layout:
-    """Blocks of unrolls of so many bytes."""
-    return Layout(ArraySpec(np.dtype(np.uint8), (None, size)))
+class Where(NamedTuple):
+    """Where the learner listens, and the host of its actors."""
+
+    host: str
+    actors: namespaces.Namespace | None = None
+
+
+def layout(size: int, compression: str = "none") -> Layout:
+    """Blocks of one unroll of so many bytes."""
+    nest, codec = ArraySpec(np.dtype(np.uint8), (None, size)), CODECS[compression]
+    return Compressed(nest, codec(), most=1) if codec else Layout(nest)
+
+
+def measure(arguments: list[str]) -> None:
+    """Prints the table."""
+    own, _ = common.parse(Own, "transport", __doc__, arguments)
+    sizes, actors = numbers("sizes", own.sizes), numbers("actors", own.actors)
+    links = numbers("megabits", own.megabits, least=0)
+    transports = words("transports", own.transports, TRANSPORTS)
+    kinds = words("contents", own.contents, CONTENTS)
+    compressions = words("compressions", own.compressions, CODECS)
+    for name in compressions:
+        layout(1, name)  # refuses what is not installed before anything is measured
+    find(own.level_name)
+    why = namespaces.missing("tc") if any(links) else ""
+    if why:
+        raise UserError(f"--megabits={own.megabits} {why}; --megabits=0 does not.")
+    what = f"blocks from actors in other processes; pictures are of {own.level_name}"
+    report = Report("transport", COLUMNS, own, "uint8", what)
+    for megabits, size in itertools.product(links, sizes):
+        with place(megabits) as where:
+            bare = in_megabytes(bare_bytes_a_second(own, where, size), 1)
+            link = f"{megabits} Mbit/s" if megabits else "loopback"
+            cases = itertools.product(kinds, compressions, transports, actors)
+            for content, compression, transport, many in cases:
+                job = Job(
+                    transport, where.host, free_port(), size, content, compression, own.level_name
+                )
+                found, shares = messages_a_second(own, where, job, many)
+                report.row(
+                    *(str(size), link, content, compression, transport, str(many)),
+                    *(found, in_megabytes(found, size), bare, shares["bytes"] / size),
+                    *(shares[name] for name in SHARES),
+                )
+    report.finish("MB/s", WANTED_MB)
 
 
 @contextlib.contextmanager
-def senders(count: int, *arguments: object) -> Iterator[None]:
-    """Processes that send, ended with the ``with`` block."""
-    command = [sys.executable, "-m", "benchmarks", "sending", *map(str, arguments)]
-    started = [subprocess.Popen(command) for _ in range(count)]
+def place(megabits: int) -> Iterator[Where]:
+    """Loopback, or a host whose link to this machine is so fast."""
+    if not megabits:
+        yield Where("localhost")
+        return
+    with namespaces.Bridge() as bridge:
+        host = bridge.add()
+        host.limit(megabits)
+        yield Where(bridge.address, host)
+
+
+@contextlib.contextmanager
+def senders(count: int, where: Where, job: Job) -> Iterator[list[dict[str, float]]]:
+    """Processes that send, ended with the ``with`` block; then the list has what they printed."""
+    # They end with the benchmark, however that ends.
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "benchmarks", "sending"]
+    command.append(json.dumps(dataclasses.asdict(job)))
+    if where.actors:
+        command = where.actors.inside(*command)
+    started = [subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE) for _ in range(count)]
+    printed: list[dict[str, float]] = []
     try:
-        yield
+        yield printed
+        for process in started:
+            process.terminate()
+        printed += [json.loads(process.communicate()[0] or "{}") for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
+            assert process.stdout
+            process.stdout.close()
 
 
-def server(transport: str, port: int, most_bytes: int, folder: Path) -> Server:
+def server(job: Job, folder: Path) -> Server:
     """A learner's end, whose credentials lie in ``folder`` where it has any."""
-    if transport == "tensorflow":
-        return distributed.Server("localhost", port)
-    credentials.make(folder)
+    if job.transport == "tensorflow":
+        return distributed.Server(job.host, job.port)
     mine = credentials.read(str(folder / credentials.LEARNER), of_learner=True)
     return secure.Server(
-        "localhost", port, mine, most_bytes=most_bytes, timeout_s=TIMEOUT_S, say=lambda _: None
+        job.host, job.port, mine, most_bytes=job.size + 64, timeout_s=TIMEOUT_S, say=lambda _: None
     )
 
 
-def unrolls_a_second(own: Own, transport: str, unrolls: int, actors: int) -> Spread:
-    """What a learner takes from its actors."""
-    port, blocks = free_port(), layout(own.unroll_bytes)
+def messages_a_second(
+    own: Own, where: Where, job: Job, actors: int
+) -> tuple[Spread, dict[str, float]]:
+    """What a learner takes from its actors, and the mean of what these print."""
+    blocks = layout(job.size, job.compression)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        credentials.make(folder)
         receiver = Receiver(
-            server(transport, port, blocks.size(unrolls), folder),
+            server(job, folder),
             make_identity({}, blocks.digest()),
             blocks,
             WEIGHTS,
-            capacity=unrolls,
+            capacity=1,
             timeout_s=TIMEOUT_S,
             say=lambda _: None,
         )
         stack.enter_context(receiver)
-        mine = [port, unrolls, own.unroll_bytes, folder / credentials.ACTOR]
-        stack.enter_context(senders(actors, transport, *mine))
-        receiver.publish([np.zeros(1, np.uint8)], 0)
-
-        def take() -> int:
-            return unrolls * (receiver.take(60.0) is not None)
-
-        return measured(own, take, actors)
+        job = dataclasses.replace(job, credentials=str(folder / credentials.ACTOR))
+        with senders(actors, where, job) as printed:
+            receiver.publish([np.zeros(1, np.uint8)], 0)
+            found = measured(own, lambda: receiver.take(60.0) is not None, actors)
+        return found, {name: statistics.mean(one[name] for one in printed) for name in printed[0]}
 
 
-def bare_bytes_a_second(own: Own, size: int) -> Spread:
+def bare_bytes_a_second(own: Own, where: Where, size: int) -> Spread:
     """What a socket takes from another process."""
-    with (
-        socket.create_server(("localhost", 0)) as listening,
-        senders(1, "bare", listening.getsockname()[1], size),
-        listening.accept()[0] as taken,
-    ):
-        room = memoryview(bytearray(size))
+    with socket.create_server((where.host, 0)) as listening:
+        job = Job("bare", where.host, listening.getsockname()[1], size)
+        with senders(1, where, job), listening.accept()[0] as taken:
+            room = memoryview(bytearray(size))
 
-        def take() -> int:
-            missing = size
-            while missing:
-                missing -= taken.recv_into(room[size - missing :])
-            return size
+            def take() -> int:
+                missing = size
+                while missing:
+                    missing -= taken.recv_into(room[size - missing :])
+                return size
 
-        return measured(own, take, 1)
+            return measured(own, take, 1)
 
 
 def measured(own: Own, take: Callable[[], int], processes: int) -> Spread:
@@ -146,24 +238,6 @@ def measured(own: Own, take: Callable[[], int], processes: int) -> Spread:
         take()
     common.rate([take], WARM_UP_S * processes)
     return spread([common.rate([take], own.seconds) for _ in range(own.repeats)])
-
-
-def measure(arguments: list[str]) -> None:
-    """Prints the table."""
-    own, _ = common.parse(Own, "transport", __doc__, arguments)
-    unrolls, actors = numbers("unrolls", own.unrolls), numbers("actors", own.actors)
-    transports = own.transports.split(",")
-    if not set(transports) <= set(TRANSPORTS):
-        raise UserError(f"--transports={own.transports}: known are {', '.join(TRANSPORTS)}.")
-    what = f"unrolls of {own.unroll_bytes:,} bytes from actors in other processes"
-    report = Report("transport", COLUMNS, own, "uint8", what)
-    for count in unrolls:
-        bare = in_megabytes(bare_bytes_a_second(own, count * own.unroll_bytes), 1)
-        for transport, many in itertools.product(transports, actors):
-            found = unrolls_a_second(own, transport, count, many)
-            speed = in_megabytes(found, own.unroll_bytes)
-            report.row(str(count), transport, str(many), found, speed, bare)
-    report.finish("MB/s", WANTED_MB)
 
 
 def in_megabytes(found: Spread, size: int) -> Spread:

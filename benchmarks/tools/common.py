@@ -6,7 +6,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -78,6 +78,14 @@ def numbers(flag: str, text: str, least: int = 1) -> list[int]:
         found = []
     if not found or min(found) < least:
         raise UserError(f"--{flag}={text}: expected numbers from {least}, separated by commas.")
+    return found
+
+
+def words(flag: str, text: str, known: Collection[str]) -> list[str]:
+    """Words of a list of known ones, separated by commas."""
+    found = text.split(",")
+    if not set(found) <= set(known):
+        raise UserError(f"--{flag}={text}: known are {', '.join(known)}.")
     return found
 
 

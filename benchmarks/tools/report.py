@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,8 +69,17 @@ class Report:
         self._rows.append(list(cells))
         self._print(cells)
 
-    def finish(self, shown: str, wanted: float | None = None, **figures: Any) -> None:
-        """Writes the files: the picture shows the column ``shown``, and ``wanted`` as a line."""
+    def finish(
+        self,
+        shown: str,
+        wanted: float | None = None,
+        draw: Callable[[Any], None] | None = None,
+        **figures: Any,
+    ) -> None:
+        """Writes the files: the picture shows the column ``shown``, and ``wanted`` as a line.
+
+        ``draw`` makes another picture, on axes.
+        """
         titles = [column.title for column in self._columns]
         rows = [dict(zip(titles, map(_plain, row), strict=True)) for row in self._rows]
         kept = self._about | {"rows": rows} | {name: _plain(one) for name, one in figures.items()}
@@ -78,7 +87,7 @@ class Report:
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / f"{self._name}.json"
             path.write_text(json.dumps(kept, indent=2) + "\n")
-            self._draw(titles.index(shown), wanted)
+            self._draw(titles.index(shown), wanted, draw)
         except OSError as error:
             raise UserError(
                 f"--results={self._folder}: cannot be written to ({error.strerror})."
@@ -93,16 +102,27 @@ class Report:
         written = [column.written(cell) for column, cell in zip(self._columns, cells, strict=True)]
         print("  ".join(written).rstrip(), flush=True)
 
-    def _draw(self, shown: int, wanted: float | None) -> None:
-        """A bar for each row that has a value there, named by the row's words."""
+    def _draw(self, shown: int, wanted: float | None, draw: Callable[[Any], None] | None) -> None:
         from matplotlib.figure import Figure  # takes a second to import; not during measurements
 
+        rows = 9 if draw else sum(row[shown] is not None for row in self._rows)
+        figure = Figure(figsize=(9, 1.4 + 0.32 * rows), layout="constrained")
+        axes = figure.subplots()
+        if draw:
+            draw(axes)
+        else:
+            self._draw_bars(axes, shown)
+        if wanted is not None:
+            axes.axvline(wanted, color="#d1242f", linewidth=1)
+        axes.set_title(f"{self._name}: {self._what}\n{self._machine}", fontsize=9)
+        figure.savefig(self._folder / f"{self._name}.png", dpi=110)
+
+    def _draw_bars(self, axes: Any, shown: int) -> None:
+        """A bar for each row that has a value there, named by the row's words."""
         named = [i for i, column in enumerate(self._columns) if not column.form]
         rows = [row for row in self._rows if row[shown] is not None]
         names = [APART.join(self._named(i, row[i]) for i in named if row[i]) for row in rows]
         bars = [_as_spread(row[shown]) for row in rows]
-        figure = Figure(figsize=(9, 1.4 + 0.32 * len(bars)), layout="constrained")
-        axes = figure.subplots()
         medians = [bar.median for bar in bars]
         ends = [[b.median - b.least for b in bars], [b.most - b.median for b in bars]]
         axes.barh(range(len(bars)), medians, xerr=ends, color="#1f6feb", ecolor="#30363d")
@@ -111,11 +131,7 @@ class Report:
         positive = [median for median in medians if median > 0]
         if positive and max(positive) > 50 * min(positive):
             axes.set_xscale("log")
-        if wanted is not None:
-            axes.axvline(wanted, color="#d1242f", linewidth=1)
         axes.set_xlabel(self._columns[shown].title)
-        axes.set_title(f"{self._name}: {self._what}\n{self._machine}", fontsize=9)
-        figure.savefig(self._folder / f"{self._name}.png", dpi=110)
 
 
 def _as_spread(cell: Any) -> Spread:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tools.namespaces import Namespace
 from benchmarks.tools.ports import free_port
 from trainer.machine.launching import PROJECT
 from trainer.reporting.wording import FIRST_UPDATE
@@ -27,12 +28,22 @@ LOOK_EVERY_S = 0.02
 class Trainer:
     """A training that runs as long as the ``with`` block."""
 
-    def __init__(self, settings: Settings, actors: int = 0, report_every_s: float = 10.0):
-        """``actors`` processes of their own play for a learner; 0: all in one process."""
+    def __init__(
+        self,
+        settings: Settings,
+        actors: int = 0,
+        report_every_s: float = 10.0,
+        hosts: Sequence[Namespace] = (),
+    ):
+        """``actors`` processes of their own play for a learner; 0: all in one process.
+
+        With ``hosts``, the learner runs on the first, and each actor on one of the others.
+        """
         self._flags = config.to_flags(
             settings.replace(total_environment_frames=FRAMES, report_every_s=report_every_s)
         )
         self._actors = actors
+        self._hosts = hosts
         self._processes: list[subprocess.Popen[bytes]] = []
         self._kept = contextlib.ExitStack()
 
@@ -45,7 +56,8 @@ class Trainer:
         if not self._actors:
             self._start(flags)
             return self
-        flags.append(f"--learner_host=localhost:{free_port()}")
+        address = self._hosts[0].ip if self._hosts else "localhost"
+        flags.append(f"--learner_host={address}:{free_port()}")
         self._start([*flags, "--job_name=learner"])
         for task in range(self._actors):
             self._start([*flags, "--job_name=actor", f"--task={task}"])
@@ -100,7 +112,10 @@ class Trainer:
         # The trainer ends with the benchmark, however that ends.
         with_parent = ["setpriv", "--pdeathsig", "TERM"]
         command = [*with_parent, sys.executable, "experiment.py", *flags]
-        with open(self._log(len(self._processes)), "wb") as log:
+        index = len(self._processes)
+        if self._hosts:
+            command = self._hosts[index].inside(*command)
+        with open(self._log(index), "wb") as log:
             process = subprocess.Popen(
                 command,
                 cwd=PROJECT,
@@ -125,9 +140,11 @@ class Trainer:
                 )
 
 
-def rate_of(settings: Settings, actors: int, seconds: float) -> float:
-    """Agent steps a second of a learner with so many actors, processes of their own."""
-    with Trainer(settings, actors, report_every_s=seconds / 4) as trainer:
+def rate_of(
+    settings: Settings, actors: int, seconds: float, hosts: Sequence[Namespace] = ()
+) -> float:
+    """Agent steps a second of a learner with so many actors, see ``Trainer``."""
+    with Trainer(settings, actors, seconds / 4, hosts) as trainer:
         trainer.wait_for_update()
         trainer.run_for(seconds / 2)
         before = trainer.next_report()

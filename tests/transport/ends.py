@@ -57,7 +57,8 @@ class Learner:
 
     carrier: ClassVar[Any] = Plain()
 
-    def __init__(self, capacity: int = 4, **changes: str):
+    def __init__(self, capacity: int = 4, blocks: Layout = BLOCKS, **changes: str):
+        self.blocks = blocks
         self.address = free_address()
         self.host, port = self.address.split(":")
         self.port = int(port)
@@ -65,8 +66,8 @@ class Learner:
         self.properties = {"level": "A"} | changes
         self.receiver = Receiver(
             self.carrier.server(self.host, self.port, self.printed.append),
-            make_identity(self.properties, BLOCKS.digest()),
-            BLOCKS,
+            make_identity(self.properties, blocks.digest()),
+            blocks,
             WEIGHTS,
             capacity=capacity,
             timeout_s=TIMEOUT_S,
@@ -99,8 +100,8 @@ class Actor:
             learner.connection,
             learner.address,
             name,
-            make_identity(learner.properties | changes, BLOCKS.digest()),
-            BLOCKS,
+            make_identity(learner.properties | changes, learner.blocks.digest()),
+            learner.blocks,
             timeout_s=TIMEOUT_S,
             load=lambda arrays, version: self.weights.append((version, arrays[0].tolist())),
             say=self.printed.append,

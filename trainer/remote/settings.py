@@ -5,6 +5,7 @@ import dataclasses
 from flags import setting
 
 TRANSPORTS = ("tensorflow", "secure")
+COMPRESSIONS = ("none", "zstd")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,13 @@ class RemoteSettings:
         "how learners and actors communicate. tensorflow: its own server, which obeys anyone who "
         "reaches its port; secure: gRPC over TLS with a token, see docs/trust.md",
         choices=TRANSPORTS,
+    )
+    compression: str = setting(
+        "none",
+        "Cluster",
+        "how actors send their unrolls. zstd makes pictures a small part of their size, for "
+        "networks of 1 Gbit/s or less; learner and actors need the same",
+        choices=COMPRESSIONS,
     )
     credentials: str = setting(
         "",

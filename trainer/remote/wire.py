@@ -12,16 +12,22 @@ from trainer.acting.settings import LevelSettings
 from trainer.learning.batches import UNTIMED
 from trainer.learning.worker import Computed
 from transport import ArraySpec, Identity, Layout, make_identity
+from transport.compression import Compressed, Zstd
 
 
-def block_layout(blank: Unroll | Computed) -> Layout:
-    """The layout of blocks like this one."""
+def block_layout(blank: Unroll | Computed, compression: str = "none", most: int = 1) -> Layout:
+    """The layout of blocks like this one, of ``most`` unrolls; ``--compression`` says how sent."""
+    nest = _of_block(blank)
+    return Layout(nest) if compression == "none" else Compressed(nest, Zstd(), most)
+
+
+def _of_block(blank: Unroll | Computed) -> Any:
     if isinstance(blank, Unroll):
-        return Layout(_of_unroll(blank))
+        return _of_unroll(blank)
     whole = tf.nest.map_structure(lambda one: ArraySpec(one.dtype, one.shape), blank.contribution)
     samples = [ArraySpec(one.dtype, (len(one), None)) for one in blank.samples]
     origin = ArraySpec(blank.origin.dtype, ())
-    return Layout(Computed(_of_unroll(blank.unrolls), whole, samples, origin))
+    return Computed(_of_unroll(blank.unrolls), whole, samples, origin)
 
 
 def _of_unroll(blank: Unroll) -> Unroll:
@@ -53,6 +59,7 @@ def identity(
     spec: EnvironmentSpec,
     agent: Any,
     unroll_length: int,
+    compression: str,
     blocks: Layout,
     agent_of_several: str = "",
 ) -> Identity:
@@ -66,6 +73,7 @@ def identity(
         "algorithm": algorithm.lower(),
         "agent_name": agent_name.lower(),
         "unroll_length": unroll_length,
+        "compression": compression,
         "observations": f"{spec.observation_space.dtype}{list(spec.observation_space.shape)}",
         "frame_stack": spec.frame_stack,
         "actions": spec.action_space,

@@ -32,6 +32,7 @@ def test_what_is_not_installed_is_told_and_the_others_go_on(tmp_path):
     missing, here = rows(tmp_path, "--level_names=tests.nowhere:make,CartPole-v1", "--num_envs=1",
                          "--threads=1")  # fmt: skip
     assert missing["environments"].startswith("not here:") and missing["agent steps/s"] is None
+    assert "\n" not in missing["environments"]
     assert here["agent steps/s"]["median"] > 0
 
 

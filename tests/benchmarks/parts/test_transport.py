@@ -5,16 +5,50 @@ import json
 import pytest
 
 from benchmarks.parts import transport
+from benchmarks.tools import namespaces
+from user_error import UserError
+
+QUICK = ["--actors=1", "--seconds=0.2", "--repeats=2"]
 
 
-def test_blocks_stand_beside_the_bare_copy(tmp_path):
-    flags = ["--unrolls=2", "--actors=1", "--seconds=0.2", "--repeats=2", "--unroll_bytes=1000"]
-    transport.measure([*flags, f"--results={tmp_path}"])
-    rows = json.loads((tmp_path / "transport.json").read_text())["rows"]
+def rows_of(tmp_path, *flags):
+    transport.measure([*QUICK, *flags, f"--results={tmp_path}"])
+    return json.loads((tmp_path / "transport.json").read_text())["rows"]
+
+
+def test_blocks_stand_beside_the_bare_copy_with_where_time_went(tmp_path):
+    rows = rows_of(tmp_path, "--sizes=2000")
     assert [row["transport"] for row in rows] == ["tensorflow", "secure"]
     for row in rows:
-        assert (row["unrolls a message"], row["actors"]) == ("2", "1")
-        for figure in ("unrolls/s", "MB/s", "bare TCP MB/s"):
+        assert (row["bytes"], row["actors"], row["link"]) == ("2000", "1", "loopback")
+        for figure in ("messages/s", "MB/s", "bare TCP MB/s"):
             assert len(row[figure]["values"]) == 2 and row[figure]["least"] > 0
-        bytes_a_second = pytest.approx(row["unrolls/s"]["median"] * 1000)
+        bytes_a_second = pytest.approx(row["messages/s"]["median"] * 2000)
         assert row["MB/s"]["median"] * 1e6 == bytes_a_second
+        assert row["sent"] == pytest.approx(1.0, abs=0.05)  # padded
+        assert row["compute"] + row["pack"] + row["wait"] == pytest.approx(1.0, abs=0.1)
+        assert 0 < row["send"] <= 1.0
+
+
+@pytest.mark.skipif(bool(namespaces.missing("tc")), reason=namespaces.missing("tc"))
+def test_pictures_are_sent_small_over_a_slow_link(tmp_path):
+    flags = ["--sizes=200000", "--contents=play", "--compressions=zstd", "--megabits=100"]
+    [row] = rows_of(tmp_path, *flags, "--transports=secure")
+    assert (row["link"], row["content"], row["compression"]) == ("100 Mbit/s", "play", "zstd")
+    assert 0 < row["sent"] < 0.1 and row["compute"] > 0
+    assert row["bare TCP MB/s"]["most"] < 100e6 / 8 / 1e6 * 1.2
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--compressions=gzip", "known are none, zstd, lz4"),
+        ("--contents=zeros", "known are noise, pictures, play"),
+        ("--transports=mpi", "known are tensorflow, secure"),
+        ("--level_name=Breakouts", "there is no level"),
+        ("--megabits=-1", "expected numbers from 0"),
+    ],
+)
+def test_a_mistake_is_refused_before_anything_is_measured(flag, words, tmp_path):
+    with pytest.raises(UserError, match=words):
+        transport.measure([flag, f"--results={tmp_path}"])
