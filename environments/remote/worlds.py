@@ -30,12 +30,16 @@ class World(Protocol):
     height: int
     fps: float
     tells_keys: bool  # whether `frame` gets the keys, so that their way can be timed
+    still_s: float  # that its picture may stay the same though keys are pressed; 0: any time
 
     def reset(self) -> Frame:
         """Begins an episode."""
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
         """Goes on by a frame; ``keys`` came since the last one."""
+
+    def is_stopped(self) -> bool:
+        """Whether it does not go on, although it has not ended."""
 
     def close(self) -> None:
         """Ends it."""
@@ -59,6 +63,7 @@ class LevelWorld:
     """A Gymnasium level, stepped at its frame rate with whatever keys are held."""
 
     tells_keys = True
+    still_s = 0.0
 
     def __init__(self, level_name: str, view: View, fps: float, seed: int) -> None:
         """``fps`` 0 is the level's own."""
@@ -78,6 +83,9 @@ class LevelWorld:
         action = action_for(self._keys.after(keys), self.actions)
         _, reward, terminated, truncated, _ = self._env.step(action)
         return Frame(self._picture(), float(reward), bool(terminated), bool(truncated))
+
+    def is_stopped(self) -> bool:
+        return False  # if it stops, this process does
 
     def close(self) -> None:
         self._env.close()
