@@ -35,12 +35,15 @@ def console() -> Console:
 
 
 def table(plan: Plan) -> Table:
-    """A row for each learner and actor, in the order of the CSV."""
+    """A row for each learner, actor and remote, in the order of the CSV."""
     shown = Table("process", "host", "address", "GPU", "linked to", box=box.SIMPLE)
     for member in (*plan.learners, *plan.actors):
         linked = "" if member.row.job == "learner" else plan.learners[member.learner].name
         gpu = member.row.cuda_visible_devices
         shown.add_row(member.name, str(member.host), member.address, gpu, linked)
+    for one in plan.remotes:
+        remote = one.remote
+        shown.add_row(remote.name, str(remote.host), one.address, "", one.actor.name)
     return shown
 
 
