@@ -116,7 +116,9 @@ def processes(
     for one in sorted(dealt, key=lambda one: one.remote.number):
         remote = one.remote
         served = levels[one.actor.number % len(levels)].removeprefix(REAL_TIME)
-        kind = "game" if served.endswith((".yaml", ".yml")) else "level_name"
+        is_page = served.startswith("browser:")  # whose file may describe it, too
+        is_program = served.endswith((".yaml", ".yml")) and not is_page
+        kind = "game" if is_program else "level_name"
         desktop, rewarder = remote.ports
         flags = {
             kind: served,

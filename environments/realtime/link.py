@@ -12,7 +12,7 @@ import numpy as np
 
 from environments.realtime import messages, password, rfb, stamp
 from environments.realtime.actions import Action
-from environments.realtime.keys import KEYSYMS
+from environments.realtime.keys import KEYSYMS, POINTER
 from environments.realtime.messages import Message, now_ms
 from environments.realtime.rfb import Rectangle, RfbClient
 
@@ -174,6 +174,7 @@ class Link:
             self._key(key, True, sent_at)
             self._key(key, False, sent_at)
         if action.click:
+            self._sent.append((POINTER, True, sent_at))
             for pressed in (False, True, False):
                 self._desktop.pointer(*action.click, pressed)
 

@@ -115,7 +115,7 @@ class Game:
         for key in keys:
             self._record.add("key", key.at, key=key.key, down=key.down)
         if keys:
-            rewarder.tell(Message(messages.INPUT, {"keys": [list(key) for key in keys]}))
+            rewarder.tell(Message(messages.INPUT, {"keys": [list(key[:3]) for key in keys]}))
 
 
 def announcement(host: str, desktop: int, rewarder: int, password_file: Path) -> str:

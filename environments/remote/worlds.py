@@ -1,13 +1,20 @@
 """What a remote serves: a world that goes on frame by frame, whoever plays it."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from environments.realtime import stamp
 from environments.realtime.actions import Action
-from environments.realtime.level_keys import action_for, frames_per_second, keys_of, made
+from environments.realtime.keys import POINTER
+from environments.realtime.level_keys import (
+    action_for,
+    frames_per_second,
+    keys_of,
+    made,
+    takes_events,
+)
 from environments.remote.window import KeyEvent
 from environments.view import View
 from user_error import UserError
@@ -53,6 +60,7 @@ class HeldKeys:
 
     def after(self, events: Sequence[KeyEvent]) -> frozenset[str]:
         """The keys of the frame after these events."""
+        events = [event for event in events if event.key != POINTER]
         pressed = {event.key for event in events if event.down}
         for event in events:
             (self._held.add if event.down else self._held.discard)(event.key)
@@ -80,7 +88,11 @@ class LevelWorld:
         return Frame(self._picture())
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
-        action = action_for(self._keys.after(keys), self.actions)
+        held = self._keys.after(keys)
+        action: Any = action_for(held, self.actions)
+        if takes_events(self._env):
+            clicks = [event.place for event in keys if event.place]
+            action = Action(held=held, click=clicks[-1] if clicks else None)
         _, reward, terminated, truncated, _ = self._env.step(action)
         return Frame(self._picture(), float(reward), bool(terminated), bool(truncated))
 

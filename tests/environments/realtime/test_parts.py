@@ -5,7 +5,8 @@ import collections
 import numpy as np
 import pytest
 
-from environments.realtime import actions, keeping, messages, password, stamp
+from environments.names import RealTimeLevel
+from environments.realtime import actions, keeping, levels, messages, password, stamp
 from environments.realtime.level_keys import action_for, keys_of, made
 from environments.realtime.messages import Message
 from environments.realtime.seat import Seat
@@ -68,6 +69,13 @@ def test_levels_have_keys(name, keys, action):
     env = made(name, View())
     assert action_for(frozenset(keys), keys_of(env)) == action
     env.close()
+
+
+def test_clicks_are_refused_where_there_are_keys_only(one_line):
+    level = RealTimeLevel("Catch-v0")
+    one_line(
+        lambda: levels.game(level, View(action_set="pointer_grid")), "pointer_grid", "keys only"
+    )
 
 
 def test_addresses_name_two_ports(one_line):
