@@ -21,6 +21,7 @@ from user_error import UserError
 
 FOLDER = "credentials"  # in the run's folder
 LEARNER, ACTOR = "learner.pem", "actor.pem"
+DESKTOPS = "desktops.vnc"  # the password of remotes, which ``environments`` makes
 # The name that a learner proves to have, whatever address it listens at.
 NAME = "impala-learner"
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 from cluster.inventory.hosts_csv import Row
 
@@ -30,6 +31,7 @@ class Host:
 
 
 LOCAL = Host("localhost")
+LOOPBACK = "127.0.0.1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Here:
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A learner or an actor: its row, its name, and the learner that it is linked to.
+    """A learner, an actor or a remote: its row, its name, and the learner of an actor.
 
     Where there are several agents, an actor is linked to a learner of each.
     """
@@ -119,10 +121,35 @@ class Member:
         return self.place.host
 
     @property
+    def ports(self) -> range:
+        """Those that it has; a remote has one for its desktop and one for its rewarder."""
+        return range(self.tf_port, self.tf_port + self.row.ports_of_each)
+
+    @property
     def address(self) -> str:
         """Where the others find it, in the form that the flags expect."""
-        ip = f"[{self.row.ip}]" if ":" in self.row.ip else self.row.ip
-        return f"{ip}:{self.tf_port}"
+        return self.address_at(self.row.ip)
+
+    def address_at(self, ip: str) -> str:
+        """The same, for those who find its host at this address."""
+        return f"{f'[{ip}]' if ':' in ip else ip}:{'+'.join(map(str, self.ports))}"
+
+
+class Dealt(NamedTuple):
+    """A remote, and the actor that plays there."""
+
+    remote: Member
+    actor: Member
+
+    @property
+    def listens_at(self) -> str:
+        """The address at which nobody but its actor's host can reach it, where that is its own."""
+        return LOOPBACK if self.remote.host == self.actor.host else self.remote.row.ip
+
+    @property
+    def address(self) -> str:
+        """Where its actor finds it."""
+        return self.remote.address_at(self.listens_at)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,3 +174,9 @@ class Plan:
     processes: tuple[Process, ...]
     spread: Mpirun
     logdir: str
+    remotes: tuple[Dealt, ...] = ()
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All that have a row."""
+        return (*self.learners, *self.actors, *(one.remote for one in self.remotes))

@@ -70,7 +70,9 @@ DECIDED = (
 class Options:
     """The flags of the frontend itself; it passes on the others."""
 
-    workers_csv_path: str = setting("", "Cluster", "CSV of the hosts: one learner or actor a row")
+    workers_csv_path: str = setting(
+        "", "Cluster", "CSV of the hosts: one learner, actor or remote a row"
+    )
     backend: str = setting(
         "ssh",
         "Cluster",
@@ -176,7 +178,7 @@ class Options:
         False, "Cluster", "keep what could be started instead of stopping it again"
     )
     restart_actors: int = setting(
-        0, "Cluster", "how often a failed actor is restarted", least=0, most=10**6
+        0, "Cluster", "how often a failed actor or remote is restarted", least=0, most=10**6
     )
     restart_learners: int = setting(
         0, "Cluster", "how often failed learners are restarted", least=0, most=10**6

@@ -8,13 +8,15 @@ import itertools
 import os.path
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import credentials
 from algorithms.feeding import Gradients
 from cluster import agents, mpi
+from cluster import remotes as desktops
 from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
-from cluster.model import LOCAL, Here, Host, Member, Mpirun, Place, Plan, Process
+from cluster.model import LOCAL, Dealt, Here, Host, Member, Mpirun, Place, Plan, Process
 from cluster.mpi_environment import ENVIRONMENT
 from cluster.on_host.states import IN_USE
 from cluster.options import Options, passed_on
@@ -50,22 +52,25 @@ def make_plan(
     actors = _numbered(_members(rows, "actor", here), numbers or {})
     actors = [_linked(actor, list(teams.values())) for actor in actors]
     checks.check_played(settings, [actor.number for actor in actors], options.workers_csv_path)
-    problems = [*_cut_off(learners, actors), *_clashing([*learners, *actors])]
+    remotes = _members(rows, "remote", here)
+    problems = [*_cut_off(learners, actors), *_clashing([*learners, *actors, *remotes])]
     if problems:
         lines = [f"{options.workers_csv_path}:{line}: {what}" for line, what in sorted(problems)]
         raise UserError("\n".join(lines))
+    dealt = desktops.deal(remotes, actors, settings, options)
     processes, spreads = [], []
     for agent, team in teams.items():
         of_team, spread = _learner_processes(agent, team, actors, settings, options, here)
         processes += of_team
         spreads.append(spread)
+    processes += desktops.processes(dealt, settings, options, here)
     processes += [
-        _actor_process(actor, learners, actors, settings, options, here) for actor in actors
+        _actor_process(actor, learners, actors, dealt, settings, options, here) for actor in actors
     ]
     if options.tensorboard:
         processes.append(_tensorboard(learners[0], settings, here))
-    spread = _joined(spreads, options)
-    return Plan(tuple(learners), tuple(actors), tuple(processes), spread, settings.run_folder)
+    spread, folder = _joined(spreads, options), settings.run_folder
+    return Plan(tuple(learners), tuple(actors), tuple(processes), spread, folder, dealt)
 
 
 def _linked(actor: Member, teams: Sequence[Sequence[Member]]) -> Member:
@@ -149,13 +154,13 @@ def _clashing(members: list[Member]) -> Iterator[tuple[int, str]]:
     owners: dict[int, Member] = {}
     reported: set[int] = set()
     for member in members:
-        if member.host.is_local:
-            first = owners.setdefault(member.tf_port, member)
+        for port in member.ports if member.host.is_local else ():
+            first = owners.setdefault(port, member)
             if first.row.ip != member.row.ip and member.row.line not in reported:
                 reported.add(member.row.line)
                 yield (
                     member.row.line,
-                    f"column tf_port: port {member.tf_port} is used by line {first.row.line}: "
+                    f"column tf_port: port {port} is used by line {first.row.line}: "
                     f"{first.row.ip} and {member.row.ip} are both this machine.",
                 )
 
@@ -273,12 +278,14 @@ def _actor_process(
     actor: Member,
     learners: list[Member],
     actors: list[Member],
+    dealt: Sequence[Dealt],
     settings: Settings,
     options: Options,
     here: Here,
 ) -> Process:
-    changed = {} if actor.row.envs is None else {"envs_per_actor": actor.row.envs}
+    changed: dict[str, Any] = {} if actor.row.envs is None else {"envs_per_actor": actor.row.envs}
     changed["actors_on_host"] = sum(other.host == actor.host for other in actors)
+    changed |= desktops.flags_of_actors(dealt, settings)
     flags = passed_on(
         settings,
         job_name="actor",

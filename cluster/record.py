@@ -17,7 +17,7 @@ from cluster.on_host.states import write_whole
 from user_error import UserError
 
 # In which jobs are listed.
-ORDER = ("learner", "actor", "tensorboard")
+ORDER = ("learner", "actor", "remote", "tensorboard")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Part:
     job: str
     place: Place
     parts: tuple[str, ...] = ()
-    port: int = 0  # of an actor: with the host, what tells it from others in a CSV
+    port: int = 0  # of an actor or a remote: with the host, what tells it from others in a CSV
 
     @property
     def host(self) -> Host:
@@ -90,7 +90,7 @@ def record_of(plan: Plan, tmux: str, flags: Sequence[str] = ()) -> Record:
 
 def parts_of(plan: Plan) -> tuple[Part, ...]:
     """The processes of a plan."""
-    ports = {one.name: one.tf_port for one in plan.actors}
+    ports = {one.name: one.tf_port for one in plan.members if one.row.job != "learner"}
     return tuple(
         Part(one.name, one.job, one.place, one.parts, ports.get(one.name, 0))
         for one in plan.processes

@@ -35,7 +35,7 @@ def console() -> Console:
 
 
 def table(plan: Plan) -> Table:
-    """A row for each learner and actor, in the order of the CSV."""
+    """A row for each learner, actor and remote, in the order of the CSV."""
     shown = Table("process", "host", "address", "GPU", "linked to", box=box.SIMPLE)
     for member in (*plan.learners, *plan.actors):
         linked = ", ".join(plan.learners[one].name for one in member.linked)
@@ -44,6 +44,9 @@ def table(plan: Plan) -> Table:
         gpu = member.row.cuda_visible_devices
         name = f"{member.name} ({member.row.agent})" if member.row.agent else member.name
         shown.add_row(name, str(member.host), member.address, gpu, linked)
+    for one in plan.remotes:
+        remote = one.remote
+        shown.add_row(remote.name, str(remote.host), one.address, "", one.actor.name)
     return shown
 
 

@@ -15,6 +15,9 @@ from user_error import UserError, closest
 gymnasium.register_envs(ale_py)
 gymnasium.register("Catch-v0", entry_point="environments.python.catch:Catch")
 gymnasium.register("ArmReach-v0", entry_point="environments.python.arm.reach:ArmReach")
+gymnasium.register(
+    "ArmReachPictures-v0", entry_point="environments.python.arm.pictures:ArmReachPictures"
+)
 
 # These cartridges are for several players only; Gymnasium has no ids for them either.
 _SEVERAL_PLAYERS = {"combat", "joust", "maze_craze", "warlords"}
@@ -60,6 +63,11 @@ class RealTimeLevel:
 
     served: str
 
+    @property
+    def is_program(self) -> bool:
+        """Whether it is the file of a program; pages have files, too."""
+        return self.served.endswith(DESCRIPTIONS) and not self.served.startswith("browser:")
+
 
 @dataclass(frozen=True)
 class BrowserLevel:
@@ -97,9 +105,10 @@ DESCRIPTIONS = (".yaml", ".yml")
 
 
 def _real_time(served: str) -> RealTimeLevel:
-    if not served.endswith(DESCRIPTIONS):
+    level = RealTimeLevel(served)
+    if not level.is_program:
         find(served)
-    return RealTimeLevel(served)
+    return level
 
 
 def _bodies(module: str) -> BodiesLevel:

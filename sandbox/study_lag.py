@@ -64,8 +64,8 @@ class Watched:
             self.keys[link].append(self.pressed[link, sent_at])
             key(link, name, down, sent_at)
 
-        def watched_play(seat: Seat, snapshot: Any) -> Row:
-            row: Row = play(seat, snapshot)
+        def watched_play(seat: Seat, snapshot: Any, now: float) -> Row:
+            row: Row = play(seat, snapshot, now)
             self.returns[seat._episode] += row.reward
             if row.over:
                 self.over.add(seat._episode)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from trainer.settings import seating
 
-JOBS = ("learner", "actor")
+JOBS = ("learner", "actor", "remote")
 _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}\$?")
 _DEVICE = re.compile(r"\d{1,4}|(GPU|MIG)-[A-Za-z0-9/-]{1,80}")
@@ -21,9 +21,9 @@ class BadValue(ValueError):
 
 
 def job(given: str) -> str:
-    """``learner`` or ``actor``."""
+    """``learner``, ``actor`` or ``remote``."""
     if given not in JOBS:
-        raise BadValue(f"{given!r} is not a job; expected 'learner' or 'actor'.")
+        raise BadValue(f"{given!r} is not a job; expected 'learner', 'actor' or 'remote'.")
     return given
 
 

@@ -39,9 +39,19 @@ class Row:
     agent: str = ""
 
     @property
+    def ports_of_each(self) -> int:
+        """How many ports a process has: a remote has a desktop and a rewarder."""
+        return 2 if self.job == "remote" else 1
+
+    @property
     def ports(self) -> range:
-        """One port for each process of the row."""
-        return range(self.tf_port, self.tf_port + self.count)
+        """The first port of each process of the row."""
+        return self.all_ports[:: self.ports_of_each]
+
+    @property
+    def all_ports(self) -> range:
+        """Every port of the row's processes."""
+        return range(self.tf_port, self.tf_port + self.count * self.ports_of_each)
 
     @property
     def has_ssh(self) -> bool:
@@ -201,6 +211,9 @@ def _values(
         if given and needed == NEEDED_OF_NODES and name.startswith(NOT_OF_NODES):
             what = "leave it empty: Slurm decides that; see --learner_resources."
             problems.append((number, f"column {name}: {what}"))
+        if given == "remote" and needed == NEEDED_OF_NODES and name == "job":
+            what = "remotes are for hosts of your own: leave the row out, and actors start them."
+            problems.append((number, f"column {name}: {what}"))
         if not given or name not in PARSERS:
             continue
         try:
@@ -211,13 +224,13 @@ def _values(
 
 
 def _check_row(row: Row) -> Iterator[str]:
-    if row.job == "learner" and row.envs is not None:
-        yield f"column envs: {row.envs} is given for a learner; only actors have environments."
+    if row.job != "actor" and row.envs is not None:
+        yield f"column envs: {row.envs} is given for a {row.job}; only actors have environments."
     if row.job == "learner" and row.count != 1:
         yield f"column count: {row.count} is given for a learner; give each learner its own row."
-    if row.job == "actor" and row.agent:
-        yield f"column agent: {row.agent} is given for an actor; actors play for all agents."
-    if row.ports[-1] > 65535:
+    if row.job != "learner" and row.agent:
+        yield f"column agent: {row.agent} is given for a {row.job}; only learners have an agent."
+    if row.all_ports[-1] > 65535:
         yield (
             f"column count: {row.count} processes from port {row.tf_port} on would need "
             "ports above 65535."
@@ -242,7 +255,7 @@ def _check_together(rows: list[Row], problems: list[tuple[int, str]]) -> None:
                 what = f"column {column}: differs from line {login.line}, which is the same login."
                 problems.append((row.line, what))
         host = columns.host_of(row.ip)
-        for port in row.ports:
+        for port in row.all_ports:
             first = owners.setdefault((host, port), row.line)
             if first != row.line:
                 problems.append(

@@ -1,5 +1,6 @@
 """A host's answers to the requests of a frontend: start, status, logs, stop and others."""
 
+import base64
 import json
 import os
 import time
@@ -80,10 +81,10 @@ def _is_started(records: Path, name: str, request: dict[str, Any]) -> bool:
 
 def keep(request: dict[str, Any]) -> dict[str, Any]:
     """Writes files below the run's folder that only this user can read."""
-    for name, text in request["files"].items():
+    for name, packed in request["files"].items():
         path = Path(request["records"]).parent / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, text)
+        write_whole(path, base64.b64decode(packed))
     return {}
 
 

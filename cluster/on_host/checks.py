@@ -118,7 +118,8 @@ def _python(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
 def _commands(request: dict[str, Any]) -> Iterator[Problem]:
     for command in request["commands"]:
         if not shutil.which(command):
-            yield f"there is no {command}", "run bin/setup there"
+            extra = " --extra=vnc" if command == "Xtigervnc" else ""
+            yield f"there is no {command}", f"run bin/setup{extra} there"
 
 
 def _ports(ports: list[int]) -> Iterator[Problem]:

@@ -30,11 +30,11 @@ def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
     return {"state": "stopped"} if is_stopped(records, run_id) else {}
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Replaces a file at once, so that nobody ever reads half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

@@ -43,8 +43,7 @@ class BrowserLevel(gymnasium.Env):
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 1000 / page.step_ms}
         self._page = page
         self.action_space = spaces.Discrete(len(page.actions))
-        only_held = not any(one.tapped or one.click for one in page.actions)
-        self.keys_of_actions = tuple(tuple(one.held) for one in page.actions) if only_held else None
+        self.desktop_actions = page.actions  # on a desktop, steps take any other one, too
         self._tab = Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
         self._held: frozenset[str] = frozenset()
         self._shot: dict[str, Any] = {}
@@ -72,7 +71,8 @@ class BrowserLevel(gymnasium.Env):
         return observation, {}
 
     def step(self, action: Any) -> Any:
-        self._tab.results(list(self._changes(self._page.actions[int(action)])))
+        chosen = action if isinstance(action, Action) else self._page.actions[int(action)]
+        self._tab.results(list(self._changes(chosen)))
         self._pass()
         before = self._score
         self._score, over, observation = self._look()

@@ -49,7 +49,7 @@ class GymnasiumEnvironment(VectorEnvironment):
             return None
         env = self._stepped.vector.envs[index]
         if is_mujoco(env):
-            self._mujoco_pictures = self._mujoco_pictures or MujocoPictures(env)
+            self._mujoco_pictures = self._mujoco_pictures or MujocoPictures(env.unwrapped.spec)
             return self._mujoco_pictures.picture(env)
         picture = env.render()
         return picture if isinstance(picture, np.ndarray) else None

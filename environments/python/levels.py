@@ -1,5 +1,6 @@
 """Makes one environment of a level that is written in Python, ready for an agent."""
 
+import dataclasses
 import inspect
 import warnings
 from collections.abc import Callable
@@ -46,8 +47,13 @@ def _page(level: Any, level_name: str, view: View, render: bool) -> gymnasium.En
     # Late: few have a browser.
     from environments.browser import level as browser
     from environments.browser import page
+    from environments.realtime.actions import action_set
 
-    return browser.BrowserLevel(page.find(level.page), "rgb_array" if render else None)
+    found = page.find(level.page)
+    if view.action_set:
+        chosen = action_set(view.action_set, (found.width, found.height))
+        found = dataclasses.replace(found, actions=chosen)
+    return browser.BrowserLevel(found, "rgb_array" if render else None)
 
 
 def _extra(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:

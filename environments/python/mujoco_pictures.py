@@ -22,12 +22,11 @@ NEEDS = "To render, MuJoCo needs libegl1 and an OpenGL driver, or libosmesa6 wit
 class MujocoPictures:
     """Renders worlds of one kind in any state."""
 
-    def __init__(self, env: gymnasium.Env):
+    def __init__(self, spec: Any):
+        """``spec`` is Gymnasium's, with the arguments that make it render."""
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_draw, args=(theirs, env.unwrapped.spec), daemon=True
-        )
+        self._process = context.Process(target=_draw, args=(theirs, spec), daemon=True)
         self._process.start()
         # Otherwise the end of that process would go unnoticed here.
         theirs.close()
@@ -58,8 +57,9 @@ class MujocoPictures:
 
 
 def is_mujoco(env: gymnasium.Env) -> bool:
-    """Whether it is a MuJoCo world that another process can create again."""
-    if "mujoco" not in sys.modules or env.unwrapped.spec is None:
+    """Whether it is a MuJoCo world that another process can create again, and has to."""
+    drawn = getattr(env.unwrapped, "draws_elsewhere", False)
+    if drawn or "mujoco" not in sys.modules or env.unwrapped.spec is None:
         return False
     import mujoco
 

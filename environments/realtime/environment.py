@@ -60,7 +60,7 @@ class RealTimeEnvironment(VectorEnvironment):
                 source,
                 lag_ms,
                 seat.offer,
-                seat.is_frozen,
+                seat.given_up,
                 say,
             )
             for index, (source, seat) in enumerate(zip(sources, self._seats, strict=True))
@@ -137,7 +137,9 @@ class RealTimeEnvironment(VectorEnvironment):
         self._observation[index] = shown(picture, crop, shape)
 
     def spoilt(self) -> np.ndarray:
-        spoilt, self._spoilt = self._spoilt, np.zeros(self.num_envs, bool)
+        # What a game shows at an unroll's end cannot be taken back later.
+        spoilt = self._spoilt | [seat.is_doubtful() for seat in self._seats]
+        self._spoilt = np.zeros(self.num_envs, bool)
         return spoilt
 
     def figures(self) -> dict[str, np.ndarray]:

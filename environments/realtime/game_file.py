@@ -38,10 +38,11 @@ class GameFile:
     end: str | float
     reset: tuple[Action, ...]  # pressed one after the other; without them, it is started again
     starts_within_s: float  # until the first score is seen
+    still_s: float  # that its picture may stay the same though keys are pressed; 0: any time
 
 
 _REQUIRED = ("command", "width", "height", "actions", "score", "end")
-_DEFAULTS: dict[str, Any] = {"fps": 30.0, "reset": [], "starts_within_s": 20.0}
+_DEFAULTS: dict[str, Any] = {"fps": 30.0, "reset": [], "starts_within_s": 20.0, "still_s": 5.0}
 
 
 def read(path: str, flag: str = "--game") -> GameFile:
@@ -64,6 +65,8 @@ def read(path: str, flag: str = "--game") -> GameFile:
     for key in ("width", "height", "fps", "starts_within_s"):
         if not isinstance(given[key], (int, float)) or given[key] <= 0:
             raise UserError(f"{told}: {key}: {given[key]!r}: expected a number above 0.")
+    if not isinstance(given["still_s"], (int, float)) or given["still_s"] < 0:
+        raise UserError(f"{told}: still_s: {given['still_s']!r}: expected seconds, or 0.")
     folder = Path(path).resolve().parent
     return GameFile(
         folder=folder,
@@ -76,6 +79,7 @@ def read(path: str, flag: str = "--game") -> GameFile:
         end=_end(given["end"], told),
         reset=parse(["none", *given["reset"]], told)[1:] if given["reset"] else (),
         starts_within_s=float(given["starts_within_s"]),
+        still_s=float(given["still_s"]),
     )
 
 

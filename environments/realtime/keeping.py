@@ -104,11 +104,11 @@ class Keeper:
         source: Source,
         lag_ms: float,
         offer: Callable[[Link | None], None],
-        is_frozen: Callable[[], bool],
+        given_up: Callable[[], str],
         say: Callable[[str], None],
     ) -> None:
         self._name, self._source, self._lag_ms = name, source, lag_ms
-        self._offer, self._is_frozen, self._say = offer, is_frozen, say
+        self._offer, self._given_up, self._say = offer, given_up, say
         self.error: Exception | None = None  # that another try would not help against
 
     async def keep(self) -> None:
@@ -162,8 +162,8 @@ class Keeper:
         try:
             while not run.done():
                 await asyncio.wait([run], timeout=LOOKS_EVERY_S)
-                if self._is_frozen():
-                    return f"{link.address} is frozen: no new picture for seconds"
+                if reason := self._given_up():
+                    return f"{link.address} is frozen: {reason}"
             return run.result()
         finally:
             run.cancel()

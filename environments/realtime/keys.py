@@ -19,6 +19,7 @@ KEYSYMS = {
     "ctrl": 0xFFE3,
     "alt": 0xFFE9,
 }
+POINTER = "pointer"  # what a click is called among keys that were pressed
 # pygame's names where they differ.
 PYGAME_NAMES = {"left shift": "shift", "left ctrl": "ctrl", "left alt": "alt"}
 

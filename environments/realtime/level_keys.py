@@ -49,6 +49,11 @@ def frames_per_second(env: gymnasium.Env, level_name: str) -> float:
     return ATARI_FPS if atari else float(env.metadata.get("render_fps") or 30)
 
 
+def takes_events(env: gymnasium.Env) -> bool:
+    """Whether its steps take keys and clicks as they come, as those of web pages do."""
+    return hasattr(env.unwrapped, "desktop_actions")
+
+
 def keys_of(env: gymnasium.Env) -> tuple[Action, ...]:
     """The keys to hold for each action of an environment, in the order of its actions.
 
@@ -57,6 +62,8 @@ def keys_of(env: gymnasium.Env) -> tuple[Action, ...]:
     no key is action 0.
     """
     plain: Any = env.unwrapped
+    if takes_events(env):
+        return plain.desktop_actions
     count = int(env.action_space.n)  # type: ignore[attr-defined]
     meanings = plain.get_action_meanings() if hasattr(plain, "get_action_meanings") else []
     if meanings and meanings[0] == "NOOP":

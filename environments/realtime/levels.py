@@ -9,7 +9,7 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 
-from environments.names import DESCRIPTIONS, RealTimeLevel
+from environments.names import RealTimeLevel
 from environments.realtime import game_file, keeping, level_keys, measures, password
 from environments.realtime.actions import Action, action_set
 from environments.realtime.environment import RealTimeEnvironment
@@ -88,7 +88,7 @@ def _sources(
     if remotes.addresses or remotes.elsewhere:
         return _elsewhere(remotes, len(seeds))
     check_installed("pygame")
-    kind = "game" if level.served.endswith(DESCRIPTIONS) else "level_name"
+    kind = "game" if level.is_program else "level_name"
     flags = [f"--{kind}={level.served}", f"--fps={view.fps}"]
     flags += [f"--env_kwargs={view.env_kwargs}"] if view.env_kwargs else []
     flags += [f"--wrappers={view.wrappers}"] if view.wrappers else []
@@ -114,7 +114,7 @@ def _elsewhere(remotes: Remotes, count: int) -> list[Source]:
 
 def game(level: RealTimeLevel, view: View) -> Game:
     """The actions and the frame rate of a world."""
-    if level.served.endswith(DESCRIPTIONS):
+    if level.is_program:
         told = game_file.read(level.served, "--level_name=vnc:…")
         actions = told.actions
         if view.action_set:
@@ -127,4 +127,9 @@ def game(level: RealTimeLevel, view: View) -> Game:
             env.reset(seed=0)
             height, width = np.asarray(env.render()).shape[:2]
             actions = action_set(view.action_set, (width, height))
+            if any(one.click for one in actions) and not level_keys.takes_events(env):
+                raise UserError(
+                    f"--action_set={view.action_set}: {level.served} takes keys only, and no "
+                    "clicks; those are for browser:… and programs."
+                )
     return Game(actions, fps)

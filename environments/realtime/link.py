@@ -12,7 +12,7 @@ import numpy as np
 
 from environments.realtime import messages, password, rfb, stamp
 from environments.realtime.actions import Action
-from environments.realtime.keys import KEYSYMS
+from environments.realtime.keys import KEYSYMS, POINTER
 from environments.realtime.messages import Message, now_ms
 from environments.realtime.rfb import Rectangle, RfbClient
 
@@ -43,6 +43,7 @@ class Snapshot(NamedTuple):
     picture: np.ndarray  # uint8 [height, width, 3]
     drawn: float | None  # milliseconds of the remote's clock
     received: float  # milliseconds of this one
+    pressed: float | None  # when the first key was that no change of the picture has followed
     updates: int
     action_lags: list[float]  # milliseconds
 
@@ -62,6 +63,7 @@ class Link:
         self._lags: list[float] = []
         self._received = 0.0
         self._drawn: float | None = None
+        self._pressed: float | None = None
         self._updates = 0
         # Bounded, in case that nobody takes any for hours.
         self._messages: collections.deque[tuple[float, Message]] = collections.deque(maxlen=MOST)
@@ -120,7 +122,7 @@ class Link:
             lags, self._lags = self._lags, []
             updates, self._updates = self._updates, 0
             picture = self._picture[:height, :width].copy()
-            return Snapshot(picture, self._drawn, self._received, updates, lags)
+            return Snapshot(picture, self._drawn, self._received, self._pressed, updates, lags)
 
     def next_message(self, drawn: float | None) -> Message | None:
         """The first message, if it tells nothing that a picture of that time does not show."""
@@ -138,6 +140,8 @@ class Link:
 
     def ask_reset(self, episode: str) -> None:
         """Asks for the end of an episode."""
+        with self._lock:
+            self._pressed = None
         message = Message(messages.RESET, episode=episode)
         self._loop.call_soon_threadsafe(self._out.call, self._tell, message)
 
@@ -158,6 +162,9 @@ class Link:
         self._out.call(self._press, action, sent_at)
 
     def _press(self, action: Action, sent_at: float) -> None:
+        with self._lock:
+            if self._pressed is None and action != Action():
+                self._pressed = now_ms()
         for key in self._held - action.held:
             self._key(key, False, sent_at)
         for key in action.held - self._held:
@@ -167,6 +174,7 @@ class Link:
             self._key(key, True, sent_at)
             self._key(key, False, sent_at)
         if action.click:
+            self._sent.append((POINTER, True, sent_at))
             for pressed in (False, True, False):
                 self._desktop.pointer(*action.click, pressed)
 
@@ -198,6 +206,8 @@ class Link:
     def _draw(self, rectangles: list[Rectangle]) -> None:
         with self._lock:
             rfb.apply(rectangles, self._picture)
+            if rfb.touches(rectangles, self.described.get("picture", (1, 1))[1]):
+                self._pressed = None
             drawn = stamp.read(self._picture[-stamp.HEIGHT :, : stamp.WIDTH])
             self._drawn = self._drawn if drawn is None else drawn
             self._received = now_ms()

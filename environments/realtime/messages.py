@@ -10,7 +10,7 @@ REWARD, DESCRIBE, INPUT = "v0.env.reward", "v0.env.describe", "v0.env.input"
 RESET, PING = "v0.env.reset", "v0.control.ping"
 REPLY_PING, REPLY_RESET = "v0.reply.control.ping", "v0.reply.env.reset"
 CHALLENGE, PROOF, REPLY_PROOF = "v0.control.challenge", "v0.control.proof", "v0.reply.control.proof"
-RUNNING, RESETTING = "running", "resetting"
+RUNNING, RESETTING, FROZEN = "running", "resetting", "frozen"
 
 _numbers = itertools.count(1)
 

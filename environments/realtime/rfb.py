@@ -126,6 +126,11 @@ class RfbClient:
         return Rectangle(x, y, width, height, pixels)
 
 
+def touches(rectangles: list[Rectangle], height: int) -> bool:
+    """Whether an update draws anything in the topmost rows, so many of them."""
+    return any(one.y < height for one in rectangles)
+
+
 def apply(rectangles: list[Rectangle], picture: np.ndarray) -> None:
     """Draws an update into a picture, uint8 [height, width, 3]."""
     for x, y, width, height, source in rectangles:

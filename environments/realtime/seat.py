@@ -10,6 +10,9 @@ from environments.realtime.link import Link, Snapshot
 # No new picture for so long: what is seen is not the game any more.
 STALLED_AFTER_MS = 500.0
 STALLED_AFTER_FRAMES = 5
+# For so long when an unroll ends: whether the game still runs is not known, so it does not count.
+DOUBTFUL_AFTER_MS = 200.0
+DOUBTFUL_AFTER_FRAMES = 3
 # For so long: the remote is frozen, and given up. A reset may take longer.
 FROZEN_AFTER_MS, RESET_WITHIN_MS = 3_000.0, 10_000.0
 
@@ -36,16 +39,22 @@ class Seat:
         self._new: Link | None = None  # as another thread has found it
         self._episode = ""
         self._playing = False
-        self._frozen = False
+        self._reason = ""
+        self._doubtful = False
+        self._stopped_at: float | None = None  # as the remote has said of its program
 
-    def is_frozen(self) -> bool:
-        """Whether the remote is to be given up."""
-        return self._frozen
+    def given_up(self) -> str:
+        """Why the remote is to be given up, or nothing."""
+        return self._reason
+
+    def is_doubtful(self) -> bool:
+        """Whether the newest row may be that of a game which does not run any more."""
+        return self._doubtful
 
     def offer(self, link: Link | None) -> None:
         """Gives it another remote, or none; may be called from another thread."""
         self._new = link
-        self._frozen = False
+        self._reason = ""
 
     @property
     def is_offered(self) -> bool:
@@ -66,20 +75,41 @@ class Seat:
             return Row(None, playing=False, first=True, spoilt=True)
         snapshot = self.link.take()
         silence = now - snapshot.received
+        self._doubtful = self._playing and silence > self._at_least(
+            DOUBTFUL_AFTER_MS, DOUBTFUL_AFTER_FRAMES
+        )
         if silence > (FROZEN_AFTER_MS if self._playing else RESET_WITHIN_MS):
-            self._frozen = True
+            self._reason = "no new picture for seconds"
         if not self._playing:
             return self._wait(snapshot)
-        row = self._play(snapshot)
-        fps = float(self.link.described.get("fps") or 1.0)
-        if silence > max(STALLED_AFTER_MS, STALLED_AFTER_FRAMES * 1000.0 / fps):
+        row = self._play(snapshot, now)
+        stalled = silence > self._at_least(STALLED_AFTER_MS, STALLED_AFTER_FRAMES)
+        if stalled or self._stands_still(snapshot, now):
             row = row._replace(first=True, spoilt=True)
         return row
+
+    def _at_least(self, milliseconds: float, frames: int) -> float:
+        assert self.link
+        return max(milliseconds, frames * 1000.0 / float(self.link.described.get("fps") or 1.0))
+
+    def _stands_still(self, snapshot: Snapshot, now: float) -> bool:
+        """Whether the program itself does, though the stamp beside it is drawn on and on."""
+        assert self.link
+        if self._stopped_at is not None:
+            if now - self._stopped_at > FROZEN_AFTER_MS:
+                self._reason = "its program was stopped"
+            return True
+        most = 1000.0 * float(self.link.described.get("still_s") or 0.0)
+        if not most or snapshot.pressed is None or now - snapshot.pressed < most:
+            return False
+        self._reason = f"keys change nothing in its picture for {most / 1000:g} s"
+        return True
 
     def _change(self) -> Row:
         """Takes the other remote, whose running episode nobody has played."""
         had, self.link = self._playing, self._new
         self._playing = False
+        self._stopped_at = None
         if self.link:
             self._episode = self.link.first_episode
             self.link.ask_reset(self._episode)
@@ -92,11 +122,11 @@ class Seat:
             self.link.drop_message()
             begun = message.body.get("env_state") == messages.RUNNING
             if begun and message.episode != self._episode:
-                self._episode, self._playing = message.episode, True
+                self._episode, self._playing, self._stopped_at = message.episode, True, None
                 return Row(snapshot.picture, playing=True, first=True, snapshot=snapshot)
         return Row(snapshot.picture, playing=False, first=True, snapshot=snapshot)
 
-    def _play(self, snapshot: Snapshot) -> Row:
+    def _play(self, snapshot: Snapshot, now: float) -> Row:
         """A row of the running episode, perhaps its last."""
         assert self.link
         row = Row(snapshot.picture, playing=True, snapshot=snapshot)
@@ -107,7 +137,10 @@ class Seat:
                 break
             self.link.drop_message()
             body = message.body
-            if message.method == messages.REWARD:
+            if message.method == messages.DESCRIBE:
+                stopped = body.get("env_state") == messages.FROZEN
+                self._stopped_at = now if stopped else None
+            elif message.method == messages.REWARD:
                 row = row._replace(reward=row.reward + float(body["reward"]))
                 if body["done"]:
                     ended = not body.get("info", {}).get("truncated", False)

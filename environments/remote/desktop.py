@@ -43,7 +43,7 @@ class Desktop:
             f":{FIRST_DISPLAY + secrets.randbelow(DISPLAYS)}",
             *("-displayfd", str(theirs), "-auth", str(authority), "-nolisten", "tcp", "-noreset"),
             *("-geometry", f"{width}x{height}", "-depth", "24", "-FrameRate", "60"),
-            *("-interface", host, "-rfbport", str(self.port), "-AlwaysShared"),
+            *("-interface", _number_of(host), "-rfbport", str(self.port), "-AlwaysShared"),
             *("-SecurityTypes", "VncAuth", "-rfbauth", str(password_file)),
             *("-AcceptCutText=0", "-SendCutText=0", "-AcceptSetDesktopSize=0"),
         ]
@@ -95,6 +95,11 @@ def end(process: subprocess.Popen) -> None:
         process.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(2.0)
+
+
+def _number_of(host: str) -> str:
+    """The address of a host by name, which the X server does not look up."""
+    return host if ":" in host else socket.gethostbyname(host)
 
 
 def free_port(host: str) -> int:

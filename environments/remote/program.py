@@ -2,19 +2,21 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from environments import imports
 from environments.realtime.game_file import GameFile
 from environments.realtime.keys import KEYSYMS
-from environments.realtime.rfb import RfbClient, apply
+from environments.realtime.rfb import RfbClient, apply, touches
 from environments.remote.desktop import end, with_this_process
 from environments.remote.digits import Digits
 from environments.remote.window import KeyEvent
@@ -24,6 +26,7 @@ from user_error import UserError
 LOOKS_EVERY_S = 0.05
 HOLDS_KEYS_S = 0.1
 GAME_GETS_READY_S = 0.5
+STOPPED = ("T", "t")  # by a signal, by a debugger
 
 
 class ProgramWorld:
@@ -34,7 +37,7 @@ class ProgramWorld:
     def __init__(self, name: str, game: GameFile, fps: float) -> None:
         self.name, self._game = name, game
         self.fps = fps or game.fps
-        self.width, self.height = game.width, game.height
+        self.width, self.height, self.still_s = game.width, game.height, game.still_s
         self._read: Callable[[np.ndarray], float | None]
         if isinstance(game.score, str):
             self._read = imports.named(game.score, "--game: score", "the score of a picture")
@@ -50,18 +53,13 @@ class ProgramWorld:
 
     def appear(self, host: str, port: int, secret: str) -> None:
         """Connects to the desktop, once there is one, and starts the program."""
-        self._screen = Screen(host, port, secret)
+        self._screen = Screen(host, port, secret, self.height)
         self._start()
 
     def reset(self) -> Frame:
         """Presses the keys that begin a game, or starts the program again."""
-        if self._scored_at:
-            if self._game.reset and self._process and self._process.poll() is None:
-                for action in self._game.reset:
-                    self._screen.press([*action.held, *action.tapped], action.click)
-                    time.sleep(GAME_GETS_READY_S)
-            else:
-                self._start()
+        if self._scored_at and not self._has_begun_again():
+            self._start()
         until = time.monotonic() + self._game.starts_within_s
         while (score := self._read(self._screen.picture())) is None or self._over(score):
             if time.monotonic() > until:
@@ -83,9 +81,23 @@ class ProgramWorld:
             reward, self._score, self._scored_at = score - self._score, score, time.monotonic()
         return Frame(None, reward, terminated=self._over(score))
 
+    def is_stopped(self) -> bool:
+        return self._process is not None and _state(self._process.pid) in STOPPED
+
     def close(self) -> None:
         if self._process:
             end(self._process)
+
+    def _has_begun_again(self) -> bool:
+        """Presses the keys that begin a game; false for a program that does not react to them."""
+        gone = self._process is None or self._process.poll() is not None
+        if not self._game.reset or gone or self.is_stopped():
+            return False
+        before = self._screen.changes
+        for action in self._game.reset:
+            self._screen.press([*action.held, *action.tapped], action.click)
+            time.sleep(GAME_GETS_READY_S)
+        return self._screen.changes > before
 
     def _over(self, score: float | None) -> bool:
         if self._is_over:
@@ -114,7 +126,10 @@ class ProgramWorld:
 class Screen:
     """The desktop's newest picture, kept by a thread, and its keyboard."""
 
-    def __init__(self, host: str, port: int, secret: str) -> None:
+    def __init__(self, host: str, port: int, secret: str, height: int) -> None:
+        """``height`` is that of the program; the stamp is below it."""
+        self._height = height
+        self.changes = 0  # of what the program shows
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         ready: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -153,5 +168,16 @@ class Screen:
         def draw(rectangles: list) -> None:
             with self._lock:
                 apply(rectangles, self._picture)
+                self.changes += touches(rectangles, self._height)
 
-        await self._client.run(draw)
+        with contextlib.suppress(EOFError, OSError):  # the desktop has ended
+            await self._client.run(draw)
+
+
+def _state(pid: int) -> str:
+    """The letter by which Linux names what a process does; nothing where there is none."""
+    try:
+        # Its name is in brackets and may have any signs in it.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""

@@ -50,6 +50,7 @@ class Game:
             "fps": world.fps,
             "picture": [world.width, world.height],
             "tells_keys": world.tells_keys,
+            "still_s": world.still_s,
             "at": self._begun_at if self._state == messages.RUNNING else self._at,
         }
         return Message(messages.DESCRIBE, body, self._episode)
@@ -67,8 +68,8 @@ class Game:
             keys = self._window.keys_until(due)
             self._tell_input(rewarder, keys)
             wanted = rewarder.reset_is_wanted(self._episode)
-            if self._state == messages.RUNNING and not wanted:
-                self._show(self._world.frame(keys), rewarder)
+            if self._state != messages.RESETTING and not wanted:
+                self._go_on(keys, rewarder)
                 ended = time.monotonic()
             elif wanted or time.monotonic() - ended > RESETS_ITSELF_AFTER_S:
                 self._begin(rewarder)
@@ -82,6 +83,16 @@ class Game:
         self._at = self._begun_at = self._window.show(frame.picture)
         self._record.add("begun", self._at, episode=self._episode)
         self._change(messages.RUNNING, rewarder)
+
+    def _go_on(self, keys: list[KeyEvent], rewarder: Rewarder) -> None:
+        """Plays a frame, unless the world stands still."""
+        state = messages.FROZEN if self._world.is_stopped() else messages.RUNNING
+        if state != self._state:
+            self._change(state, rewarder)
+        if state == messages.RUNNING:
+            self._show(self._world.frame(keys), rewarder)
+        else:
+            self._at = self._window.show(None)
 
     def _show(self, frame: Frame, rewarder: Rewarder) -> None:
         self._at = self._window.show(frame.picture)
@@ -104,7 +115,7 @@ class Game:
         for key in keys:
             self._record.add("key", key.at, key=key.key, down=key.down)
         if keys:
-            rewarder.tell(Message(messages.INPUT, {"keys": [list(key) for key in keys]}))
+            rewarder.tell(Message(messages.INPUT, {"keys": [list(key[:3]) for key in keys]}))
 
 
 def announcement(host: str, desktop: int, rewarder: int, password_file: Path) -> str:

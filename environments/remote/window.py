@@ -7,15 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from environments.realtime import messages, stamp
-from environments.realtime.keys import KEYSYMS, PYGAME_NAMES
+from environments.realtime.keys import KEYSYMS, POINTER, PYGAME_NAMES
 
 
 class KeyEvent(NamedTuple):
-    """A key that was pressed or released."""
+    """A key that was pressed or released, or a click."""
 
     key: str
     down: bool
     at: float  # milliseconds, when the game got it
+    place: tuple[int, int] | None = None  # of a click
 
 
 class Window:
@@ -49,7 +50,7 @@ class Window:
         return now
 
     def keys_until(self, moment: float) -> list[KeyEvent]:
-        """Waits until a moment of ``time.monotonic``; returns the keys that came meanwhile."""
+        """Waits until a moment of ``time.monotonic``; returns the keys and clicks since."""
         pygame, found = self._pygame, []
         while True:
             left = moment - time.monotonic()
@@ -61,6 +62,8 @@ class Window:
                 name = PYGAME_NAMES.get(name, name)
                 if name in KEYSYMS:
                     found.append(KeyEvent(name, event.type == pygame.KEYDOWN, messages.now_ms()))
+            elif event.type == pygame.MOUSEBUTTONDOWN:
+                found.append(KeyEvent(POINTER, True, messages.now_ms(), event.pos))
             elif event.type == pygame.NOEVENT and left <= 0:
                 return found
 

@@ -1,13 +1,20 @@
 """What a remote serves: a world that goes on frame by frame, whoever plays it."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from environments.realtime import stamp
 from environments.realtime.actions import Action
-from environments.realtime.level_keys import action_for, frames_per_second, keys_of, made
+from environments.realtime.keys import POINTER
+from environments.realtime.level_keys import (
+    action_for,
+    frames_per_second,
+    keys_of,
+    made,
+    takes_events,
+)
 from environments.remote.window import KeyEvent
 from environments.view import View
 from user_error import UserError
@@ -30,12 +37,16 @@ class World(Protocol):
     height: int
     fps: float
     tells_keys: bool  # whether `frame` gets the keys, so that their way can be timed
+    still_s: float  # that its picture may stay the same though keys are pressed; 0: any time
 
     def reset(self) -> Frame:
         """Begins an episode."""
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
         """Goes on by a frame; ``keys`` came since the last one."""
+
+    def is_stopped(self) -> bool:
+        """Whether it does not go on, although it has not ended."""
 
     def close(self) -> None:
         """Ends it."""
@@ -49,6 +60,7 @@ class HeldKeys:
 
     def after(self, events: Sequence[KeyEvent]) -> frozenset[str]:
         """The keys of the frame after these events."""
+        events = [event for event in events if event.key != POINTER]
         pressed = {event.key for event in events if event.down}
         for event in events:
             (self._held.add if event.down else self._held.discard)(event.key)
@@ -59,6 +71,7 @@ class LevelWorld:
     """A Gymnasium level, stepped at its frame rate with whatever keys are held."""
 
     tells_keys = True
+    still_s = 0.0
 
     def __init__(self, level_name: str, view: View, fps: float, seed: int) -> None:
         """``fps`` 0 is the level's own."""
@@ -75,9 +88,16 @@ class LevelWorld:
         return Frame(self._picture())
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
-        action = action_for(self._keys.after(keys), self.actions)
+        held = self._keys.after(keys)
+        action: Any = action_for(held, self.actions)
+        if takes_events(self._env):
+            clicks = [event.place for event in keys if event.place]
+            action = Action(held=held, click=clicks[-1] if clicks else None)
         _, reward, terminated, truncated, _ = self._env.step(action)
         return Frame(self._picture(), float(reward), bool(terminated), bool(truncated))
+
+    def is_stopped(self) -> bool:
+        return False  # if it stops, this process does
 
     def close(self) -> None:
         self._env.close()

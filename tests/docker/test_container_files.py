@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 import yaml
 
 from cluster.backends.ssh.syncing import WHAT
+from environments.remote.options import Options
+from tests.environments.realtime.remotes import remote
 from trainer.settings import addresses, config
 
 PROJECT = Path(__file__).parents[2]
@@ -20,8 +23,15 @@ DOCKER = PROJECT / "docker"
 DOCKERFILES = sorted(DOCKER.glob("Dockerfile*"))
 
 
-def test_there_are_two_images():
-    assert [path.name for path in DOCKERFILES] == ["DockerfileActor", "DockerfileLearner"]
+def test_there_are_three_images_of_one_recipe():
+    kinds = [path.name.removeprefix("Dockerfile").lower() for path in DOCKERFILES]
+    assert kinds == ["actor", "learner", "remote"]
+    for kind, path in zip(kinds, DOCKERFILES, strict=True):
+        runs = [argument for name, argument in instructions(path) if name == "RUN"]
+        assert [" ".join(run.split()[:3]) for run in runs] == [
+            f"docker/recipe packages {kind}",
+            f"docker/recipe system {kind}",
+        ]
 
 
 def instructions(dockerfile: Path) -> list[tuple[str, str]]:
@@ -119,6 +129,31 @@ def test_actors_with_the_same_flags_get_numbers_of_their_own(tmp_path):
     for given in (["--task=5"], ["--task", "5"]):
         told, _ = enter(*flags, *given, folder=tmp_path / "given")
         assert told == ["experiment.py", *flags, *given]
+
+
+def test_a_remote_listens_at_loopback_and_at_ports_that_the_health_check_knows(tmp_path):
+    told, promise = enter("serve", "--level_name=Catch-v0", folder=tmp_path)
+    own = ["--vnc_port=5900", "--rewarder_port=15900"]
+    assert told == ["-m", "environments.remote", "serve", *own, "--level_name=Catch-v0"]
+    assert promise.split() == ["--remote", *own, "--level_name=Catch-v0"]
+    assert Options().host == "127.0.0.1"
+    told, promise = enter("serve", "--vnc_port=5950", folder=tmp_path)
+    assert told[-1] == "--vnc_port=5950" and promise.split()[-1] == "--vnc_port=5950"  # it counts
+
+
+@pytest.mark.xdist_group("remotes")
+def test_a_remote_is_well_while_both_of_its_ports_answer(tmp_path):
+    with remote("--level_name=Catch-v0") as served:
+        _, desktop, rewarder = served.address
+        flags = ["--remote", f"--vnc_port={desktop}", f"--rewarder_port={rewarder}"]
+        assert health(tmp_path, *flags) == (0, "")
+        os.kill(served.process.pid, signal.SIGSTOP)
+        code, told = health(tmp_path, *flags)
+        assert code == 1 and f"port {rewarder}" in told
+        os.kill(served.process.pid, signal.SIGCONT)
+        assert health(tmp_path, *flags) == (0, "")
+    code, told = health(tmp_path, *flags)
+    assert code == 1 and f"port {desktop}" in told
 
 
 def test_another_command_is_run_as_it_is(tmp_path):

@@ -2,6 +2,7 @@
 
 import gymnasium
 import numpy as np
+import pytest
 
 import environments
 from environments.names import find
@@ -58,5 +59,23 @@ def test_pictures_show_the_target_of_the_episode():
         assert picture is not None and picture.shape == (240, 240, 3)
         red, green, blue = picture.astype(int).transpose(2, 0, 1)
         assert np.sum((red > 60) & (blue > 40) & (green < red / 3)) > 20  # magenta
+    finally:
+        environment.close()
+
+
+@pytest.mark.parametrize("env_processes", [0, 1])
+def test_the_same_task_is_seen_as_pictures_only(env_processes):
+    level = "ArmReachPictures-v0"
+    environment = environments.make(
+        level, 1, seed=5, env_processes=env_processes, render=not env_processes
+    )
+    try:
+        assert environment.spec.image
+        seen = environment.reset().observation[0].copy()
+        moved = [environment.step(np.ones([1, 3], np.float32)) for _ in range(3)][-1]
+        assert seen.std() > 5 and (seen != moved.observation[0]).any()
+        if not env_processes:
+            picture = environment.render(0)
+            assert picture is not None and picture.shape == (64, 64, 3)
     finally:
         environment.close()

@@ -43,6 +43,11 @@ def plan(
             f"{settings.run_folder}: an earlier version started that run, and which rows are "
             "running is unknown. Use --action=restart."
         )
+    if "remote" in {*(row.job for row in rows), *(part.job for part in record.parts)}:
+        raise UserError(
+            f"{settings.run_folder}: each actor there has remotes of its own, which --action=add "
+            "cannot deal anew. Use --action=restart."
+        )
     numbers = {
         (part.host, part.port): int(part.name.rpartition("-")[2])
         for part in record.parts
@@ -76,7 +81,7 @@ def add(
             print("Nothing was added. Fix this, or give --allow_partial.")
             return 1
     if settings.remote.transport == "secure":
-        entrusted = entrusting.entrust(plan, hosts, patience_s)
+        entrusted = entrusting.entrust(plan, hosts, patience_s, secure=True)
         if not entrusted and not options.allow_partial:
             return 1
     new = records.parts_of(plan)

@@ -65,8 +65,7 @@ class SshBackend:
 
     def prepare(self) -> None:
         self._plan = make_plan(self._rows, self._settings, self._options, self._here)
-        members = (*self._plan.learners, *self._plan.actors)
-        others = [one.host for one in members if not one.host.is_local]
+        others = [one.host for one in self._plan.members if not one.host.is_local]
         if others and not is_checkout():
             raise UserError(
                 f"{others[0]}: other hosts get the project from its folder, which pip does not "
@@ -94,8 +93,9 @@ class SshBackend:
         if len(usable) < len(self._rows):
             print("Continuing without the learners on hosts that cannot be used.")
             self._plan = make_plan(usable, self._settings, self._options, self._here)
-        if self._settings.remote.transport == "secure":
-            entrusted = entrusting.entrust(self._plan, self._hosts, self._options.patience)
+        secure = self._settings.remote.transport == "secure"
+        if secure or self._plan.remotes:
+            entrusted = entrusting.entrust(self._plan, self._hosts, self._options.patience, secure)
             if not entrusted and not self._options.allow_partial:
                 return 1
         passwords = self._connections.passwords

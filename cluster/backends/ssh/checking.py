@@ -20,6 +20,8 @@ from cluster.ssh.failures import HostFailed
 
 # Hosts need the same versions of these: they make the data that hosts send each other.
 PACKAGES = ("tensorflow", "dm-sonnet", "gymnasium", "ale-py")
+OF_REMOTES = ("gymnasium", "ale-py", "websockets", "pygame-ce")
+DESKTOP = "Xtigervnc"
 MOST_SKEW_S = 60
 OPEN = "open that port in the firewalls between them, or fix column ip"
 Wrong = list[tuple[str, str, str]]
@@ -145,9 +147,11 @@ def table(wrong: Wrong) -> Table:
 def _requests(
     plan: Plan, project: Path, session: str, before: Record | None, listening: bool
 ) -> dict[Place, dict[str, Any]]:
-    taken = {(one.host, one.port) for one in before.listeners} if before else set()
+    taken = _ports_of(before) if before else set()
     members: dict[Place, list[Member]] = {}
-    for member in (*(plan.learners if not listening else ()), *plan.actors):
+    for member in plan.members:
+        if listening and member.row.job == "learner":
+            continue
         members.setdefault(member.place, []).append(member)
     for process in plan.processes:
         members.setdefault(process.place, [])
@@ -169,9 +173,11 @@ def _requests(
             "tmux": session,
             "replaced_run": before.run_id if before else "",
             "ports": [
-                one.tf_port
+                port
                 for one in there
-                if one.row.job == "learner" and (one.host, one.tf_port) not in taken
+                if one.row.job != "actor"
+                for port in one.ports
+                if (one.host, port) not in taken
             ],
             "gpus": [one.row.cuda_visible_devices for one in there],
         }
@@ -179,12 +185,25 @@ def _requests(
     }
 
 
+def _ports_of(run: Record) -> set[tuple[Host, int]]:
+    """What a run that will be stopped listens at."""
+    remotes = [one for one in run.parts if one.job == "remote"]
+    return {
+        *((one.host, one.port) for one in run.listeners),
+        *((one.host, one.port + more) for one in remotes for more in (0, 1)),
+    }
+
+
 def _packages(plan: Plan, place: Place, there: list[Member]) -> list[str]:
     """The packages that the processes there need, except for mpirun itself."""
     if not there:
         return []
-    is_rank = len(plan.learners) > 1 and any(one.row.job == "learner" for one in there)
-    return [*PACKAGES, *(["horovod"] if is_rank else [])]
+    jobs = {one.row.job for one in there}
+    packages = dict.fromkeys(
+        [*(PACKAGES if jobs != {"remote"} else ()), *(OF_REMOTES if "remote" in jobs else ())]
+    )
+    is_rank = len(plan.learners) > 1 and "learner" in jobs
+    return [*packages, *(["horovod"] if is_rank else [])]
 
 
 def _commands(plan: Plan, place: Place) -> list[str]:
@@ -192,6 +211,7 @@ def _commands(plan: Plan, place: Place) -> list[str]:
     keepers = {process.host for process in plan.processes if process.parts}
     learning = {one.host for one in plan.learners} if keepers else set()
     commands = ["mpirun"] if place.host in keepers | learning else []
+    commands += [DESKTOP] if any(one.remote.place == place for one in plan.remotes) else []
     return commands + (["ssh"] if place.host in keepers and learning - keepers else [])
 
 

@@ -62,12 +62,13 @@ rm -rf .sync-new .sync-old
 
 def sync(plan: Plan, connections: Connections, project: Path) -> int:
     """Copies the project to all other hosts; returns 1 if that failed for some."""
-    members = (*plan.learners, *plan.actors)
-    targets = list(dict.fromkeys(one.place for one in members if not one.host.is_local))
+    targets = list(dict.fromkeys(one.place for one in plan.members if not one.host.is_local))
     if not targets:
         print("All processes run here, in the project's own folder: there is nothing to copy.")
         return 0
     learning = {one.place for one in plan.learners if len(plan.learners) > 1}
+    serving = {one.remote.place for one in plan.remotes}
+    only_serving = serving - {one.place for one in (*plan.learners, *plan.actors)}
     packed = base64.b64encode(pack(project)).decode()
     shown = show.console()
     with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
@@ -75,7 +76,10 @@ def sync(plan: Plan, connections: Connections, project: Path) -> int:
 
         def one(place: Place) -> dict[str, Any]:
             try:
-                return _put(place, place in learning, connections, packed)
+                kind = "--learner" if place in learning else "--actor"
+                kind = "--remote" if place in only_serving else kind
+                extra = " --extra=vnc" if place in serving - only_serving else ""
+                return _put(place, kind + extra, connections, packed)
             finally:
                 progress.advance(task)
 
@@ -102,13 +106,12 @@ def pack(project: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _put(place: Place, learns: bool, connections: Connections, packed: str) -> dict[str, Any]:
+def _put(place: Place, kind: str, connections: Connections, packed: str) -> dict[str, Any]:
     own = (PROJECT / "experiment.py").stat()
     itself = f"{own.st_ino} {int(own.st_ctime)}"
     command = f"exec sh -c {shlex.join([UNPACK, place.folder, itself])}"
     _must(connections.run(place.host, command, packed, COPIES_WITHIN_S), "copying failed")
     if place.python == REMOTE_PYTHON:  # any other is the user's own setup
-        kind = "--learner" if learns else "--actor"
         command = f"exec sh -c 'cd && cd \"$0\" && exec bin/setup {kind}' "
         done = connections.run(
             place.host, command + shlex.quote(place.folder), "", SETS_UP_WITHIN_S

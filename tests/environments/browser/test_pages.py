@@ -1,6 +1,9 @@
 """Web pages as levels, in a real Chromium: own pages, MiniWoB++, the dinosaur."""
 
 import contextlib
+import shutil
+import time
+from typing import Any
 
 import numpy as np
 import psutil
@@ -12,6 +15,7 @@ from environments.browser import page as pages
 from environments.browser.level import BrowserLevel
 from environments.names import find
 from environments.python.levels import make_undressed
+from environments.realtime.actions import Action
 from environments.view import View
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -72,6 +76,47 @@ def test_actions_are_keys_and_clicks_and_scores_are_rewards(described):
         assert env.step(3)[1] == 1
         assert env.step(3)[1:4] == (1, True, False)
         assert not env.reset()[0].any()
+
+
+def test_an_action_set_replaces_the_actions_of_a_page(described):
+    name = f"browser:{described}/page.yaml"
+    level = find(name)
+    assert isinstance(level, names.BrowserLevel)
+    env = make_undressed(level, name, View(action_set="pointer_grid"))
+    with contextlib.closing(env):
+        env.reset()
+        assert env.action_space.n == 1 + 6 * 4  # type: ignore[attr-defined]
+        assert env.unwrapped.step(Action(click=(30, 20)))[1] == 10  # as on a desktop
+
+
+@pytest.mark.extras
+@pytest.mark.skipif(not shutil.which("Xtigervnc"), reason="needs TigerVNC")
+@pytest.mark.parametrize("action, reward", [(1, 1.0), (2, 10.0), (3, 1.0)])
+def test_a_page_on_a_desktop_gets_keys_and_clicks(described, action, reward):
+    env = environments.make(f"vnc:browser:{described}/page.yaml", 1, 1, fps=10, width=60, height=40)
+    with contextlib.closing(env):
+        env.reset()
+        until, total = time.monotonic() + 100, 0.0
+        while total < reward and time.monotonic() < until:
+            playing = env._playing[0]  # type: ignore[attr-defined]
+            total += float(env.step(np.array([action if playing else 0])).reward[0])
+        assert total >= reward and total % reward == 0
+
+
+@pytest.mark.extras
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not shutil.which("Xtigervnc"), reason="needs TigerVNC")
+def test_the_dinosaur_is_played_on_a_desktop():
+    env = environments.make("vnc:browser:dino", 1, 1, width=75, height=19)
+    with contextlib.closing(env):
+        assert env.spec.action_space.n == 3  # type: ignore[attr-defined]
+        env.reset()
+        until = time.monotonic() + 300
+        episodes: list[Any] = []
+        while len(episodes) < 2 and time.monotonic() < until:
+            env.step(np.zeros(1, int))
+            episodes += env.episodes()
+        assert len(episodes) == 2 and all(one.raw_return > 0 for one in episodes)
 
 
 def test_many_pages_are_stepped_in_processes_and_leave_none(described):

@@ -3,7 +3,7 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,9 +25,10 @@ class Remote(NamedTuple):
 
 
 @contextlib.contextmanager
-def remote(*flags: str) -> Iterator[Remote]:
-    """A remote with these flags; ended at the end."""
-    process = subprocess.Popen([*COMMAND, *flags], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+def remote(*flags: str, inside: Callable[..., list[str]] | None = None) -> Iterator[Remote]:
+    """A remote with these flags, perhaps ``inside`` of a namespace; ended at the end."""
+    command = inside(*COMMAND, *flags) if inside else [*COMMAND, *flags]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout
     try:
         yield Remote(process, *parse_announcement(process.stdout.readline()))

@@ -5,7 +5,8 @@ import collections
 import numpy as np
 import pytest
 
-from environments.realtime import actions, keeping, messages, password, stamp
+from environments.names import RealTimeLevel
+from environments.realtime import actions, keeping, levels, messages, password, stamp
 from environments.realtime.level_keys import action_for, keys_of, made
 from environments.realtime.messages import Message
 from environments.realtime.seat import Seat
@@ -70,6 +71,13 @@ def test_levels_have_keys(name, keys, action):
     env.close()
 
 
+def test_clicks_are_refused_where_there_are_keys_only(one_line):
+    level = RealTimeLevel("Catch-v0")
+    one_line(
+        lambda: levels.game(level, View(action_set="pointer_grid")), "pointer_grid", "keys only"
+    )
+
+
 def test_addresses_name_two_ports(one_line):
     assert keeping.parse_address("host:5901+15901", "--remotes") == ("host", 5901, 15901)
     one_line(lambda: keeping.parse_address("host:5901", "--remotes"), "expected host:port+port")
@@ -82,11 +90,13 @@ class Told:
     first_episode = "old"
 
     def __init__(self):
+        self.received, self.pressed = 0.0, None
         self.waiting: collections.deque[Message] = collections.deque()
         self.asked: list[str] = []
 
     def take(self):
-        return type("Snapshot", (), {"picture": None, "drawn": None, "received": 0.0})()
+        seen = {"picture": None, "drawn": None, "received": self.received, "pressed": self.pressed}
+        return type("Snapshot", (), seen)()
 
     def next_message(self, drawn):
         return self.waiting[0] if self.waiting else None
@@ -150,8 +160,52 @@ def test_a_stalled_game_is_no_experience_and_a_frozen_one_is_given_up(seated):
     seat.row(0.0)
     assert not seat.row(400.0).spoilt
     row = seat.row(700.0)
-    assert row.spoilt and row.first and not seat.is_frozen()
+    assert row.spoilt and row.first and not seat.given_up()
     seat.row(3_100.0)
-    assert seat.is_frozen()
+    assert "no new picture" in seat.given_up()
     seat.offer(None)
-    assert seat.row(3_200.0).lost and not seat.is_frozen()
+    assert seat.row(3_200.0).lost and not seat.given_up()
+
+
+def test_whether_the_game_still_runs_is_doubtful_before_it_is_given_up(seated):
+    seat, link = seated
+    link.begin("a")
+    seat.row(0.0)
+    seat.row(250.0)
+    assert not seat.is_doubtful()
+    assert not seat.row(350.0).spoilt and seat.is_doubtful()
+    link.received = 400.0
+    seat.row(420.0)
+    assert not seat.is_doubtful()
+
+
+def test_a_program_that_is_stopped_is_no_experience_until_it_goes_on(seated):
+    seat, link = seated
+    link.begin("a")
+    seat.row(0.0)
+    link.waiting.append(Message(messages.DESCRIBE, {"env_state": messages.FROZEN}, "a"))
+    assert seat.row(100.0).spoilt
+    link.begin("a")
+    row = seat.row(200.0)
+    assert not (row.spoilt or row.first) and row.playing
+    link.waiting.append(Message(messages.DESCRIBE, {"env_state": messages.FROZEN}, "a"))
+    for now in range(300, 3_500, 100):
+        link.received = float(now)  # the stamp is drawn on and on
+        row = seat.row(now + 10.0)
+        assert row.spoilt and row.first
+    assert "its program was stopped" in seat.given_up()
+
+
+def test_a_picture_may_stand_still_but_not_for_long_while_keys_are_pressed(seated):
+    seat, link = seated
+    link.described = link.described | {"still_s": 2.0}
+    link.begin("a")
+    for now in range(0, 10_000, 100):
+        link.received = float(now)
+        assert not seat.row(float(now)).spoilt
+    link.pressed = 9_900.0
+    for now in range(10_000, 11_900, 100):
+        link.received = float(now)
+        assert not seat.row(float(now)).spoilt and not seat.given_up()
+    link.received = 12_000.0
+    assert seat.row(12_000.0).spoilt and "for 2 s" in seat.given_up()

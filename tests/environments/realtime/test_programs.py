@@ -1,15 +1,22 @@
 """Programs on a desktop: their files, their digits, and a real one that is played."""
 
+import os
+import shutil
+import signal
+import time
 from pathlib import Path
 
 import cv2
 import numpy as np
+import psutil
 import pytest
 
 import environments
+from environments import Remotes
 from environments.realtime import game_file
 from environments.realtime.game_file import Box
 from environments.remote.digits import Digits
+from tests.environments.realtime.remotes import remote
 
 pytestmark = pytest.mark.xdist_group("remotes")
 
@@ -55,6 +62,78 @@ def test_a_program_is_played_for_its_score():
         env.close()
 
 
+def program_of(remote_pid: int, script: str) -> psutil.Process:
+    found = [
+        one
+        for one in psutil.Process(remote_pid).children()
+        if any(word.endswith(script) for word in one.cmdline())
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def play_until(env, condition, action=1, seconds=150.0) -> None:
+    """Plays a batch of one; what counts as spoilt is nothing that could be learned from."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        step = env.step(np.array([action]))
+        if env.spoilt()[0]:
+            env.saw_spoilt = True
+        assert not (step.first[0] and step.reward[0])
+
+
+def test_a_program_that_is_stopped_is_noticed_and_its_remote_replaced():
+    told: list[str] = []
+    env = environments.make(
+        f"vnc:{SANDBOX}/racer.yaml", 1, 1, num_action_repeats=3, remotes=Remotes(say=told.append)
+    )
+    try:
+        env.reset()
+        play_until(env, lambda: env._playing[0])  # type: ignore[attr-defined]
+        keeper = env._keepers[0]  # type: ignore[attr-defined]
+        before = program_of(keeper._source.pid, "racer.py")
+        # Only the program: the strip with the time is drawn on and on.
+        os.kill(before.pid, signal.SIGSTOP)
+        play_until(env, lambda: told)
+        assert "environment 0" in told[0] and "its program was stopped" in told[0]
+        assert env.saw_spoilt  # type: ignore[attr-defined]
+        play_until(env, lambda: not env._playing[0])  # type: ignore[attr-defined]
+        play_until(env, lambda: env._playing[0])  # type: ignore[attr-defined]
+        assert program_of(keeper._source.pid, "racer.py").pid != before.pid
+        assert not before.is_running()
+    finally:
+        env.close()
+
+
+def test_a_program_that_hangs_is_noticed_by_its_keys_and_started_again_elsewhere(tmp_path):
+    shutil.copy(Path(__file__).parent / "hanging.py", tmp_path)
+    file = tmp_path / "hanging.yaml"
+    file.write_text(
+        "command: python hanging.py\nwidth: 80\nheight: 40\nfps: 20\nstill_s: 1\n"
+        "score: tests.environments.realtime.hanging:score\nend: 60\n"
+        "actions: [none, left, h]\nreset: [tap space]\n"
+    )
+    told: list[str] = []
+    with remote(f"--game={file}") as served:
+        before = program_of(served.process.pid, "hanging.py")
+        places = Remotes([str(served.address)], served.password_file, say=told.append)
+        env = environments.make(f"vnc:{file}", 1, 1, remotes=places)
+        try:
+            env.reset()
+            for action in [1] * 10 + [0] * 40:
+                env.step(np.array([action]))
+            assert not told and before.is_running()  # it changes all the time
+            play_until(env, lambda: told, action=2)
+            assert "keys change nothing in its picture for 1 s" in told[0]
+            # The remote itself goes on; the keys of a reset have no effect, so it starts anew.
+            play_until(env, lambda: env._playing[0], action=0)  # type: ignore[attr-defined]
+            assert program_of(served.process.pid, "hanging.py").pid != before.pid
+            assert served.process.poll() is None
+        finally:
+            env.close()
+
+
 def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
     right = (SANDBOX / "racer.yaml").read_text().replace("racer_digits", f"{SANDBOX}/racer_digits")
     file = tmp_path / "game.yaml"
@@ -63,6 +142,7 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
     for old, new, told in (
         ("width: 200", "", "width is missing"),
         ("fps: 30", "fps: -1", "expected a number above 0"),
+        ("fps: 30", "still_s: -1", "still_s: -1: expected seconds"),
         ("fps: 30", "speed: 30", "there is no entry 'speed'"),
         ("end: sandbox.racer:is_over", "end: never", "end: 'never'"),
         ("[0, 0, 200, 24]", "[0, 0]", "score"),
