@@ -13,6 +13,8 @@ from tests.world_models.catch_model import flags
 from trainer.storage import bundles
 from trainer.storage.checkpoints import read
 from world_models import evaluate
+from world_models.trained.opened import opened, settings_of
+from world_models.training import bundles as bundles_of_models
 
 pytestmark = pytest.mark.xdist_group("simple")  # share the finished run
 FEW = ["--test_num_episodes=4", "--played_steps=100", "--rollouts=8"]
@@ -157,3 +159,20 @@ def test_what_does_not_fit_is_refused_in_a_line(
     error = capsys.readouterr().err
     assert message in error and len(error.strip().splitlines()) == 1
     assert not [*tmp_path.rglob("settings.json")]
+
+
+def test_the_model_that_comes_with_the_project_predicts_catch(tmp_path):
+    path, found = bundles_of_models.find("zoo:catch_model")
+    card = bundles.card(found)
+    assert path.stat().st_size < 2**20 and card is not None and card["trained_with"]["commit"]
+    words = ["--model_bundle=zoo:catch_model", f"--logdir={tmp_path}", "--played_steps=400"]
+    assert evaluate.main([*words, "--subjects=model", "--test_policy=random"]) == 0
+    [cell] = json.loads((tmp_path / "evaluation_model.json").read_text())["cells"]
+    assert cell["from_start/reward_accuracy/to_end"] >= 0.95 and cell["rollouts"] == 128
+    # A policy can learn in it, without real play.
+    name = "--model_bundle=zoo:catch_model"
+    policy = ["--phase=policy", "--dream_ratio=0.1", "--agent_name=ResNetAgent", "--channels=4,4"]
+    folder = f"--logdir={tmp_path / 'policy'}"
+    assert experiment.main(["--algorithm=simple", name, *policy, folder]) == 0
+    assert not (tmp_path / "policy/play").exists()
+    assert opened(settings_of(str(tmp_path / "policy"))).model.updates == 3_000
