@@ -49,7 +49,7 @@ def _run(settings: config.Settings, given: frozenset[str]) -> None:
         export(settings, given)
     else:
         with ended_by_signals():
-            _train(settings)
+            _train(settings, given)
 
 
 def _end_output() -> None:
@@ -59,11 +59,11 @@ def _end_output() -> None:
     end_output()
 
 
-def _train(settings: config.Settings) -> None:
+def _train(settings: config.Settings, given: frozenset[str]) -> None:
     """Runs this process's part of a training."""
     program = registry.program_of(settings.program.algorithm)
     if program:
-        program(settings)
+        program(settings, given)
         return
     if settings.program.job_name == "actor":
         from trainer.programs.actor_process import act

@@ -21,8 +21,8 @@ class AlgorithmSettings:
     """An algorithm's own settings are fields of a subclass, in a module without TensorFlow."""
 
     implementation: ClassVar[str] = ""  # package.module:Class, a subclass of ``Algorithm``
-    # package.module:function, which trains in phases of its own with the algorithms of others;
-    # then what it does in the other modes: a function of settings and the names of those given
+    # package.module:function of settings and the names of those given, which trains in phases of
+    # its own with the algorithms of others; and what does --mode=test or export for it
     program: ClassVar[str] = ""
     programs: ClassVar[Mapping[str, str]] = {}
     figures: ClassVar[tuple[Figure, ...]] = ()  # of each update, besides its total loss

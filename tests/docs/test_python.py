@@ -75,8 +75,9 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path):
 def test_the_notebook_of_agents_plays_them(tmp_path):
     code = cells_of("agents_to_play").replace("from IPython.display", "from shown")
     (tmp_path / "shown.py").write_text("Image = open\ndef display(file): file.close()\n")
-    (tmp_path / "cells.py").write_text(f"{code}\nprint(pole.returns, len(pong.returns))\n")
-    assert run(tmp_path, "cells.py").splitlines()[-1] == "[500.0, 500.0, 500.0] 1"
+    shown = "print(pole.returns, len(pong.returns), len(catch.returns))"
+    (tmp_path / "cells.py").write_text(f"{code}\n{shown}\n")
+    assert run(tmp_path, "cells.py").splitlines()[-1] == "[500.0, 500.0, 500.0] 1 20"
     assert (tmp_path / "pong.gif").stat().st_size > 10_000
 
 

@@ -113,7 +113,11 @@ def test_what_cannot_work_is_refused_before_anything_starts(tmp_path, changes, m
 
 @pytest.mark.parametrize(
     ("base", "settings"),
-    [("impala", ""), ("a2c", ""), ("dqn", "replay_steps=2000,replay_warm_up=20")],
+    [
+        ("dqn", "replay_steps=2000,replay_warm_up=20"),
+        pytest.param("impala", "", marks=pytest.mark.extras),
+        pytest.param("a2c", "", marks=pytest.mark.extras),
+    ],
 )
 def test_any_algorithm_learns_in_the_model_from_stacks_of_pictures(tmp_path, base, settings):
     given = {"base_algorithm": base, "base_settings": settings, "frame_stack": 3}

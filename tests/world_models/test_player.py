@@ -15,6 +15,7 @@ from typing import Any
 
 import imageio.v2 as imageio
 import numpy as np
+import psutil
 import pytest
 
 import experiment
@@ -153,13 +154,15 @@ def test_long_play_is_stored_in_parts_that_lose_no_step(tmp_path, monkeypatch):
     assert [length for one in stored for length in one.about["lengths"]] == [9, 9]
 
 
-def test_a_full_disk_ends_the_video_and_not_the_game(tmp_path):
+def test_what_ends_the_video_does_not_end_the_game(tmp_path):
     recording, session, real = recorded(tmp_path)
     session.press("d")
-    recording._video.close()  # as when its program has ended
-    for _ in range(9):
+    [encoder] = [one for one in psutil.Process().children() if "ffmpeg" in one.name()]
+    encoder.kill()  # as it does itself where it cannot write
+    encoder.wait()
+    for _ in range(10):
         session.press("d")
-    assert session.real.steps == 0 and recording.error
+    assert session.real.steps == 1 and recording.error
     recording.close()
     real.close()
 
@@ -247,7 +250,8 @@ def test_a_models_game_is_played_by_keyboard_in_a_browser_and_survives_a_kill(ru
         for key in ("d", "ArrowLeft", "n"):
             tab.press(key)
         tab.wait_for("document.querySelector('#real td:nth-child(4)').textContent === '3'")
-        assert tab.evaluate("document.querySelector('#model td:nth-child(4)').textContent") == "3"
+        steps = tab.evaluate("document.querySelector('#model td:nth-child(4)').textContent")
+        assert steps in ("1", "2", "3")  # this model may say that the game is over
         assert tab.evaluate("document.getElementById('state').textContent") == "waits for keys"
         tab.screenshot(tmp_path / "player.png")
         tab.press("c")  # on by itself: over 100 steps

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from tests.world_models.catch_model import flags
 from trainer.storage import bundles
 from trainer.storage.checkpoints import read
 from world_models import evaluate
+from world_models.trained.opened import opened, settings_of
+from world_models.training import bundles as bundles_of_models
 
 pytestmark = pytest.mark.xdist_group("simple")  # share the finished run
 FEW = ["--test_num_episodes=4", "--played_steps=100", "--rollouts=8"]
@@ -53,19 +56,21 @@ def test_policy_and_model_are_evaluated_together(evaluated):
     [cell] = model["cells"]
     assert cell["played_by"] == "sampled" and cell["rollouts"] == 8
     assert 0 <= cell["reward_accuracy/at_12"] <= 1 and cell["rollouts_at_50"] > 0
-    assert {"reward_accuracy/at_12", "reward_accuracy/at_50", "drift/at_12"} <= tags(
+    assert {"reward_accuracy/at_12", "reward_accuracy/at_50", "drift/at_1"} <= tags(
         evaluated / "evaluation_model"
     )
     assert (evaluated / "evaluation_model.mp4").stat().st_size > 500
 
 
-def test_a_grid_is_for_all_of_them_and_random_play_is_a_policy(run, capsys):
+def test_a_grid_is_for_all_of_them_and_random_play_is_a_policy(run, tmp_path, capsys):
+    run = shutil.copytree(run, tmp_path / "run", symlinks=True)
     grid = "test_policy=random,greedy;noops=0;step_limit=5"
     assert evaluate.main([f"--logdir={run}", *FEW, f"--grid={grid}"]) == 0
     assert "in the model" in capsys.readouterr().out
     found = json.loads((run / "evaluation_grid_in_model.json").read_text())["grid"]
     assert [cell["settings"]["test_policy"] for cell in found] == ["random", "greedy"]
-    assert all(cell["unfinished"] == 4 for cell in found)  # cut after 5 of 9 steps
+    of_real = json.loads((run / "evaluation_grid.json").read_text())["grid"]
+    assert all(cell["unfinished"] == 4 for cell in of_real)  # cut after 5 of 9 steps
     names = tags(run / "evaluation_in_model")
     assert "mean_reward/eval/sampling_temp_0_max_noops_0_step_limit_5_unclipped" in names
     assert "mean_reward/eval/random_max_noops_0_step_limit_5_unclipped" in names
@@ -154,3 +159,20 @@ def test_what_does_not_fit_is_refused_in_a_line(
     error = capsys.readouterr().err
     assert message in error and len(error.strip().splitlines()) == 1
     assert not [*tmp_path.rglob("settings.json")]
+
+
+def test_the_model_that_comes_with_the_project_predicts_catch(tmp_path):
+    path, found = bundles_of_models.find("zoo:catch_model")
+    card = bundles.card(found)
+    assert path.stat().st_size < 2**20 and card is not None and card["trained_with"]["commit"]
+    words = ["--model_bundle=zoo:catch_model", f"--logdir={tmp_path}", "--played_steps=400"]
+    assert evaluate.main([*words, "--subjects=model", "--test_policy=random"]) == 0
+    [cell] = json.loads((tmp_path / "evaluation_model.json").read_text())["cells"]
+    assert cell["from_start/reward_accuracy/to_end"] >= 0.95 and cell["rollouts"] == 128
+    # A policy can learn in it, without real play.
+    name = "--model_bundle=zoo:catch_model"
+    policy = ["--phase=policy", "--dream_ratio=0.1", "--agent_name=ResNetAgent", "--channels=4,4"]
+    folder = f"--logdir={tmp_path / 'policy'}"
+    assert experiment.main(["--algorithm=simple", name, *policy, folder]) == 0
+    assert not (tmp_path / "policy/play").exists()
+    assert opened(settings_of(str(tmp_path / "policy"))).model.updates == 3_000

@@ -1,6 +1,7 @@
 """``--model_bundle``: a world model that somebody has handed on."""
 
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +44,20 @@ def find(given: str, registry: str = "") -> tuple[Path, Checkpoint]:
     return path, checkpoint
 
 
-def completed(settings: Settings) -> Settings:
-    """The settings of a training, with those of its ``--model_bundle`` where none were chosen."""
+def completed(settings: Settings, given: Collection[str]) -> Settings:
+    """The settings of a training, with those of its ``--model_bundle`` that were not ``given``."""
     own = settings.algorithm
     if not own.model_bundle:
         return settings
     _, checkpoint = find(own.model_bundle, settings.storage.registry)
-    theirs, flat, defaults = checkpoint.settings, settings.flat(), Settings(algorithm="simple")
-    level = theirs["level_name"]
-    if settings.level.level_name not in (level, defaults.level.level_name):
+    theirs, level = checkpoint.settings, settings.level.level_name
+    if "level_name" in given and level != theirs["level_name"]:
         raise UserError(
-            f"{FLAG}={own.model_bundle} is a world model of {level} and not of "
-            f"--level_name={settings.level.level_name}."
+            f"{FLAG}={own.model_bundle} is a world model of {theirs['level_name']} and not of "
+            f"--level_name={level}."
         )
-    taken = [name for name in (*fields_of(LevelSettings), *OF_MODEL) if name in theirs]
-    chosen = {name for name in taken if flat[name] != defaults.flat()[name]}
-    return settings.replace(**{name: theirs[name] for name in taken if name not in chosen})
+    names = [name for name in (*fields_of(LevelSettings), *OF_MODEL) if name in theirs]
+    return settings.replace(**{name: theirs[name] for name in names if name not in given})
 
 
 def install(checkpoint: Checkpoint, where: folders.Folders) -> None:

@@ -6,7 +6,7 @@ goes through the same list of phases, passes over what is reached and goes on wh
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,14 @@ from world_models.training.reports import Reports
 from world_models.training.world_model import WorldModel, action_count
 
 
-def train(settings: Settings) -> None:
-    """Runs the phases; resumes the run in the logdir."""
+def train(settings: Settings, given: Collection[str] = ()) -> None:
+    """Runs the phases; resumes the run in the logdir.
+
+    Settings that were not ``given`` may come from ``--model_bundle``.
+    """
     pieces = cores.divide(side_by_side=2)
     alongside.check(settings)
-    settings = bundles.completed(settings)
+    settings = bundles.completed(settings, given)
     check_program(settings)
     spec = build.level_spec(settings)
     check_level(settings, spec)
