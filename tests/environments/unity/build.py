@@ -9,7 +9,9 @@ import types
 import grpc
 
 # Alone: the package around it takes long to import.
-(folder,) = importlib.util.find_spec("environments").submodule_search_locations
+spec = importlib.util.find_spec("environments")
+assert spec and spec.submodule_search_locations
+(folder,) = spec.submodule_search_locations
 messages = types.SimpleNamespace(**runpy.run_path(f"{folder}/unity/messages.py"))
 Message = messages.Message
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from gymnasium import spaces
 
 import environments
 from tests.environments.playing import play
@@ -28,7 +29,7 @@ def test_plates_of_3dball_drop_their_balls_at_different_times():
     rows, _ = play(env, num_steps=200)
     episodes = env.episodes()
     env.close()
-    assert rows.observation.shape == (201, 24, 8) and env.spec.action_space.n == 4
+    assert rows.observation.shape == (201, 24, 8) and env.spec.action_space == spaces.Discrete(4)
     assert len({one.environment for one in episodes}) == 24
     np.testing.assert_allclose(rows.reward[rows.terminated], -1)
     goes_on = ~rows.first & ~rows.terminated
@@ -62,7 +63,7 @@ def test_gridworld_is_played_by_its_numbers_and_its_pictures_are_left_out(capsys
     rows, _ = play(env, num_steps=150)
     episodes = env.episodes()
     env.close()
-    assert spec.observation_space.shape == (6,) and spec.action_space.n == 4
+    assert spec.observation_space.shape == (6,) and spec.action_space == spaces.Discrete(4)
     assert episodes and np.isin(rows.reward[rows.terminated].round(2), [1, -1, -0.01]).all()
 
 
