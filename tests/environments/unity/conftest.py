@@ -1,10 +1,13 @@
 """Builds of Unity that are programs of the tests."""
 
 import sys
+import time
 from pathlib import Path
 
 import psutil
 import pytest
+
+ENDS_WITHIN_S = 10  # where its end was not waited for
 
 
 @pytest.fixture
@@ -21,6 +24,16 @@ def build(tmp_path, monkeypatch):
         return f"unity:{path}"
 
     yield made
-    if pids.exists():
-        for pid in map(int, pids.read_text().split()):
-            assert not psutil.pid_exists(pid), "a build is left behind"
+    until = time.monotonic() + ENDS_WITHIN_S
+    for pid in map(int, pids.read_text().split()) if pids.exists() else ():
+        while is_running(pid):
+            assert time.monotonic() < until, "a build is left behind"
+            time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is more than an entry that nobody has collected yet."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
