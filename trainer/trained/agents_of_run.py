@@ -145,7 +145,7 @@ def play_level(
             [one.player for one in there],
             settings.trained.test_num_episodes,
             seed=settings.program.seed,
-            step_limit=settings.trained.step_limit,
+            step_limit=settings.trained.steps_of_test,
             onlookers=onlookers,
             finished=finished,
         )
