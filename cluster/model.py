@@ -1,9 +1,10 @@
 """The parts of a plan: hosts, processes, and the links between learners and actors."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
 
 
@@ -133,6 +134,18 @@ class Member:
     def address_at(self, ip: str) -> str:
         """The same, for those who find its host at this address."""
         return f"{f'[{ip}]' if ':' in ip else ip}:{'+'.join(map(str, self.ports))}"
+
+
+def cut_off(links: Iterable[tuple[Member, Member]]) -> Iterator[tuple[int, str]]:
+    """Who is to be reached at an address, such as localhost, that leads the actor to itself."""
+    for reached, actor in links:
+        if host_of(reached.row.ip) == "localhost" and reached.host != actor.host:
+            yield (
+                reached.row.line,
+                f"column ip: {reached.name} is at {reached.row.ip}, where {actor.name} on "
+                f"{actor.host} (line {actor.row.line}) cannot reach it. Give an address that "
+                "works on both.",
+            )
 
 
 class Dealt(NamedTuple):

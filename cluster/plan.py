@@ -14,9 +14,8 @@ import credentials
 from algorithms.feeding import Gradients
 from cluster import agents, mpi
 from cluster import remotes as desktops
-from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
-from cluster.model import LOCAL, Dealt, Here, Host, Member, Mpirun, Place, Plan, Process
+from cluster.model import LOCAL, Dealt, Here, Host, Member, Mpirun, Place, Plan, Process, cut_off
 from cluster.mpi_environment import ENVIRONMENT
 from cluster.on_host.states import IN_USE
 from cluster.options import Options, passed_on
@@ -53,7 +52,10 @@ def make_plan(
     actors = [_linked(actor, list(teams.values())) for actor in actors]
     checks.check_played(settings, [actor.number for actor in actors], options.workers_csv_path)
     remotes = _members(rows, "remote", here)
-    problems = [*_cut_off(learners, actors), *_clashing([*learners, *actors, *remotes])]
+    problems = [
+        *cut_off((learners[one], actor) for actor in actors for one in actor.linked),
+        *_clashing([*learners, *actors, *remotes]),
+    ]
     if problems:
         lines = [f"{options.workers_csv_path}:{line}: {what}" for line, what in sorted(problems)]
         raise UserError("\n".join(lines))
@@ -134,19 +136,6 @@ def without_learners_on(silent: Collection[Host], rows: Sequence[Row], here: Her
         {row.agent for row in some if row.job == "learner"} for some in (rows, left)
     )
     return left if agents_left == agents_of else list(rows)
-
-
-def _cut_off(learners: list[Member], actors: list[Member]) -> Iterator[tuple[int, str]]:
-    """Learners whose address, such as localhost, leads an actor elsewhere to its own host."""
-    links = [(actor, learners[one]) for actor in actors for one in actor.linked]
-    for actor, learner in links:
-        if host_of(learner.row.ip) == "localhost" and learner.host != actor.host:
-            yield (
-                learner.row.line,
-                f"column ip: {learner.name} is at {learner.row.ip}, where {actor.name} on "
-                f"{actor.host} (line {actor.row.line}) cannot reach it. Give an address that "
-                "works on both.",
-            )
 
 
 def _clashing(members: list[Member]) -> Iterator[tuple[int, str]]:

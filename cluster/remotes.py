@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import credentials
-from cluster.inventory.columns import host_of
-from cluster.model import Dealt, Here, Member, Process
+from cluster.model import Dealt, Here, Member, Process, cut_off
 from cluster.options import Options
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -42,7 +41,7 @@ def deal(
         dealt += [Dealt(remote, actor) for remote in own]
         for _ in range(count - len(own)):
             dealt.append(Dealt(_take_from_fullest(left), actor))
-    problems = [f"{options.workers_csv_path}:{line}: {what}" for line, what in _cut_off(dealt)]
+    problems = [f"{options.workers_csv_path}:{line}: {what}" for line, what in cut_off(dealt)]
     if problems:
         raise UserError("\n".join(problems))
     return tuple(dealt)
@@ -79,18 +78,6 @@ def _take_from_fullest(left: list[Member]) -> Member:
     """One from the host where most are left, so that all hosts have as much to do."""
     hosts = Counter(one.host for one in left)
     return _take(left, [max(left, key=lambda one: hosts[one.host])])[0]
-
-
-def _cut_off(dealt: Sequence[Dealt]) -> Iterator[tuple[int, str]]:
-    """Remotes whose address, such as localhost, leads an actor elsewhere to its own host."""
-    for remote, actor in dealt:
-        if host_of(remote.row.ip) == "localhost" and remote.host != actor.host:
-            yield (
-                remote.row.line,
-                f"column ip: {remote.name} is at {remote.row.ip}, where {actor.name} on "
-                f"{actor.host} (line {actor.row.line}) cannot reach it. Give an address that "
-                "works on both.",
-            )
 
 
 def flags_of_actors(dealt: Sequence[Dealt], settings: Settings) -> dict[str, str]:

@@ -45,7 +45,7 @@ class Namespace:
         return ["ip", "netns", "exec", self.name, *command]
 
     def unplug(self) -> None:
-        """Whatever is sent to it or by it is lost; nobody is told."""
+        """Packets to it and from it are lost, without an error on either side."""
         sh(f"ip link set {self.link} down")
 
     def plug(self) -> None:

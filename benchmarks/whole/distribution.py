@@ -3,7 +3,7 @@
   python -m benchmarks distribution
   python -m benchmarks distribution --steps_ms=0.1,1 --kinds=busy --ways=process,actors
 
-The level is a dummy, whose steps take as long as they are told to. They are busy, so that they need
+The level is a dummy, whose steps take as long as its name says. They are busy, so that they need
 a core, or waiting, as a simulator on other cores or a device does. A small network learns from two
 actors with as many environments each, in one of these ways:
 

@@ -72,7 +72,7 @@ class Intake:
             self._ahead.start()
 
     def close(self) -> None:
-        """Ends it: actors that wait or put are told that it is closed."""
+        """Ends it: actors that wait or put get ``Closed``."""
         self.queue.close()
         if self._ahead:
             self._ahead.close()

@@ -5,14 +5,13 @@ keeps, and the settings that an agent depends on. So whatever takes a checkpoint
 bundle. Its card says where it comes from.
 """
 
-import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trainer.storage import checkpoints
+from trainer.storage import checkpoints, npz
 from trainer.storage.checkpoints import Checkpoint
 
 CARD = "card"  # among the counters of a checkpoint's file
@@ -35,15 +34,8 @@ def bundled(checkpoint: Checkpoint, kept: Collection[str], card: dict[str, Any])
 def write(bundle: Checkpoint, path: Path) -> None:
     """Writes a bundle, whole or not at all; may raise OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            checkpoints.write(bundle, file, compress=True)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with npz.replacing(path) as file:
+        checkpoints.write(bundle, file, compress=True)
 
 
 def card(checkpoint: Checkpoint) -> dict[str, Any] | None:

@@ -7,19 +7,17 @@ damaged file is detected and the previous one is used.
 
 import contextlib
 import dataclasses
-import io
 import json
 import os
 import re
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trainer.storage.folder import flush
+from trainer.storage import npz
 from user_error import UserError
 
 BEST = "best.npz"
@@ -156,17 +154,8 @@ class Store:
 
     def _write(self, checkpoint: Checkpoint, path: Path) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with open(temporary, "wb") as file:
-                write(checkpoint, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        flush(self.folder)
+        with npz.replacing(path) as file:
+            write(checkpoint, file)
 
 
 def write(checkpoint: Checkpoint, file: Any, compress: bool = False) -> None:
@@ -184,13 +173,7 @@ def write(checkpoint: Checkpoint, file: Any, compress: bool = False) -> None:
 def read(path: Path) -> Checkpoint:
     """Reads a checkpoint; raises ``Damaged`` if the file is not complete."""
     try:
-        with zipfile.ZipFile(path) as file:
-            # Each entry is read to its end, so that its checksum is compared: NumPy would stop
-            # where the array's header says, and the header may be what is damaged.
-            arrays = {
-                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
-                for name in file.namelist()
-            }
+        arrays = npz.arrays_in(path)
         if len(arrays) != _entry_count(path):
             raise ValueError("arrays are missing")
         about = json.loads(arrays.pop("about").tobytes())

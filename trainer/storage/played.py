@@ -5,11 +5,8 @@ to, and a row that is ``first`` starts an episode. Nothing continues from one pa
 for the first row, which may be the last of the part before.
 """
 
-import io
 import json
-import os
 import re
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +15,8 @@ import gymnasium
 import numpy as np
 
 from environments import EnvironmentSpec
-from trainer.storage.folder import flush, writing
+from trainer.storage import npz
+from trainer.storage.folder import writing
 from user_error import UserError
 
 NAME = re.compile(r"part-(\d{6})\.npz")
@@ -52,18 +50,9 @@ def store(folder: Path, stored: Stored) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         number = max((_number(path) for path in parts_in(folder)), default=-1) + 1
         path = folder / f"part-{number:06d}.npz"
-        temporary = folder / f".{path.name}.tmp"
         about = np.frombuffer(json.dumps(stored.about).encode(), np.uint8)
-        try:
-            with open(temporary, "wb") as file:
-                np.savez_compressed(file, about=about, **stored.part._asdict())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        flush(folder)
+        with npz.replacing(path) as file:
+            np.savez_compressed(file, about=about, **stored.part._asdict())
     return path
 
 
@@ -77,11 +66,7 @@ def parts_in(folder: Path) -> list[Path]:
 def read(path: Path) -> Stored:
     """A part from its file."""
     try:
-        with zipfile.ZipFile(path) as file:
-            arrays = {
-                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
-                for name in file.namelist()
-            }
+        arrays = npz.arrays_in(path)
         about = json.loads(arrays.pop("about").tobytes())
         return Stored(Part(**arrays), about)
     except Exception as error:  # parsing damaged bytes can raise anything

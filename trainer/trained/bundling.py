@@ -11,7 +11,7 @@ import numpy as np
 
 from trainer.machine.provenance import here
 from trainer.storage import bundles
-from trainer.storage.checkpoints import KINDS
+from trainer.storage.checkpoints import KINDS, Checkpoint
 from trainer.trained.trained_agent import Trained, inherited
 from user_error import UserError
 
@@ -33,17 +33,22 @@ def export(found: Trained) -> None:
     path = folder / f"{_name(found)}.npz"
     kept = {*inherited(found.settings.program.algorithm), *ABOUT_TRAINING, KINDS} - OF_THIS_MACHINE
     bundle = bundles.bundled(found.checkpoint, kept, card(found))
-    try:
-        bundles.write(bundle, path)
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(
-            f"--export_dir={folder}: {path} cannot be written ({error.strerror})."
-        ) from None
+    content = written(bundle, path)
     print(f"Bundled {found.path} into {path} ({len(content):,} bytes).")
     print(f"  play      bin/train --mode=test --checkpoint={path}")
     print(f"  train on  bin/train --initial_weights={path} --level_name={','.join(found.levels)}")
     print(f"  registry  {_name(found)}: {entry(path.name, content)}")
+
+
+def written(bundle: Checkpoint, path: Path) -> bytes:
+    """Writes a bundle into ``--export_dir``; returns what is in the file."""
+    try:
+        bundles.write(bundle, path)
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"--export_dir={path.parent}: {path} cannot be written ({error.strerror})."
+        ) from None
 
 
 def card(found: Trained) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from trainer.acting.settings import LevelSettings
 from trainer.machine.provenance import here
 from trainer.settings.config import Settings
 from trainer.storage import bundles as files
-from trainer.trained.bundling import entry, safe
+from trainer.trained.bundling import entry, safe, written
 from user_error import UserError
 from world_models.trained import opened
 from world_models.training.bundles import FLAG, fields_of
@@ -53,13 +53,7 @@ def export(settings: Settings, given: Collection[str] = ()) -> None:
     bundle = files.bundled(checkpoint, kept, _card(run))
     counters = ("updates", "real_steps")
     bundle.counters |= {name: run.checkpoint.counters[name] for name in counters}
-    try:
-        files.write(bundle, path)
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(
-            f"--export_dir={folder}: {path} cannot be written ({error.strerror})."
-        ) from None
+    content = written(bundle, path)
     print(f"Bundled the world model of {run.where} into {path} ({len(content):,} bytes).")
     print(f"  evaluate  .venv/bin/python -m world_models.evaluate {FLAG}={path}")
     print(f"  play      .venv/bin/python -m world_models.play {FLAG}={path}")

@@ -108,7 +108,7 @@ def test_a_remote_behind_a_cut_link_is_reported_and_found_again(tmp_path):
                 for host in hosts
             ]
             with playing(remotes, str(tmp_path / "p")) as play:
-                hosts[0].unplug()  # nobody is told: no packet comes any more
+                hosts[0].unplug()  # silently: no packet comes any more
                 play.until(lambda: bool(play.told))
                 assert "environment 0" in play.told[0] and "no new picture" in play.told[0]
                 assert play.spoilt[0]

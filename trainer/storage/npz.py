@@ -1,0 +1,40 @@
+"""Files of arrays: written whole or not at all, read with the checksum of each array."""
+
+import contextlib
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer.storage.folder import flush
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Any]:
+    """An open file that takes the place of ``path`` once it is written and safe on the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    flush(path.parent)
+
+
+def arrays_in(path: Path) -> dict[str, np.ndarray]:
+    """The arrays by their names; any exception means that the file is damaged."""
+    with zipfile.ZipFile(path) as file:
+        # Each entry is read to its end, so that its checksum is compared: NumPy would stop
+        # where the array's header says, and the header may be what is damaged.
+        return {
+            name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
+            for name in file.namelist()
+        }
