@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from cluster.backends.ssh.hosts import LOADER
 from cluster.on_host.states import IN_USE
 from tests import namespaces
 from tests.cluster.conftest import copy_project
@@ -47,14 +48,14 @@ class FakeHost:
         return self.namespace.name
 
     def processes(self) -> list[str]:
-        """Command lines of its user."""
+        """Command lines of its user, but for what answers frontends and ends after them."""
         done = subprocess.run(
             ["ps", "-u", self.user, "-o", "args="], capture_output=True, text=True, check=False
         )
         return [
             line
             for line in done.stdout.splitlines()
-            if "sshd:" not in line and "<defunct>" not in line
+            if not any(word in line for word in ("sshd:", "<defunct>", LOADER[:20]))
         ]
 
 
