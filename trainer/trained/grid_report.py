@@ -1,7 +1,7 @@
 """What an evaluation of several settings leaves: figures, a picture and TensorBoard's curves."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +58,19 @@ def write(
 
     ``suffix`` ends the names of both.
     """
-    lines = []
     picture, events = folder / f"{PICTURE}{suffix}.png", folder / f"{EVENTS}{suffix}"
-    for what, path, written in (
+    return written(
         ("Picture", picture, lambda: _draw(picture, title, rows(played))),
         ("TensorBoard", events, lambda: _add_events(events, frames, played)),
-    ):
+    )
+
+
+def written(*files: tuple[str, Path, Callable[[], None]]) -> list[str]:
+    """Writes each of these files by its function; returns a line about each, also if it failed."""
+    lines = []
+    for what, path, write_it in files:
         try:
-            written()
+            write_it()
             lines.append(f"{what}: {path}")
         except OSError as error:
             lines.append(f"warning: {path} could not be written ({error.strerror}).")

@@ -10,6 +10,7 @@ from rich.table import Table
 from trainer.reporting.curve import BLUE, GREY, ORANGE, png
 from trainer.reporting.events import EventsFile
 from trainer.storage.records import write_whole
+from trainer.trained import grid_report
 
 PICTURE, EVENTS = "evaluation_model_grid.png", "evaluation_model"
 NONE = "–"
@@ -48,17 +49,11 @@ def write(
     folder: Path, updates: int, names: Sequence[str], figures: Sequence[dict[str, Any]]
 ) -> list[str]:
     """Writes the picture and the events; returns a line about each, also if it failed."""
-    lines = []
-    for what, path, written in (
-        ("Picture", folder / PICTURE, lambda: _draw(folder / PICTURE, names, figures)),
-        ("TensorBoard", folder / EVENTS, lambda: _add_events(folder / EVENTS, updates, figures)),
-    ):
-        try:
-            written()
-            lines.append(f"{what}: {path}")
-        except OSError as error:
-            lines.append(f"warning: {path} could not be written ({error.strerror}).")
-    return lines
+    picture, events = folder / PICTURE, folder / EVENTS
+    return grid_report.written(
+        ("Picture", picture, lambda: _draw(picture, names, figures)),
+        ("TensorBoard", events, lambda: _add_events(events, updates, figures)),
+    )
 
 
 def _add_events(folder: Path, updates: int, figures: Sequence[dict[str, Any]]) -> None:
