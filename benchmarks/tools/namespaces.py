@@ -94,6 +94,10 @@ class Bridge:
         sh(f"ip -n {name} link set lo up")
         return host
 
+    def at_end(self, command: str) -> None:
+        """Will run the command when the bridge is removed, or this process is killed."""
+        self._undo.add(command)
+
     def close(self) -> None:
         """Removes the hosts and the bridge."""
         self._undo.close()

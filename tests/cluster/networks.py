@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from cluster.backends.ssh.hosts import LOADER
@@ -21,6 +20,7 @@ from tests.cluster.conftest import copy_project
 from tests.namespaces import SSHD, Bridge, Namespace, make_key, sh
 
 PASSWORD = "hush-4711-hush"
+FOLDER = "imphosts"
 
 
 def missing() -> str:
@@ -34,6 +34,7 @@ class FakeHost:
 
     namespace: Namespace
     home: Path
+    user: str
 
     @property
     def ip(self) -> str:
@@ -42,10 +43,6 @@ class FakeHost:
     @property
     def port(self) -> int:
         return 2200 + self.namespace.number
-
-    @property
-    def user(self) -> str:
-        return self.namespace.name
 
     def processes(self) -> list[str]:
         """Command lines of its user, but for what answers frontends and ends after them."""
@@ -63,7 +60,7 @@ class Network:
     """A bridge with hosts; takes everything down again."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="imphosts"))
+        self.folder = Path(tempfile.mkdtemp(prefix=FOLDER))
         self.folder.chmod(0o755)
         self.hosts: list[FakeHost] = []
         self._bridge = Bridge()
@@ -82,7 +79,10 @@ class Network:
         """A new host whose user may log in with the key or with the password."""
         namespace = self._bridge.add()
         home = self.folder / f"home{namespace.number}"
-        host = FakeHost(namespace, home)
+        # A name of its own: users that a killed machine left are in nobody's way.
+        user = f"imp{self.folder.name.removeprefix(FOLDER)}{namespace.number}"
+        host = FakeHost(namespace, home, user)
+        self._bridge.at_end(f"pkill -KILL -u {user}; sleep 0.1; userdel {user}")
         sh(f"useradd -m -d {home} -s /bin/bash {host.user}")
         subprocess.run(["chpasswd"], input=f"{host.user}:{PASSWORD}", text=True, check=True)
         (home / ".ssh").mkdir()
@@ -130,10 +130,6 @@ class Network:
     def close(self) -> None:
         """Ends the servers and what users left, and removes users, namespaces and the bridge."""
         self._bridge.close()
-        for host in self.hosts:
-            subprocess.run(["pkill", "-KILL", "-u", host.user], check=False)
-            time.sleep(0.1)
-            subprocess.run(["userdel", host.user], capture_output=True, check=False)
         shutil.rmtree(self.folder)
 
 

@@ -242,9 +242,9 @@ def test_resuming_with_another_level_prints_a_warning(tmp_path):
     rows = read_metrics(tmp_path)
     assert {row["mean_episode_return"] for row in rows} == {7.0, 30.0}
     assert rows[-1]["mean_episode_return"] == 7.0
-    assert "7, at best 7" in returns_in(process.stdout)
+    assert "7.000, at best 7.000" in returns_in(process.stdout)
     again = run(f"--logdir={tmp_path}", for_frames(3000), level=level(Steps))
-    assert "7, at best 7" in returns_in(again.stdout)
+    assert "7.000, at best 7.000" in returns_in(again.stdout)
     names = sorted(path.name for path in (tmp_path / "checkpoints").glob("best*"))
     assert len(names) == 2 and names[0].startswith("best-until-")
 
