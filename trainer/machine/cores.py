@@ -2,23 +2,29 @@
 
 import contextlib
 import os
+import time
 from typing import NamedTuple
 
 import psutil
 import tensorflow as tf
 
-from trainer.machine.quota import usable_cores
+from trainer.machine.quota import tightest_quota, usable_cores
 
 
 class CoresTime(NamedTuple):
-    """Seconds since the machine started, summed over the cores."""
+    """Seconds since any moment, summed over the cores."""
 
     busy: float
     passed: float
 
 
 def cores_time() -> CoresTime | None:
-    """The time so far; None if the system does not report it."""
+    """The time so far; None if the system does not report it.
+
+    Under a quota it is that of its control group: what others do on the cores says nothing.
+    """
+    if quota := tightest_quota():
+        return CoresTime(quota.used_s, quota.cores * time.monotonic())
     try:
         each = psutil.cpu_times(percpu=True)
     except (OSError, RuntimeError):

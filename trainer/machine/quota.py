@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -15,13 +16,27 @@ CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
 
+class Quota(NamedTuple):
+    """What a control group may use, and has used."""
+
+    cores: float
+    used_s: float
+
+
 def usable_cores() -> int:
     """Cores that may be busy at a time, at least 1."""
-    limits = [
-        _cores(folder) if version == 2 else _cores_of_version_1(folder)
-        for version, folder in _groups("cpu")
-    ]
+    limits = [_cores(version, folder) for version, folder in _groups("cpu")]
     return max(1, math.ceil(min([len(os.sched_getaffinity(0)), *limits])))
+
+
+def tightest_quota() -> Quota | None:
+    """The quota that keeps this process from using all of its cores, if one does."""
+    limits = [(_cores(version, folder), version, folder) for version, folder in _groups("cpu")]
+    cores, version, folder = min(limits, default=(math.inf, 2, CGROUPS), key=lambda one: one[0])
+    used_s = _used_s(version, folder)
+    if cores >= len(os.sched_getaffinity(0)) or used_s is None:
+        return None
+    return Quota(cores, used_s)
 
 
 def free_memory() -> int:
@@ -57,7 +72,11 @@ def _upwards(root: Path, path: str) -> list[Path]:
     return [folder, *(parent for parent in folder.parents if parent.is_relative_to(root))]
 
 
-def _cores(folder: Path) -> float:
+def _cores(version: int, folder: Path) -> float:
+    return _cores_of_version_2(folder) if version == 2 else _cores_of_version_1(folder)
+
+
+def _cores_of_version_2(folder: Path) -> float:
     try:
         quota, period = (folder / "cpu.max").read_text().split()
         return math.inf if quota == "max" else int(quota) / int(period)
@@ -71,6 +90,16 @@ def _cores_of_version_1(folder: Path) -> float:
         return quota / int((folder / "cpu.cfs_period_us").read_text()) if quota > 0 else math.inf
     except (OSError, ValueError, ZeroDivisionError):
         return math.inf
+
+
+def _used_s(version: int, folder: Path) -> float | None:
+    try:
+        if version == 2:
+            lines = (folder / "cpu.stat").read_text().splitlines()
+            return int(dict(line.split() for line in lines)["usage_usec"]) / 1e6
+        return int((folder / "cpuacct.usage").read_text()) / 1e9
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _memory(folder: Path, limit: str, used: str, cache: str) -> float:

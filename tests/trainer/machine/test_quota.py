@@ -6,7 +6,7 @@ import types
 import psutil
 import pytest
 
-from trainer.machine import quota
+from trainer.machine import cores, quota
 
 GIB = 2**30
 
@@ -89,3 +89,30 @@ def test_a_limit_of_memory_counts(cgroups, monkeypatch, version, files, free):
     }
     cgroups("0::/a\n" if version == 2 else "7:memory:/a\n", **written)
     assert quota.free_memory() == free
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_cores_are_busy_as_far_as_the_quota_is_used(cgroups, monkeypatch, version):
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    def used(seconds: int) -> None:
+        if version == 2:
+            stat = f"usage_usec {seconds}000000\nuser_usec 5\n"
+            cgroups("0::/a\n", cpu_dot_max="250000 100000\n", a__cpu_dot_max="max 1\n")
+            cgroups("0::/a\n", cpu_dot_stat=stat)
+        else:
+            period = {"cpu__a__cpu_dot_cfs_period_us": "100000"}
+            cgroups("4:cpu:/a\n", cpu__a__cpu_dot_cfs_quota_us="250000", **period)
+            cgroups("4:cpu:/a\n", cpu__a__cpuacct_dot_usage=f"{seconds}000000000\n")
+
+    used(7)
+    since = cores.cores_time()
+    now[0] += 10
+    used(12)
+    assert cores.busy_fraction(since) == pytest.approx(5 / (2.5 * 10))
+
+
+def test_without_a_quota_the_load_of_the_cores_counts(cgroups):
+    cgroups("0::/a\n", cpu_dot_max="9900000 100000\n", cpu_dot_stat="usage_usec 1\n")
+    assert quota.tightest_quota() is None
