@@ -156,7 +156,7 @@ def test_a_reporter_that_is_none_is_refused_before_anything_is_written(names, wo
 def test_a_known_reporter_that_is_not_installed_is_answered_with_the_command(name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, f"trainer.reporting.reporters.{name}_reporter", False)
-    with pytest.raises(UserError, match=f"pip install {name}"):
+    with pytest.raises(UserError, match="bin/setup --extra=trackers"):
         load(name)
 
 

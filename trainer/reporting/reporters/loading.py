@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from trainer.machine.launching import beside_python
 from user_error import UserError, closest
 
 
@@ -26,8 +25,6 @@ KNOWN = {
     "mlflow": f"{HERE}.mlflow_reporter:MlflowReporter",
     "wandb": f"{HERE}.wandb_reporter:WandbReporter",
 }
-# What pip has to install for each.
-NEEDED = {"mlflow": "mlflow-skinny sqlalchemy alembic", "wandb": "wandb"}
 
 
 def load(names: str) -> dict[str, MakeReporter]:
@@ -54,5 +51,4 @@ def _load(name: str) -> MakeReporter:
 
 
 def _fix(name: str) -> str:
-    needed = NEEDED.get(name.lower())
-    return f" Install it with: {beside_python('pip')} install {needed}" if needed else ""
+    return " Run bin/setup --extra=trackers." if name.lower() in KNOWN else ""
