@@ -1,7 +1,9 @@
 """The state of a run on Kubernetes: what its jobs and pods say, and what the pods have printed."""
 
+import contextlib
 import dataclasses
 import datetime
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,11 @@ LAST_LINES = 20
 AT_ONCE = 16
 # Clocks differ; what a log's line was read already is known by its own time.
 OVERLAP_S = 60
+# A report as a learner prints it, by the names that figures have in its folder.
+REPORT = re.compile(
+    r"(?<!\S)frames +(?P<environment_frames>\S+)  of all .*?"
+    r"  frames/s +(?P<frames_per_second>\S+)  .*?  mean raw return +(?P<mean_episode_return>\S+)  .*?  policy lag +(?P<policy_lag>\S+)  "
+)
 # A line has about so many bytes: the API counts lines from the end, the frontend bytes.
 LINE_BYTES = 64
 
@@ -45,7 +52,8 @@ def look(record: Record, cluster: Cluster, with_logs: bool = True) -> Seen:
     def seen(one: tuple[Part, Manifest | None, list[Manifest]]) -> SeenPart:
         return _seen(*one, record, cluster, with_logs)
 
-    return Seen(_at_once(seen, wanted), {}, {}, {})
+    found = _at_once(seen, wanted)
+    return Seen(found, {}, _figures(found), {})
 
 
 def tail(record: Record, offsets: Mapping[str, int], cluster: Cluster) -> Tails:
@@ -85,6 +93,17 @@ def _read(pod: str, offset: int, cluster: Cluster) -> tuple[str, int]:
             lines.append(f"{said}\n")
             last = when
     return "".join(lines), last if lines else offset
+
+
+def _figures(seen: Sequence[SeenPart]) -> dict[str, float]:
+    """The figures of the newest report in a learner's log: its folder is out of reach."""
+    lines = [line for one in seen if one.part.job == "learner" for line in one.last_lines]
+    reports = [found for line in lines if (found := REPORT.search(line))]
+    figures = {}
+    for name, text in reports[-1].groupdict().items() if reports else ():
+        with contextlib.suppress(ValueError):  # not known yet
+            figures[name] = float(text.replace(",", ""))
+    return figures
 
 
 def _at_once(ask: Callable[[Any], Any], those: Sequence[Any]) -> list[Any]:

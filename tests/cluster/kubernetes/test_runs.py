@@ -177,6 +177,9 @@ def test_cartpole_is_trained_and_resumed_after_an_eviction(frontend):
     flags = ("--level_name=CartPole-v1", *SIZES, "--checkpoint_every_s=5", "--report_every_s=2")
     run.start("--learners=1", "--actors=2", *flags)
     wait_for(lambda: "frames/s" in run.run("logs", "--name=learner-0").stdout, 120)
+    wait_for(lambda: " · mean return " in run.run("status").stdout)
+    figures = json.loads(run.run("status", "--json").stdout)["figures"]
+    assert figures["environment_frames"] > 0 and figures["mean_episode_return"] > 5
     # The learner's pod is shed: it saves, another takes its place and its name, actors follow.
     run.nodes.evict(run.pod("learner-0"))
     wait_for(lambda: run.pod("learner-0").endswith("-b"), 60)
