@@ -28,7 +28,9 @@ OVERLAP_S = 60
 # A report as a learner prints it, by the names that figures have in its folder.
 REPORT = re.compile(
     r"(?<!\S)frames +(?P<environment_frames>\S+)  of all .*?"
-    r"  frames/s +(?P<frames_per_second>\S+)  .*?  mean raw return +(?P<mean_episode_return>\S+)  .*?  policy lag +(?P<policy_lag>\S+)  "
+    r"  frames/s +(?P<frames_per_second>\S+)  .*?"
+    r"  mean raw return +(?P<mean_episode_return>\S+)  .*?"
+    r"  policy lag +(?P<policy_lag>\S+)  "
 )
 # A line has about so many bytes: the API counts lines from the end, the frontend bytes.
 LINE_BYTES = 64
