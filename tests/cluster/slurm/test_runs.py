@@ -110,8 +110,9 @@ def test_two_learners_and_six_actors_start_are_seen_and_stop(frontend: Frontend)
     assert "Nothing to stop" in frontend.run("stop").stdout
 
 
+@pytest.mark.parametrize("nodes", [("n1", "n1"), ("n1", "n2")], ids=["one node", "two nodes"])
 def test_two_learners_of_a_csv_start_by_mpirun_where_slurm_has_no_pmix(
-    frontend: Frontend, tmp_path: Path
+    frontend: Frontend, tmp_path: Path, nodes: tuple[str, str]
 ):
     srun = tmp_path / "bin" / "srun"
     srun.parent.mkdir()
@@ -120,7 +121,9 @@ def test_two_learners_of_a_csv_start_by_mpirun_where_slurm_has_no_pmix(
         f'exec {shutil.which("srun")} "$@"\n'
     )
     srun.chmod(0o755)
-    (frontend.folder / "nodes.csv").write_text("job,ip\nlearner,n1\nlearner,n1\nactor,n2\n")
+    (frontend.folder / "nodes.csv").write_text(
+        "job,ip\nactor,n3\n" + "".join(f"learner,{node}\n" for node in nodes)
+    )
     path = {"PATH": f"{srun.parent}:{os.environ['PATH']}"}
     flags = ("--backend=slurm", "--workers_csv_path=nodes.csv")
     started = frontend.run("start", *flags, **path)
