@@ -4,17 +4,26 @@ What this machine needs to reach a network (certificates, pip's settings) goes i
 so that nothing of it stands in a Dockerfile.
 """
 
+import contextlib
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).parents[2]
+IMAGES = {
+    "impala-actor": "DockerfileActor",
+    "impala-learner": "DockerfileLearner",
+    "impala-remote": "DockerfileRemote",
+}
 MIRROR = "http://deb.debian.org/debian"
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -34,6 +43,21 @@ def missing(folder: Path) -> str:
     if free < NEEDED_BYTES:
         return f"building images needs {NEEDED_BYTES >> 30} GiB; {free >> 30} are free"
     return ""
+
+
+@contextlib.contextmanager
+def built_images() -> "Iterator[Builder]":
+    """All images, until the end of the block."""
+    builder = Builder()
+    try:
+        base = builder.make_base()
+        for image, dockerfile in IMAGES.items():
+            started = time.monotonic()
+            builder.build(dockerfile, image, base)
+            print(f"{image}: built in {time.monotonic() - started:.0f} s", file=sys.stderr)
+        yield builder
+    finally:
+        builder.close()
 
 
 # What debian:12-slim leaves out, too, of the base and of what is installed later.
@@ -122,10 +146,14 @@ class Builder:
         found = json.loads(self.buildah("inspect", "--type=image", image).stdout)
         return found["Docker"]["config"]
 
+    def mount(self, container: str) -> Path:
+        """Where a container's file system is."""
+        return Path(self.buildah("mount", container).stdout.strip())
+
     def size(self, image: str) -> int:
         """Bytes of all of its files, unpacked."""
         container = self.container(image)
-        mounted = self.buildah("mount", container).stdout.strip()
+        mounted = self.mount(container)
         told = subprocess.run(
             ["du", "-sb", "--one-file-system", mounted], capture_output=True, text=True, check=True
         )

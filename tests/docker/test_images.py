@@ -7,16 +7,17 @@ Needs root, debootstrap, buildah, a network and 14 GiB of disk, all of which it 
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.tools.ports import free_port
+from environments.realtime import password
 from tests.docker.builder import Builder, missing
 
 REASON = missing(Path("/tmp"))
@@ -26,26 +27,10 @@ pytestmark = [
     pytest.mark.skipif(bool(REASON), reason=REASON),
 ]
 
-IMAGES = {"impala-actor": "DockerfileActor", "impala-learner": "DockerfileLearner"}
-LARGEST = {"impala-actor": 1.5e9, "impala-learner": 2.0e9}
+LARGEST = {"impala-actor": 1.5e9, "impala-learner": 2.0e9, "impala-remote": 1.5e9}
 LEVEL = ["--level_name=PongNoFrameskip-v4", "--env_threads=1", "--envs_per_actor=8"]
 QUICK = [*LEVEL, "--unroll_length=10", "--peer_timeout_s=20", "--max_batch_wait_s=60"]
 PROJECT = "/home/impala/impala"
-
-
-@pytest.fixture(scope="module")
-def built() -> Iterator[Builder]:
-    """Both images."""
-    builder = Builder()
-    try:
-        base = builder.make_base()
-        for image, dockerfile in IMAGES.items():
-            started = time.monotonic()
-            builder.build(dockerfile, image, base)
-            print(f"{image}: built in {time.monotonic() - started:.0f} s", file=sys.stderr)
-        yield builder
-    finally:
-        builder.close()
 
 
 class Running:
@@ -194,3 +179,28 @@ def test_two_learners_in_two_containers_train_together(built):
     assert both.output().count("Ended: all frames are played") == 1
     assert "has joined" in both.output()
     assert "Accepted publickey for impala" in sshd.output()
+
+
+def test_a_remote_serves_its_world_to_a_learner_in_another_container(built):
+    desktop, rewarder = free_port(), free_port()
+    remote, learner = built.container("impala-remote"), built.container("impala-learner")
+    for container in (remote, learner):  # as vncpasswd writes it
+        home = built.mount(container) / "home/impala"
+        (home / "password").write_bytes(password.scrambled("hush-421"))
+        (home / "password").chmod(0o600)
+        shutil.chown(home / "password", home.stat().st_uid, home.stat().st_gid)
+    file = "/home/impala/password"
+    serves = ["--level_name=Catch-v0", "--fps=20", f"--password_file={file}"]
+    serves += [f"--vnc_port={desktop}", f"--rewarder_port={rewarder}"]
+    learns = ["--level_name=vnc:Catch-v0", "--fps=20", f"--remote_password_file={file}"]
+    learns += [f"--remotes=127.0.0.1:{desktop}+{rewarder}", "--envs_per_actor=1", "--num_actors=1"]
+    learns += ["--batch_size=1", "--unroll_length=10", "--total_environment_frames=150"]
+    with enter(built, "impala-remote", remote, "serve", *serves) as serving:
+        serving.wait_for(f"remote 127.0.0.1:{desktop}+{rewarder}")
+        wait_until_healthy = time.monotonic() + 60
+        while (told := in_container(built, remote, "docker/health"))[0]:
+            assert time.monotonic() < wait_until_healthy, told
+            time.sleep(1)
+        with enter(built, "impala-learner", learner, *learns, "--logdir=logs/run") as learning:
+            assert learning.wait() == 0, learning.output()
+    assert "Ended: all frames are played" in learning.output()

@@ -1,7 +1,8 @@
 """Stands in for a cluster's controllers and nodes: pods of Jobs as processes of this machine.
 
-As root: each pod has the images' folders, a read-only root, its own volumes, host name and user id,
-as its manifest asks for them. An address on loopback and a common hosts file are its network.
+As root: each pod has the images' folders, or the file system of an image that was built, a
+read-only root, its own volumes, host name and user id, as its manifest asks for them. An address on
+loopback and a common hosts file are its network.
 """
 
 import base64
@@ -16,6 +17,7 @@ import subprocess
 import threading
 import time
 import urllib.error
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +75,12 @@ class Running:
 class Controller:
     """Makes what is in the emulator true until it is closed."""
 
-    def __init__(self, server: Server, folder: Path, project: Path):
+    def __init__(
+        self, server: Server, folder: Path, project: Path, images: Mapping[str, Path] | None = None
+    ):
+        """``images`` are the file systems of images by their names; else this machine's is used."""
         self._server = server
+        self._images = images or {}
         self._folder = folder
         self._project = project
         self._hosts = folder / "hosts"
@@ -189,11 +195,18 @@ class Controller:
         user = pod["spec"]["securityContext"]["runAsUser"]
         sources = {one["name"]: self._volume(one, own, user) for one in pod["spec"]["volumes"]}
         mounts = {one["mountPath"]: sources[one["name"]] for one in container["volumeMounts"]}
-        outside = own / "outside"
-        outside.mkdir()
+        image = self._images.get(container["image"])
+        words = shlex.join(
+            ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs",
+             "--bounding-set=-all", "--inh-caps=-all"]
+        )  # fmt: skip
+        enter = f'cd {container["workingDir"]}; exec {words} "$@"'
+        view = self._of_image(image, mounts, enter) if image else self._of_machine(mounts, enter)
+        return "\n".join(["set -e", f"hostname {pod['spec']['hostname']}", *view]) + "\n"
+
+    def _of_machine(self, mounts: dict[str, Path], enter: str) -> list[str]:
+        """This machine's file system, with the project where images have it."""
         lines = [
-            "set -e",
-            f"hostname {pod['spec']['hostname']}",
             f"mount --bind {self._hosts} /etc/hosts",
             "mount -t tmpfs none /mnt; mkdir /mnt/project /mnt/venv",
             f"mount --bind {self._project} /mnt/project",
@@ -208,13 +221,17 @@ class Controller:
         ]
         for number, path in enumerate(mounts):
             lines.append(f"mkdir -p {path}; mount --bind /mnt/{number} {path}")
-        words = shlex.join(
-            ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs",
-             "--bounding-set=-all", "--inh-caps=-all"]
-        )  # fmt: skip
-        lines.append("mount -o remount,bind,ro /; mount -o remount,ro /run /home")
-        lines.append(f'cd {container["workingDir"]}; exec {words} "$@"')
-        return "\n".join(lines) + "\n"
+        return [*lines, "mount -o remount,bind,ro /; mount -o remount,ro /run /home", enter]
+
+    def _of_image(self, image: Path, mounts: dict[str, Path], enter: str) -> list[str]:
+        """An image's file system; where volumes are mounted, a container engine makes folders."""
+        lines = [f"mount --bind {image} {image}; cd {image}; touch etc/hosts"]
+        lines += [f"mount --rbind /{name} {name}" for name in ("proc", "dev", "sys")]
+        lines += [
+            f"mkdir -p .{path}; mount --bind {source} .{path}" for path, source in mounts.items()
+        ]
+        lines.append(f"mount --bind {self._hosts} etc/hosts; mount -o remount,bind,ro {image}")
+        return [*lines, f'exec chroot {image} bash -c {shlex.quote(enter)} bash "$@"']
 
     def _volume(self, volume: dict[str, Any], own: Path, user: int) -> Path:
         if "persistentVolumeClaim" in volume:
@@ -247,7 +264,15 @@ class Controller:
         [container] = one.spec["containers"]
         if not one.is_ready:
             probe = container["readinessProbe"]["exec"]["command"]
-            inside = ["nsenter", f"--target={one.process.pid}", "--mount", "--uts", *probe]
+            inside = [
+                "nsenter",
+                f"--target={one.process.pid}",
+                "--mount",
+                "--uts",
+                "--root",
+                "--wd",
+                *probe,
+            ]
             done = subprocess.run(inside, capture_output=True, check=False, timeout=20)
             one.is_ready = not done.returncode
             if one.is_ready:

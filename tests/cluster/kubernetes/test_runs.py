@@ -1,21 +1,14 @@
 """Runs on an emulated API of Kubernetes, whose pods are processes of this machine."""
 
-import dataclasses
 import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import ROOT, copy_project, wait_for
+from tests.cluster.conftest import wait_for
 from tests.cluster.kubernetes import controller
-from tests.cluster.kubernetes.controller import JOBS, Controller
-from tests.cluster.kubernetes.emulator import NAMESPACE, Server
+from tests.cluster.kubernetes.controller import JOBS
+from tests.cluster.kubernetes.emulator import NAMESPACE
 
 pytestmark = [
     pytest.mark.skipif(bool(controller.missing()), reason=controller.missing()),
@@ -23,76 +16,6 @@ pytestmark = [
     pytest.mark.xdist_group("kubernetes"),
 ]
 SIZES = ("--batch_size=2", "--unroll_length=10", "--envs_per_actor=2", "--max_batch_wait_s=60")
-
-
-@dataclasses.dataclass
-class Frontend:
-    """The frontend, the emulated API, and what makes pods of Jobs."""
-
-    folder: Path
-    server: Server
-    nodes: Controller
-
-    def run(self, action: str, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
-        program = str(self.folder / "run_experiment_mm_raw.py")
-        config = {"KUBECONFIG": str(self.folder / "config"), "COLUMNS": "200"}
-        return subprocess.run(
-            [sys.executable, program, f"--action={action}", "--logdir=logs/run", *flags],
-            cwd=self.folder,
-            env={**os.environ, **config, **env},
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-
-    def start(self, *flags: str) -> str:
-        done = self.run("start", "--backend=kubernetes", *flags)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def states(self) -> dict[str, str]:
-        printed = self.run("status", "--json").stdout
-        return {row["process"]: row["state"] for row in json.loads(printed)["processes"]}
-
-    def pod(self, name: str) -> str:
-        """The process of a pod that runs."""
-        [found] = [one for one in self.nodes.running if one.startswith(f"impala-run-{name}")]
-        return found
-
-
-@pytest.fixture
-def frontend() -> Iterator[Callable[[bool], Frontend]]:
-    made: list[Frontend] = []
-    # Where the pods' user can read, too: pytest's own folders are its user's alone.
-    folder = Path(tempfile.mkdtemp(prefix="impala-pods-"))
-    folder.chmod(0o755)
-
-    def make(is_real: bool = False) -> Frontend:
-        project = folder / "project"
-        copy_project(project)
-        for name in ("docker", "logs", ".venv"):
-            if (ROOT / name).is_dir() and name == "docker":
-                shutil.copytree(ROOT / name, project / name)
-            else:
-                (project / name).mkdir()
-        if is_real:
-            shutil.copy(ROOT / "experiment.py", project)
-            for name in ("agents", "environments", "presets", "transport", "vtrace"):
-                shutil.copytree(ROOT / name, project / name)
-        pods = folder / "pods"
-        pods.mkdir()
-        server = Server(pods)
-        server.write_config(project / "config")
-        made.append(Frontend(project, server, Controller(server, pods, project)))
-        return made[0]
-
-    yield make
-    for one in made:
-        one.run("stop")
-        one.nodes.close()
-        one.server.close()
-    shutil.rmtree(folder)
 
 
 def test_a_run_starts_is_seen_scaled_and_stopped(frontend):
