@@ -1,8 +1,10 @@
 """Reports to the real clients of Weights & Biases and of MLflow, without a network."""
 
+import importlib
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,8 +34,7 @@ def records(path: Path) -> Iterator[bytes]:
 
 def test_what_weights_and_biases_writes_offline_holds_every_report(tmp_path, monkeypatch):
     pytest.importorskip("wandb", reason=INSTALLED)
-    from wandb.proto.wandb_internal_pb2 import Record
-
+    generated: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
     monkeypatch.setenv("WANDB_MODE", "offline")
     train(small(tmp_path, reporters="wandb"))
     train(small(tmp_path, reporters="wandb", total_environment_frames=8000))
@@ -43,7 +44,7 @@ def test_what_weights_and_biases_writes_offline_holds_every_report(tmp_path, mon
     steps, ends = [], []
     for path in runs:
         for data in records(path):
-            record = Record.FromString(data)
+            record = generated.Record.FromString(data)
             items = {item.key or item.nested_key[0]: item for item in record.history.item}
             if "environment_frames" in items:
                 steps.append(float(items["environment_frames"].value_json))

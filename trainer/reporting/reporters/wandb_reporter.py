@@ -5,7 +5,7 @@ WANDB_PROJECT names the project, else it is ``impala``. A resumed run continues 
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import wandb
 
@@ -45,7 +45,7 @@ class WandbReporter:
         self._run.finish(exit_code=int("error" in summary))
 
 
-def _mode() -> str | None:
+def _mode() -> Literal["offline"] | None:
     """Offline where it would ask for a login, which nobody may be there to answer."""
     if os.environ.get("WANDB_MODE") or wandb.login(prompt=False, verify=False):
         return None
