@@ -112,7 +112,7 @@ def test_actors_play_for_a_learner_in_another_container(built):
     port = free_port()
     host = [f"--learner_host=localhost:{port}", *QUICK]
     learner, *actors = [built.container(f"impala-{kind}") for kind in ("learner", "actor", "actor")]
-    learns = ["--job_name=learner", "--total_environment_frames=40000", "--logdir=logs/run", *host]
+    learns = ["--job_name=learner", "--total_environment_frames=160000", "--logdir=logs/run", *host]
     plays = ["--job_name=actor", *host]
     with enter(built, "impala-learner", learner, *learns) as learning:
         learning.wait_for("waiting for actors")
