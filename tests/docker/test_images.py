@@ -127,7 +127,8 @@ def test_actors_play_for_a_learner_in_another_container(built):
             for container in (learner, *actors):
                 assert in_container(built, container, "docker/health") == (0, "")
             assert learning.wait() == 0, learning.output()
-            assert first.wait() == 0 and second.wait() == 0
+            for actor in (first, second):
+                assert actor.wait() == 0, actor.output()
     assert "Ended: all frames are played" in learning.output()
     print(learning.output()[-1200:], file=sys.stderr)
     code, names = in_container(built, learner, "ls", "logs/run")
