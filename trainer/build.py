@@ -234,7 +234,8 @@ def _seat(
     return {
         "level": level,
         "seed": _seed_of(settings.program.seed * 100_003 + index, start),
-        "first_stream": index * MOST_ENVS,
+        # Streams are 32 bits wide; containers draw numbers of up to a million.
+        "first_stream": index * MOST_ENVS % 2**31,
         "chance": _chance(settings, index, environment.num_envs),
     }
 

@@ -63,6 +63,18 @@ def test_a_resumed_run_plays_other_episodes_than_at_its_start():
     np.testing.assert_array_equal(later[0], played(500)[0])
 
 
+def test_actors_of_any_number_have_streams_of_their_own():
+    settings = small("CartPole-v1")
+    made = parts(settings)
+    streams = []
+    for task in (0, 1, 901_535, 10**6):
+        environment = build.actor_environment(settings, task)
+        actor = build.actor(settings, environment, made.acting, task, lambda: None)
+        streams += actor.unroll().stream.tolist()
+        environment.close()
+    assert len(set(streams)) == len(streams) and min(streams) >= 0
+
+
 @pytest.mark.parametrize(
     ("level_name", "asked", "learned_with"),
     [
