@@ -234,7 +234,7 @@ def _seat(
     return {
         "level": level,
         "seed": _seed_of(settings.program.seed * 100_003 + index, start),
-        # Streams are 32 bits wide; containers draw numbers of up to a million.
+        # 32 bits are enough for 524,288 actors; those so far apart share their streams.
         "first_stream": index * MOST_ENVS % 2**31,
         "chance": _chance(settings, index, environment.num_envs),
     }
