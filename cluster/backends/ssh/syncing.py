@@ -41,6 +41,8 @@ if [ -n "$(ls -A | grep -v '^[.]sync')" ] && [ ! -e {IN_USE} ]; then
 fi
 if command -v flock >/dev/null; then
   exec 8>>{IN_USE} 9>.sync.lock
+  # Before 9: a sync that waits for this one must not find the folder in use.
+  trap 'exec 8>&-' EXIT
   flock 9
   flock -n -x 8 || {{
     echo "a run is running in it: end that with --action=stop first" >&2

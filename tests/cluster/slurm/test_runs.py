@@ -155,9 +155,8 @@ def test_nodes_of_a_csv_and_what_happens_to_their_jobs(frontend: Frontend):
     job = frontend.job("learner-0")
     frontend.slurm.run("scontrol", "requeue", job)
     wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
-    frontend.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
+    wait_for(lambda: _runs_again(frontend, job))
     wait_for(lambda: "learner-0 has moved" in frontend.log("actor-0"))
-    wait_for(lambda: frontend.states()["learner-0"][1] == "running")
 
     # So is one that another job has pushed out, and one whose time is nearly up.
     other = frontend.slurm.run(
@@ -166,8 +165,7 @@ def test_nodes_of_a_csv_and_what_happens_to_their_jobs(frontend: Frontend):
     ).stdout.strip()
     wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
     frontend.slurm.run("scancel", other)
-    frontend.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
-    wait_for(lambda: frontend.states()["learner-0"][1] == "running")
+    wait_for(lambda: _runs_again(frontend, job))
     frontend.slurm.run("scancel", "--batch", "--signal=USR1", job)
     wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
     assert "the time limit is near; requeued" in frontend.log("learner-0")
@@ -177,6 +175,12 @@ def test_nodes_of_a_csv_and_what_happens_to_their_jobs(frontend: Frontend):
     wait_for(lambda: frontend.states()["actor-2"][1].startswith("waiting"))
     frontend.slurm.run("scontrol", "update", "nodename=n3", "state=resume")
     assert frontend.run("stop").stdout == "Stopped 1 learner and 3 actors.\n"
+
+
+def _runs_again(frontend: Frontend, job: str) -> bool:
+    """Asks more than once: Slurm sets a later time again when what ran before has ended."""
+    frontend.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
+    return frontend.states()["learner-0"][1] == "running"
 
 
 def test_a_learner_that_is_killed_starts_again_if_asked(frontend: Frontend):
