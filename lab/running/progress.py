@@ -38,6 +38,11 @@ class Running(NamedTuple):
         """Its trial and its place there."""
         return f"{self.trial.name}_s{self.place}"
 
+    @property
+    def share(self) -> float:
+        """How much of its frames it has, from 0 to 1."""
+        return min(1.0, self.frames / self.total) if self.total else 0.0
+
 
 class Snapshot(NamedTuple):
     """An experiment at one moment."""
@@ -46,6 +51,7 @@ class Snapshot(NamedTuple):
     running: Sequence[Running]
     expected: int  # trials in all
     slots: int
+    ended_sessions: int = 0  # of trials that have not ended
 
 
 def running_of(trial: Trial, place: int, session: Session) -> Running:
@@ -146,8 +152,7 @@ class Panel:
             table.add_column(heading, justify="right" if right else "left", no_wrap=True)
         table.add_column("", ratio=1, overflow="ellipsis", no_wrap=True)
         for one in snapshot.running:
-            share = min(1.0, one.frames / one.total) if one.total else 0.0
-            bar = ProgressBar(total=1.0, completed=share, width=BAR)
+            bar = ProgressBar(total=1.0, completed=one.share, width=BAR)
             what = Text(one.trial.what, style="dim")
             table.add_row(one.name, count(one.frames), bar, number(one.mean_return),
                           duration(one.time_left), what)  # fmt: skip
@@ -169,14 +174,22 @@ def _best(snapshot: Snapshot) -> str:
 
 
 def _left(snapshot: Snapshot) -> str:
-    """The time left, from the time that trials have taken so far, with all that is around it."""
-    done = [one for one in snapshot.trials if one.state == DONE and one.results.get("took")]
-    if not done:
+    """The time left, from what sessions have taken so far; until one has ended, as they expect."""
+    took = [
+        one.results["took"] / len(one.seeds)
+        for one in snapshot.trials
+        if one.state == DONE and one.results.get("took")
+    ] or [one.time_left / (1 - one.share) for one in snapshot.running if one.time_left]
+    open_trials = [one for one in snapshot.trials if one.state == OPEN]
+    later = snapshot.expected - len(snapshot.trials)
+    # Trials of the same experiment have as many sessions as each other, but for the last ones.
+    seeds = len(snapshot.trials[-1].seeds) if snapshot.trials else 1
+    sessions = sum(len(one.seeds) for one in open_trials) + later * seeds
+    missing = sessions - snapshot.ended_sessions - sum(one.share for one in snapshot.running)
+    if not took or missing <= 0:
         return ""
-    mean = sum(one.results["took"] for one in done) / len(done)
-    missing = snapshot.expected - len([one for one in snapshot.trials if one.state != OPEN])
-    return f"about {duration(missing * mean / max(1, snapshot.slots))} left" if missing else ""
+    return f"about {duration(missing * sum(took) / len(took) / max(1, snapshot.slots))} left"
 
 
 def _percent(one: Running) -> str:
-    return f"{100 * min(1.0, one.frames / one.total):.0f}%" if one.total else count(one.frames)
+    return f"{100 * one.share:.0f}%" if one.total else count(one.frames)

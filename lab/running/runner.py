@@ -276,4 +276,12 @@ class Runner:
         running = []
         for number, place in sorted(self._taken):
             running.append(running_of(self._trials[number], place, self._session(number, place)))
-        return Snapshot(self._trials, running, self._expected, self._places.count())
+        ended = [
+            key
+            for trial in self._trials
+            if trial.state == OPEN
+            for place, session in enumerate(self._experiment.sessions(trial))
+            if (key := (trial.number, place)) not in self._taken and session.state() == ENDED
+        ]
+        places = self._places.count()
+        return Snapshot(self._trials, running, self._expected, places, len(ended))
