@@ -107,7 +107,9 @@ class Counter:
         self._bar.stop()
 
     def add(self, raw_returns: list[float]) -> None:
-        """Counts games that were played."""
+        """Counts games that were played; none of them may count, as those of an opponent."""
+        if not raw_returns:
+            return
         self._returns += raw_returns
         mean = f"{np.mean(self._returns):,.2f}"
         self._bar.update(self._task, completed=len(self._returns), total=self.total, mean=mean)

@@ -20,7 +20,7 @@ from tests.trainer.untrained import Uneven, make_run
 from trainer import build
 from trainer.acting.playing import Player, play
 from trainer.settings.config import Settings
-from trainer.trained import human_scores
+from trainer.trained import human_scores, scoreboard
 from trainer.trained import trained_agent as trained
 from trainer.trained.evaluation import evaluate, seed_of_level
 from user_error import UserError
@@ -253,3 +253,12 @@ def test_there_are_human_scores_of_57_games():
     assert human_scores.human_normalised("BreakoutNoFrameskip-v4", 1.7) == pytest.approx(0)
     assert human_scores.human_normalised("AirRaidNoFrameskip-v4", 1.0) is None
     assert human_scores.human_normalised("CartPole-v1", 1.0) is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_first_game_that_was_an_opponent_s_is_not_counted(capsys, monkeypatch):
+    monkeypatch.setattr(scoreboard, "PLAIN_REPORT_EVERY_S", 0)
+    with scoreboard.Counter(scoreboard.console(), "Pong", 2) as counter:
+        counter.add([])
+        counter.add([3.0])
+    assert capsys.readouterr().out == "Pong: 1 of 2 games, mean return 3.00\n"
