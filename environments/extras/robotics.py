@@ -44,7 +44,7 @@ def make(name: str, view: View, render: bool) -> gymnasium.Env:
 def create(entry_point: str, **options: Any) -> gymnasium.Env:
     """A world without Gymnasium's wrappers."""
     _compare_joints_as_numbers()
-    env = load_env_creator(entry_point)(**options)
+    env: Any = load_env_creator(entry_point)(**options)
     maze = getattr(env, "tmp_xml_file_path", None)
     if maze:  # it was read, and would stay
         Path(maze).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -15,7 +16,7 @@ pytestmark = [pytest.mark.extras, pytest.mark.xdist_group("dm_control")]
 
 
 def test_equal_seeds_give_equal_rows_and_a_time_limit_truncates(capfd):
-    given = {"env_kwargs": "time_limit=0.5"}
+    given: dict[str, Any] = {"env_kwargs": "time_limit=0.5"}
     made = [environments.make("dm_control:cartpole-swingup", 2, seed=3, **given) for _ in range(2)]
     (rows, _), (same, _) = (play(env, num_steps=120) for env in made)
     assert_same_rows(rows, same)

@@ -2,6 +2,7 @@
 
 import glob
 import tempfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def test_each_kind_of_world_can_be_played(name, numbers, axes):
 
 
 def test_reaching_the_goal_ends_an_episode_where_it_is_asked_for():
-    given = {
+    given: dict[str, Any] = {
         "env_kwargs": '{"continuing_task": false, "maze_map": [[1,1,1,1],[1,0,0,1],[1,1,1,1]]}'
     }
     env = environments.make("robotics:PointMaze_UMaze-v3", 4, seed=3, **given)
