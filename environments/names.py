@@ -120,6 +120,7 @@ def _bodies(module: str) -> BodiesLevel:
     return BodiesLevel(module)
 
 
+_EXTRAS = ("doom", "procgen", "robotics", "dm_control")
 # Words that are reserved in front of a colon, and what makes a level of the rest.
 REAL_TIME = "vnc"
 PREFIXES: dict[str, Callable[[str], Level]] = {
@@ -127,7 +128,7 @@ PREFIXES: dict[str, Callable[[str], Level]] = {
     "browser": BrowserLevel,
     "pettingzoo": _bodies,
     "unity": UnityLevel,
-    **{kind: functools.partial(ExtraLevel, kind) for kind in ("doom", "procgen")},
+    **{kind: functools.partial(ExtraLevel, kind) for kind in _EXTRAS},
     "dummy": parse,
 }
 

@@ -270,7 +270,8 @@ def test_an_extra_alone_comes_on_top_of_what_actors_need(copy, bare_path):
     assert "pettingzoo.txt" in told and "ray.txt" in told
     refused = copy.run("bin/setup", "--extra=vcn", PATH=bare_path)
     assert refused.returncode == 2
-    assert "there are: vnc browser pettingzoo doom procgen unity ray" in refused.stderr
+    known = "there are: vnc browser pettingzoo doom procgen robotics dm_control unity ray"
+    assert known in refused.stderr
 
 
 def test_where_there_is_no_dpkg_commands_that_are_there_are_enough(set_up, bare_path):
@@ -390,6 +391,6 @@ def test_the_locks_are_complete():
     """Setup installs them as they are, without looking for what their packages need."""
     result = run(PROJECT / ".venv/bin/python", "-m", "pip", "check")
     # See requirements/lock: what these ask for is not needed, or may be newer.
-    alone = ("miniwob ", "gym3 ", "procgen-mirror ")
+    alone = ("miniwob ", "gym3 ", "procgen-mirror ", "dm-control ")
     lacking = [line for line in result.stdout.splitlines() if not line.startswith(alone)]
     assert lacking in ([], ["No broken requirements found."])

@@ -29,6 +29,8 @@ class Extra(NamedTuple):
 EXTRAS = {
     "doom": Extra("ViZDoom", "doom", ("vizdoom",)),
     "procgen": Extra("Procgen", "procgen", ("procgen", "gym3")),
+    "robotics": Extra("Gymnasium-Robotics", "robotics", ("gymnasium_robotics",)),
+    "dm_control": Extra("dm_control", "dm_control", ("dm_control",)),
 }
 
 

@@ -16,6 +16,11 @@ import gymnasium
 import numpy as np
 
 WORLDS = ("gymnasium.envs.mujoco", "environments.python.arm")
+# Of a model; some worlds move or colour what is aimed at, and that is no part of a state.
+LOOKS = (
+    *("body_pos", "body_quat", "geom_pos", "geom_size", "geom_rgba"),
+    *("site_pos", "site_size", "site_rgba", "mat_rgba", "light_pos"),
+)
 NEEDS = "To render, MuJoCo needs libegl1 and an OpenGL driver, or libosmesa6 with MUJOCO_GL=osmesa"
 
 
@@ -39,8 +44,9 @@ class MujocoPictures:
         kind = mujoco.mjtState.mjSTATE_INTEGRATION
         state = np.empty(mujoco.mj_stateSize(world.model, kind))
         mujoco.mj_getState(world.model, world.data, state, kind)
+        looks = {name: getattr(world.model, name) for name in LOOKS}
         try:
-            self._pipe.send(state)
+            self._pipe.send((state, looks, getattr(world, "goal", None)))
             answer = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join()
@@ -73,30 +79,40 @@ def without_opengl(level_id: str) -> Iterator[None]:
     The library in MUJOCO_GL may be missing, or crash beside TensorFlow; only rendering needs it.
     """
     known = gymnasium.registry.get(level_id)
-    backend = os.environ.get("MUJOCO_GL")
-    if backend is None or not str(known and known.entry_point).startswith(WORLDS):
+    if "MUJOCO_GL" not in os.environ or not str(known and known.entry_point).startswith(WORLDS):
         yield
         return
+    with opengl_disabled():
+        yield
+
+
+@contextlib.contextmanager
+def opengl_disabled() -> Iterator[None]:
+    """Keeps MuJoCo, and what is built on it, from loading OpenGL when it is imported."""
+    backend = os.environ.get("MUJOCO_GL")
     os.environ["MUJOCO_GL"] = "disable"
     try:
         yield
     finally:
-        os.environ["MUJOCO_GL"] = backend
+        if backend is None:
+            del os.environ["MUJOCO_GL"]
+        else:
+            os.environ["MUJOCO_GL"] = backend
 
 
 def _draw(pipe: Connection, spec: Any) -> None:
-    """Receives states and sends pictures or errors, until the other end is closed."""
+    """Receives what is to be seen and sends pictures or errors, until the other end is closed."""
     if sys.platform == "linux" and not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
     env: Any = None
     while True:
         try:
-            state = pipe.recv()
+            seen = pipe.recv()
         except EOFError:
             return
         try:
             env = env or _made(spec)
-            pipe.send(_drawn(env, state))
+            pipe.send(_drawn(env, *seen))
         except Exception as error:  # OpenGL raises many kinds; the other end raises it again
             pipe.send(f"{type(error).__name__}: {error}")
 
@@ -107,10 +123,14 @@ def _made(spec: Any) -> gymnasium.Env:
     return env
 
 
-def _drawn(env: gymnasium.Env, state: np.ndarray) -> Any:
+def _drawn(env: gymnasium.Env, state: np.ndarray, looks: dict[str, np.ndarray], goal: Any) -> Any:
     import mujoco
 
     world: Any = env.unwrapped
+    for name, values in looks.items():
+        getattr(world.model, name)[:] = values
+    if goal is not None:
+        world.goal = goal  # Gymnasium-Robotics shows it when it draws
     mujoco.mj_setState(world.model, world.data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
     mujoco.mj_forward(world.model, world.data)
     return env.render()

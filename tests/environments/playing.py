@@ -1,8 +1,10 @@
 """Plays an environment at random and keeps what it said."""
 
 import numpy as np
+import pytest
 
 from environments import EnvironmentStep, RandomActions, VectorEnvironment
+from environments.python.mujoco_pictures import NEEDS
 
 
 def play(
@@ -20,6 +22,17 @@ def play(
 def copied(row: EnvironmentStep) -> EnvironmentStep:
     """The row, safe from the next step."""
     return EnvironmentStep(*(array.copy() for array in row))
+
+
+def picture(env: VectorEnvironment) -> np.ndarray:
+    """The first environment's picture; skips the test where nothing is there that draws it."""
+    try:
+        drawn = env.render(0)
+    except RuntimeError as error:
+        assert NEEDS in str(error)
+        pytest.skip(NEEDS)
+    assert drawn is not None
+    return drawn
 
 
 def assert_same_rows(one: EnvironmentStep, two: EnvironmentStep) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import environments
 from environments.python.mujoco_pictures import NEEDS
+from tests.environments.playing import picture
 from tests.environments.test_atari import atari
 
 
@@ -84,6 +85,18 @@ def test_mujoco_draws_the_state_that_it_is_in_or_says_what_it_needs():
             env.step(np.array([[3.0]], np.float32))
         after = env.render(0)
         assert after is not None and (after != before).any()
+
+
+def test_mujoco_draws_what_a_world_has_moved_and_coloured_in_its_model():
+    env = environments.make("InvertedPendulum-v5", 1, seed=0, render=True)
+    env.reset()
+    world: Any = env._stepped.vector.envs[0].unwrapped  # type: ignore[attr-defined]
+    with contextlib.closing(env):
+        before = picture(env)
+        world.model.geom_rgba[:] = (1, 0, 0, 1)
+        coloured = picture(env)
+        world.model.geom_size[:] *= 2
+        assert (coloured != before).any() and (picture(env) != coloured).any()
 
 
 MADE_ELSEWHERE = """
