@@ -7,10 +7,14 @@ Prints the cluster's address and the process ids of both nodes. Each node has on
 
 import os
 import sys
+from pathlib import Path
 
 # Without this, Ray takes the machine's own address where it is given 127.0.0.1.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Ray keeps the newest cluster's address in a folder that only `ray start` would make.
+os.environ["RAY_TMPDIR"] = sys.argv[1]
+Path(sys.argv[1], "ray").mkdir(exist_ok=True)
 
 from ray.cluster_utils import Cluster
 
