@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from algorithms.feeding import FirstInFirstOut, InStep
 from algorithms.trajectory import Unroll
 from benchmarks.tools.machine import cores
 from environments import EnvironmentStep, VectorEnvironment
@@ -12,10 +13,12 @@ from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import Actor
 from trainer.learning.batches import Batches
+from trainer.programs.training import passes_of
 from trainer.remote import wire
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import UnrollQueue
+from user_error import UserError
 
 Call = Callable[[], float]  # does a piece of work, returns its agent steps
 # Steps that acting sees again and again, so that no emulator has to run meanwhile.
@@ -79,7 +82,7 @@ def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
 
 
 def learning(settings: Settings, callers: int) -> list[Call]:
-    """The learner's update with a batch that was really played; the weights stay as they are."""
+    """The learner's updates with a batch that was really played; the weights stay as they are."""
     spec = build.level_spec(settings)
     actor = _actor(settings, _acting(settings), 0, cores())
     batch = _batches(settings).next(actor.unroll)
@@ -87,8 +90,18 @@ def learning(settings: Settings, callers: int) -> list[Call]:
 
     def caller() -> Call:
         learner = build.learner(settings, spec)
+        passes = passes_of(settings, learner, 1)
+        several = passes if passes and passes.epochs * passes.minibatches > 1 else None
+        if several and not several.are_alike:
+            raise UserError(
+                f"--minibatches={several.minibatches} does not divide the {several.pieces} pieces "
+                "of a batch evenly, so learning cannot be measured alone."
+            )
 
         def update() -> int:
+            if several:
+                learner.learn_alone(batch.unrolls, several, run_left=0.0)
+                return batch.steps
             statistics = learner.update(batch.unrolls, run_left=0.0)
             bool(statistics.skipped)  # waits for it, as the training does
             return batch.steps
@@ -173,4 +186,13 @@ def _actor(settings: Settings, policy: ActingAgent, index: int, threads: int) ->
 
 
 def _batches(settings: Settings) -> Batches:
-    return Batches(settings.algorithm.feeding, settings.learning.batch_size, settings.program.seed)
+    """Batches of unrolls, which algorithms in step cut into minibatches themselves."""
+    feeding = settings.algorithm.feeding
+    if isinstance(feeding, InStep) and not feeding.whole_episodes:
+        feeding = FirstInFirstOut()
+    if not isinstance(feeding, FirstInFirstOut):
+        raise UserError(
+            f"--algorithm={settings.program.algorithm} does not learn from batches of unrolls as "
+            "they are played: its parts cannot be measured; expected impala, ppo or a2c."
+        )
+    return Batches(feeding, settings.learning.batch_size, settings.program.seed)

@@ -4,7 +4,6 @@ A batch may be cut into pieces that do not depend on each other, so TensorFlow c
 parallel, and all cores have work even when a single operation cannot use more of them.
 """
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,23 +84,36 @@ class Contributions:
     ) -> tuple[Contribution, list[tf.Tensor]]:
         """The sum of the pieces' contributions."""
         count = unrolls_in(batch)
-        pieces = 1 if self._compiler.with_xla else min(self._pieces, count)
-        cuts = [count * piece // pieces for piece in range(pieces + 1)]
         if prepared is None:
-            prepared = tf.nest.map_structure(
-                tf.stop_gradient, self._algorithm.prepare(self._agent, batch)
-            )
+            prepared = self.prepared(batch)
 
         def part(start: int, stop: int) -> tuple[Contribution, list[tf.Tensor]]:
             piece = tf.nest.map_structure(lambda array: array[:, start:stop], prepared)
             return self._contribution_of(cut(batch, start, stop), piece, (stop - start) / count)
 
         contributions, samples = zip(
-            *(part(start, stop) for start, stop in itertools.pairwise(cuts)),
+            *(part(start, stop) for start, stop in self._cuts(count)),
             strict=True,
         )
         total = tf.nest.map_structure(lambda *each: tf.add_n(each), *contributions)
         return total, [tf.concat(each, axis=1) for each in zip(*samples, strict=True)]
+
+    def prepared(self, batch: Unroll) -> Any:
+        """What losses need of a batch, which is computed in pieces, too."""
+        parts = [
+            self._algorithm.prepare(self._agent, cut(batch, start, stop))
+            for start, stop in self._cuts(unrolls_in(batch))
+        ]
+        return tf.nest.map_structure(
+            lambda *each: tf.stop_gradient(tf.concat(each, axis=1)), *parts
+        )
+
+    def _cuts(self, count: int) -> list[tuple[int, int]]:
+        """Where the pieces of so many unrolls begin and end."""
+        pieces = 1 if self._compiler.with_xla else min(self._pieces, count)
+        return [
+            (count * piece // pieces, count * (piece + 1) // pieces) for piece in range(pieces)
+        ]
 
     def _contribution_of(
         self, piece: Unroll, prepared: Any, part: float

@@ -203,9 +203,7 @@ class Learner:
         return tf.constant(self.learning_rate, tf.float32)
 
     def _in_pieces(self, batch: Unroll, length: int) -> tuple[Unroll, Any, Any]:
-        prepared = tf.nest.map_structure(
-            tf.stop_gradient, self.algorithm.prepare(self.agent, batch)
-        )
+        prepared = self.contribution.prepared(batch)
         sums = self.algorithm.batch_sums(batch, prepared)
         if not length:
             return batch, prepared, sums

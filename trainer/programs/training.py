@@ -82,7 +82,7 @@ class Training:
         self._idle = False  # no learner had a batch in the last round
         self._gathered = time.monotonic()
         self._feeding = settings.algorithm.feeding
-        self._passes = _passes(settings, learner, team.size)
+        self._passes = passes_of(settings, learner, team.size)
         alike = self._passes is not None and self._passes.are_alike
         self._in_one_call = alike and team.size == 1
         self._started = time.monotonic()
@@ -290,7 +290,7 @@ class Training:
         )
 
 
-def _passes(settings: Settings, learner: Learner, learners: int) -> Passes | None:
+def passes_of(settings: Settings, learner: Learner, learners: int) -> Passes | None:
     """How to go through batches that are learned from more than once, or for several updates."""
     feeding, size = settings.algorithm.feeding, settings.learning.batch_size
     if isinstance(feeding, Replayed):
