@@ -14,7 +14,6 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # Ray keeps the newest cluster's address in a folder that only `ray start` would make.
 os.environ["RAY_TMPDIR"] = sys.argv[1]
-Path(sys.argv[1], "ray").mkdir(exist_ok=True)
 
 from ray.cluster_utils import Cluster
 
@@ -26,6 +25,7 @@ NODE = {
     "node_ip_address": "127.0.0.1",
 }
 
+Path(sys.argv[1], "ray").mkdir(exist_ok=True)
 cluster = Cluster()
 nodes = [cluster.add_node(temp_dir=sys.argv[1], **NODE), cluster.add_node(**NODE)]
 pids = [node.all_processes["raylet"][0].process.pid for node in nodes]

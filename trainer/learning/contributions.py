@@ -111,9 +111,7 @@ class Contributions:
     def _cuts(self, count: int) -> list[tuple[int, int]]:
         """Where the pieces of so many unrolls begin and end."""
         pieces = 1 if self._compiler.with_xla else min(self._pieces, count)
-        return [
-            (count * piece // pieces, count * (piece + 1) // pieces) for piece in range(pieces)
-        ]
+        return [(count * piece // pieces, count * (piece + 1) // pieces) for piece in range(pieces)]
 
     def _contribution_of(
         self, piece: Unroll, prepared: Any, part: float
