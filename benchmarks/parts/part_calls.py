@@ -13,6 +13,8 @@ from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import Actor
 from trainer.learning.batches import Batches
+from trainer.learning.learner import Learner
+from trainer.learning.minibatches import Passes
 from trainer.programs.training import passes_of
 from trainer.remote import wire
 from trainer.settings import sizes
@@ -84,23 +86,18 @@ def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
 def learning(settings: Settings, callers: int) -> list[Call]:
     """The learner's updates with a batch that was really played; the weights stay as they are."""
     spec = build.level_spec(settings)
+    settings = build.complete(settings, spec)
     actor = _actor(settings, _acting(settings), 0, cores())
     batch = _batches(settings).next(actor.unroll)
     assert batch is not None
 
     def caller() -> Call:
         learner = build.learner(settings, spec)
-        passes = passes_of(settings, learner, 1)
-        several = passes if passes and passes.epochs * passes.minibatches > 1 else None
-        if several and not several.are_alike:
-            raise UserError(
-                f"--minibatches={several.minibatches} does not divide the {several.pieces} pieces "
-                "of a batch evenly, so learning cannot be measured alone."
-            )
+        passes = _several_updates(settings, learner)
 
         def update() -> int:
-            if several:
-                learner.learn_alone(batch.unrolls, several, run_left=0.0)
+            if passes:
+                learner.learn_alone(batch.unrolls, passes, run_left=0.0)
                 return batch.steps
             statistics = learner.update(batch.unrolls, run_left=0.0)
             bool(statistics.skipped)  # waits for it, as the training does
@@ -109,6 +106,19 @@ def learning(settings: Settings, callers: int) -> list[Call]:
         return update
 
     return [caller() for _ in range(callers)]
+
+
+def _several_updates(settings: Settings, learner: Learner) -> Passes | None:
+    """How a batch is gone through where that takes several updates."""
+    passes = passes_of(settings, learner, 1)
+    if passes is None or passes.epochs * passes.minibatches == 1:
+        return None
+    if not passes.are_alike:
+        raise UserError(
+            f"--minibatches={passes.minibatches} does not divide the {passes.pieces} pieces of a "
+            "batch evenly, so learning cannot be measured alone."
+        )
+    return passes
 
 
 def transport(settings: Settings) -> list[Call]:

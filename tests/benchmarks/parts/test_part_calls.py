@@ -30,6 +30,7 @@ def learn_once(**changes) -> tuple[float, int]:
     [
         ({}, 1),
         ({"algorithm": "a2c"}, 1),
+        ({"algorithm": "ppo"}, 10 * 16),
         ({"algorithm": "ppo", "epochs": 3, "minibatches": 2, "piece_length": 4}, 6),
     ],
 )
