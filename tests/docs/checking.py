@@ -112,7 +112,9 @@ def _check_module(module: str, arguments: list[str]) -> None:
     if "--" in arguments:
         at = arguments.index("--")
         own, passed_on = arguments[:at], arguments[at + 1 :]
-    _check_flags([sys.executable, "-m", *module.split()], own)
+    # peers --until has flags of its own.
+    chosen = [word for word in own if word.startswith("--until=")]
+    _check_flags([sys.executable, "-m", *module.split(), *chosen], own)
     config.parse(passed_on)
 
 

@@ -20,7 +20,7 @@ from cluster.options import Options
 from cluster.ssh import logins
 from cluster.ssh.alarms import Alarms
 from cluster.ssh.passwords import Passwords
-from tests.cluster.conftest import ROOT
+from tests.cluster.conftest import ROOT, wait_for
 from tests.cluster.test_plan import plan, row
 
 
@@ -144,6 +144,7 @@ def test_only_processes_of_these_names_are_found():
     child = subprocess.Popen(["sleep", "60"], env=environment)
     try:
         found = [(child.pid, processes.start_time(child.pid))]
+        wait_for(lambda: processes.marked("r"))  # a moment after its start, it shows no environment
         assert processes.marked("r") == found == processes.marked("r", ["actor-0", "actor-1"])
         assert processes.marked("r", ["actor-2"]) == [] == processes.marked("q", ["actor-1"])
     finally:
