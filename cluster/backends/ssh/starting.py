@@ -46,6 +46,11 @@ def start(
         stopping.stop(record, options, hosts)
         raise
     problems += found
+    if not seen.is_learning and any(one.state == "stopped" for one in seen.parts):
+        # What failed besides may well be missing because of that, such as tmux.
+        stopping.stop(record, options, hosts)
+        print("The run was stopped while it was being started.")
+        return 1
     if problems and not (options.allow_partial and seen.is_learning):
         what = "No learner started" if options.allow_partial else "Not everything started"
         print(f"{what}, so the cluster is stopped again:")
@@ -54,9 +59,6 @@ def start(
         return 1
     if not seen.is_learning:
         stopping.stop(record, options, hosts)
-        if any(one.state == "stopped" for one in seen.parts):
-            print("The run was stopped while it was being started.")
-            return 1
         print(f"The learners ended at once, without an error: {_last_line(seen)}")
         return 0
     if problems:
