@@ -1,5 +1,7 @@
 """Plays an environment at random and keeps what it said."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,15 @@ def picture(env: VectorEnvironment) -> np.ndarray:
         pytest.skip(NEEDS)
     assert drawn is not None
     return drawn
+
+
+def assert_pictures_follow(env: VectorEnvironment, change: Callable[[], None]) -> None:
+    """Asserts that a picture is the same until what it shows is changed."""
+    before = picture(env)
+    assert before.shape == (480, 480, 3) and before.std() > 0
+    np.testing.assert_array_equal(picture(env), before)
+    change()
+    assert (picture(env) != before).any()
 
 
 def assert_same_rows(one: EnvironmentStep, two: EnvironmentStep) -> None:
