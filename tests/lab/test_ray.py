@@ -126,7 +126,7 @@ def test_what_no_node_has_is_refused_and_stop_ends_sessions_on_nodes(lab, cluste
     process = lab.start("search", lab.write(content), *arguments)
     wait_for(lambda: list(lab.data.glob("*/sessions/t0_s0/session.json")), process)
     assert "is stopped" in lab.run("stop", "--data=data")
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
     assert lab.trials()[0]["state"] == "open"
 
 
