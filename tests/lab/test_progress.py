@@ -7,7 +7,7 @@ from lab.trials.folder import DONE, OPEN, Trial
 
 
 def _trial(number: int, state: str = OPEN, **results: float) -> Trial:
-    return Trial(number, {}, "", [1, 2, 3], state=state, results={"objective": 1, **results})
+    return Trial(number, "", {}, [1, 2, 3], state=state, results={"objective": 1, **results})
 
 
 def _running(trial: Trial, frames: int, time_left: float | None) -> Running:
