@@ -5,7 +5,7 @@ import sys
 from algorithms import registry
 from trainer.machine.launching import import_from_here, script_name
 from trainer.machine.quiet import import_tensorflow
-from trainer.programs.stopping import ended_by_signals
+from trainer.programs.stopping import end_silently, ended_by_signals
 from trainer.settings import config
 from user_error import EndedOutside, UserError
 
@@ -84,4 +84,6 @@ def _train(settings: config.Settings, given: frozenset[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    end_silently()
+    sys.exit(code)

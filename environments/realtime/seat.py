@@ -112,7 +112,9 @@ class Seat:
         self._stopped_at = None
         if self.link:
             self._episode = self.link.first_episode
-            self.link.ask_reset(self._episode)
+            # Without one, the first is about to begin; to ask now would end that one.
+            if self._episode:
+                self.link.ask_reset(self._episode)
         return Row(None, playing=False, first=True, spoilt=True, lost=had)
 
     def _wait(self, snapshot: Snapshot) -> Row:

@@ -90,9 +90,10 @@ class Rewarder:
         with contextlib.suppress(ConnectionClosed, ValueError, TimeoutError):
             if not await self._knows_password(client):
                 return
-            await client.send(self._describe().encoded())
+            # Before it is described: it must hear of everything that is newer.
             self._clients.add(client)
             try:
+                await client.send(self._describe().encoded())
                 async for text in client:
                     await self._answer(client, messages.decoded(text))
             finally:

@@ -1,12 +1,15 @@
 """Small environments to train on; ``level`` gives their names for ``--level_name``."""
 
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 HERE = "tests.trainer.levels"
+HANGS_FILE = "TEST_HANGS_FILE"
 
 
 class Steps(gymnasium.Env):
@@ -89,9 +92,10 @@ class Leaves(Breaks):
 
 
 class Hangs(Breaks):
-    """The same, but never returns."""
+    """The same, but never returns; makes the file that ``HANGS_FILE`` names when it begins."""
 
     def fail(self) -> None:
+        Path(os.environ[HANGS_FILE]).touch()
         time.sleep(1000)
 
 

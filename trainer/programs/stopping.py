@@ -34,6 +34,15 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, before[number])
 
 
+def end_silently() -> None:
+    """From now on Ctrl-C ends the process at once: all is done, and Python only winds up.
+
+    It would print a traceback of whatever is being ended.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _leave(number: int, _: FrameType | None) -> None:
     """Ends the process as requested, with exit code 0 unless it is one of several."""
     with contextlib.suppress(OSError):

@@ -143,6 +143,15 @@ def test_rewards_between_ticks_are_summed_and_an_end_ends_them(seated):
     assert seat.row(0.0).reward == 8.0
 
 
+def test_the_first_episode_of_a_remote_is_not_asked_to_end():
+    seat, link = Seat(), Told()
+    link.first_episode = ""  # it is still beginning
+    seat.offer(link)  # type: ignore[arg-type]
+    seat.row(0.0)
+    link.begin("a")
+    assert seat.row(0.0).playing and link.asked == []
+
+
 def test_a_new_episode_means_that_the_old_one_is_done(seated):
     seat, link = seated
     link.begin("a")

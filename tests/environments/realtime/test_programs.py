@@ -83,16 +83,28 @@ def play_until(env, condition, action=1, seconds=150.0) -> None:
         assert not (step.first[0] and step.reward[0])
 
 
-def test_a_program_that_is_stopped_is_noticed_and_its_remote_replaced():
-    told: list[str] = []
-    env = environments.make(
-        f"vnc:{SANDBOX}/racer.yaml", 1, 1, num_action_repeats=3, remotes=Remotes(say=told.append)
+def hanging_game(folder: Path, **entries: object) -> Path:
+    """The file of a game without an end: what begins its next one starts a program anew, too."""
+    shutil.copy(Path(__file__).parent / "hanging.py", folder)
+    file = folder / "hanging.yaml"
+    more = "".join(f"{name}: {value}\n" for name, value in entries.items())
+    file.write_text(
+        "command: python hanging.py\nwidth: 80\nheight: 40\nfps: 20\n"
+        "score: tests.environments.realtime.hanging:score\nend: 600\n"
+        "actions: [none, left, h]\nreset: [tap space]\n" + more
     )
+    return file
+
+
+def test_a_program_that_is_stopped_is_noticed_and_its_remote_replaced(tmp_path):
+    told: list[str] = []
+    file = hanging_game(tmp_path)
+    env = environments.make(f"vnc:{file}", 1, 1, remotes=Remotes(say=told.append))
     try:
         env.reset()
         play_until(env, lambda: env._playing[0])  # type: ignore[attr-defined]
         keeper = env._keepers[0]  # type: ignore[attr-defined]
-        before = program_of(keeper._source.pid, "racer.py")
+        before = program_of(keeper._source.pid, "hanging.py")
         # Only the program: the strip with the time is drawn on and on.
         os.kill(before.pid, signal.SIGSTOP)
         play_until(env, lambda: told)
@@ -100,20 +112,14 @@ def test_a_program_that_is_stopped_is_noticed_and_its_remote_replaced():
         assert env.saw_spoilt  # type: ignore[attr-defined]
         play_until(env, lambda: not env._playing[0])  # type: ignore[attr-defined]
         play_until(env, lambda: env._playing[0])  # type: ignore[attr-defined]
-        assert program_of(keeper._source.pid, "racer.py").pid != before.pid
+        assert program_of(keeper._source.pid, "hanging.py").pid != before.pid
         assert not before.is_running()
     finally:
         env.close()
 
 
 def test_a_program_that_hangs_is_noticed_by_its_keys_and_started_again_elsewhere(tmp_path):
-    shutil.copy(Path(__file__).parent / "hanging.py", tmp_path)
-    file = tmp_path / "hanging.yaml"
-    file.write_text(
-        "command: python hanging.py\nwidth: 80\nheight: 40\nfps: 20\nstill_s: 1\n"
-        "score: tests.environments.realtime.hanging:score\nend: 60\n"
-        "actions: [none, left, h]\nreset: [tap space]\n"
-    )
+    file = hanging_game(tmp_path, still_s=1)
     told: list[str] = []
     with remote(f"--game={file}") as served:
         before = program_of(served.process.pid, "hanging.py")

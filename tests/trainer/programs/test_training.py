@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.launching import REPOSITORY, contents, ended, newest, run, start, store, wait_for
-from tests.trainer.levels import Breaks, Hangs, Steps, Tens, level
+from tests.trainer.levels import HANGS_FILE, Breaks, Hangs, Steps, Tens, level
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings.config import Settings
 from trainer.storage.records import METRICS, read_metrics
@@ -166,10 +166,11 @@ def test_sigterm_during_startup_ends_the_process_with_one_line(tmp_path, job):
 
 def test_a_second_signal_ends_the_process_at_once(tmp_path):
     flags = [f"--logdir={tmp_path}", for_frames(10**9), "--num_actors=1"]
-    process = start(*flags, level=level(Hangs))
-    log = tmp_path / "train.log"
+    log, hangs = tmp_path / "train.log", tmp_path / "hangs"
+    process = start(*flags, level=level(Hangs), env=os.environ | {HANGS_FILE: str(hangs)})
     # Not for a report: a fast machine may finish before the first one is due.
     wait_for(lambda: log.exists() and FIRST_UPDATE in log.read_text(), process)
+    wait_for(hangs.exists, process)
     process.send_signal(signal.SIGINT)
     wait_for(lambda: "Ended: SIGINT" in log.read_text(), process)
     assert newest(tmp_path).counters["environment_frames"] > 0
