@@ -174,7 +174,8 @@ def test_a_remote_that_dies_or_freezes_is_replaced_while_others_go_on():
         os.kill(pids[0], signal.SIGKILL)
         os.kill(pids[1], signal.SIGSTOP)
         ended, spoilt = play_until(lambda ended: (ended > 1).all())
-        assert (ended > 1).all() and ended[2] > max(ended[:2])
+        assert (ended > 1).all()
+        assert ended[2] > ended[1]  # the first may be there again before the third ends a game
         assert spoilt[:2].all()
         assert any("environment 0" in line and "lost" in line for line in told)
         assert any("environment 1" in line and "frozen" in line for line in told)
