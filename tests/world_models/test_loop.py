@@ -94,7 +94,7 @@ def test_what_does_not_fit_a_run_is_refused_and_changes_nothing(run, changes, me
     [
         ({"level_name": "CartPole-v1", "agent_name": ""}, "needs pictures of bytes"),
         ({"level_name": "Catch-v0,Pong-v4", "num_actors": 2}, "a world model is of one level"),
-        ({"job_name": "actor"}, "is one process on one machine"),
+        ({"job_name": "actor"}, "needs no actors elsewhere"),
         ({"mode": "test"}, "cannot be read"),
         ({"model_bundle": "zoo:catch"}, "is no world model, but an agent"),
         ({"model_bundle": "nowhere.npz"}, "expected a world model's bundle"),

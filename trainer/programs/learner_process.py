@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 import credentials
 from algorithms.feeding import Gradients
@@ -18,8 +17,8 @@ from credentials import Credentials
 from environments import EnvironmentSpec
 from trainer import build, seats
 from trainer.learning.learner import Learner
-from trainer.machine import cores, terminal
-from trainer.machine.launching import keep_to_this_host, launched_together
+from trainer.machine import terminal
+from trainer.machine.launching import keep_to_this_host
 from trainer.programs import replay
 from trainer.programs.companions import Companions, nobody
 from trainer.programs.run import Run
@@ -33,8 +32,8 @@ from trainer.reporting import several
 from trainer.reporting.metrics import Meter
 from trainer.settings import sizes
 from trainer.settings.config import Settings
-from trainer.team.horovod_team import HorovodTeam, horovod
-from trainer.team.team import ALONE, Team
+from trainer.team import joining
+from trainer.team.team import Team
 from transport import Identity, Layout, Link, Receiver
 from user_error import UserError
 
@@ -133,26 +132,17 @@ def _peers(
 
 
 def _team(settings: Settings) -> tuple[Team, int]:
-    """The learners started together; the number of operations that a learner runs in parallel.
-
-    Also takes this learner's GPU and cores.
-    """
+    """The learners started together; the number of operations that a learner runs in parallel."""
     if settings.remote.transport == "secure":
         keep_to_this_host()
-    hvd = horovod() if launched_together() else None
-    gpus = tf.config.list_physical_devices("GPU")
-    if hvd and gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
-    if hvd and hvd.size() > 1 and isinstance(settings.algorithm.feeding, Gradients):
+    patience = settings.remote.peer_timeout_s + settings.team.max_batch_wait_s
+    team, parallel_ops = joining.join(patience, settings.team.gradient_compression)
+    if team.size > 1 and isinstance(settings.algorithm.feeding, Gradients):
         raise UserError(
             f"--algorithm={settings.program.algorithm}: its learners are not started together by "
             "mpirun. Start one, or several with the same --peers, which exchange gradients."
         )
-    parallel_ops = cores.divide(hvd.local_size() if hvd else 1, side_by_side=2)
-    if hvd is None:
-        return ALONE, parallel_ops
-    patience = settings.remote.peer_timeout_s + settings.team.max_batch_wait_s
-    return HorovodTeam(hvd, patience, settings.team.gradient_compression), parallel_ops
+    return team, parallel_ops
 
 
 def _start(
@@ -172,14 +162,13 @@ def _start(
             first = {"counters": meter.counters(), "updates": learner.updates}
         except UserError as refused:
             error = refused
-    first = team.broadcast_value(
-        first | {"ended": error is not None, "settings": _common(settings)}
-    )
+    mine = joining.common(settings.flat())
+    first = team.broadcast_value(first | {"ended": error is not None, "settings": mine})
     if error:
         raise error
     if first["ended"]:
         raise SystemExit(2)  # the first learner prints the reason
-    _check_common(first["settings"], _common(settings), team.rank)
+    joining.check_common(first["settings"], mine, team.rank)
     team.broadcast(learner.variables)
     learner.updates = first["updates"]
     if team.rank:
@@ -192,21 +181,6 @@ def _start(
             spec.bodies,
         )
     return run, meter
-
-
-def _common(settings: Settings) -> dict[str, Any]:
-    """The settings that all learners of a team must share."""
-    own = ("task", "learner_host", "actor_hosts", "logdir", "credentials")
-    return {name: value for name, value in settings.flat().items() if name not in own}
-
-
-def _check_common(first: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
-    for name, value in mine.items():
-        if value != first[name]:
-            raise UserError(
-                f"--{name}={value} of learner {rank} differs from --{name}={first[name]} of "
-                "learner 0: learners that train together need the same settings."
-            )
 
 
 def _receiver(

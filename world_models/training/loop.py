@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from environments import EnvironmentSpec
 from trainer import build
-from trainer.machine import cores
 from trainer.programs.stopping import StopSignal
 from trainer.settings import config
 from trainer.settings.config import Settings
@@ -24,7 +24,15 @@ from trainer.trained import alongside
 from user_error import UserError
 from world_models import schedule
 from world_models.schedule import Phase
-from world_models.training import bundles, estimate, evaluating, folders, playing, world_model
+from world_models.training import (
+    bundles,
+    estimate,
+    evaluating,
+    folders,
+    helping,
+    playing,
+    world_model,
+)
 from world_models.training.experience import Experience, KeptStarts
 from world_models.training.model_phase import ModelPhase
 from world_models.training.policy_phase import check_policy, policy_steps, train_policy
@@ -38,19 +46,24 @@ def train(settings: Settings, given: Collection[str] = ()) -> None:
 
     Settings that were not ``given`` may come from ``--model_bundle``.
     """
-    pieces = cores.divide(side_by_side=2)
-    alongside.check(settings)
     settings = bundles.completed(settings, given)
     check_program(settings)
+    team, pieces = helping.join(settings)
     spec = build.level_spec(settings)
     check_level(settings, spec)
+    if team.rank:
+        helping.help_first(settings, spec, team, pieces)
+        return
+    alongside.check(settings)
     where = folders.of(settings)
     make_writable(where.run)
     make_writable(where.model)
     lock = FolderLock(where.run)
     try:
         with contextlib.ExitStack() as held:
-            Loop(settings, spec, held, pieces).run()
+            helpers = helping.Helpers(team)
+            Loop(settings, spec, held, pieces, helpers).run()
+            helpers.end()
     finally:
         lock.release()
 
@@ -58,9 +71,16 @@ def train(settings: Settings, given: Collection[str] = ()) -> None:
 class Loop:
     """One run."""
 
-    def __init__(self, settings: Settings, spec: Any, held: contextlib.ExitStack, pieces: int = 1):
+    def __init__(
+        self,
+        settings: Settings,
+        spec: EnvironmentSpec,
+        held: contextlib.ExitStack,
+        pieces: int,
+        helpers: helping.Helpers,
+    ):
         """``held`` closes what is opened on the way; the model computes ``pieces`` side by side."""
-        self._pieces = pieces
+        self._pieces, self._helpers = pieces, helpers
         self._settings, self._spec, self._held = settings, spec, held
         self._folders = folders.of(settings)
         self._stop = StopSignal()
@@ -105,6 +125,7 @@ class Loop:
         done, model = policy_steps(self._settings, self._spec), self._restored()
         amounts = estimate.left(phases, model, self._steps, done)
         each = estimate.measured(self._settings, self._spec, model, amounts)
+        each = each._replace(model=each.model / self._helpers.team.size)
         self._say(estimate.line(amounts, each))
 
     @property
@@ -194,10 +215,14 @@ class Loop:
             return
         self._say(f"model {phase.epoch}: {phase.total - model.updates:,} updates")
         began = time.monotonic()
+        real, team = self._experience(), self._helpers.team
         with self._stop:
-            ModelPhase(self._settings, self._folders, model, self._say).run(
-                self._experience(), phase.total, self._stop.is_set
+            self._helpers.begin(model, self._stored, phase.total)
+            ModelPhase(self._settings, self._folders, model, self._say, team).run(
+                real, phase.total, self._stop.is_set
             )
+        if model.updates < phase.total:
+            self._stop.request("another learner was asked to stop")
         self._reports.keep({"model_seconds": time.monotonic() - began})
 
     def _train_policy(self, phase: Phase) -> None:

@@ -2,19 +2,19 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
 from trainer.reporting.events import EventsFile
 from trainer.settings.config import Settings
 from trainer.storage.records import METRICS, LinesFile, to_line, write_whole
+from trainer.team.team import ALONE, Team
 from user_error import UserError
 from world_models.networks.loss import Losses
 from world_models.training import evaluating, pictures
 from world_models.training.experience import Experience
 from world_models.training.folders import Complaints, Folders
+from world_models.training.model_updates import updates
 from world_models.training.world_model import WorldModel
 
 SHOWN_STEPS = 12
@@ -30,8 +30,11 @@ class ModelPhase:
         folders: Folders,
         model: WorldModel,
         say: Callable[[str], None],
+        team: Team = ALONE,
     ):
+        """``team`` are the learners that do the same."""
         self._settings = settings
+        self._team = team
         self._folder = folders.model
         self._model = model
         self._say = say
@@ -41,26 +44,18 @@ class ModelPhase:
 
     def run(self, real: Experience, total: int, stopped: Callable[[], bool]) -> None:
         """Trains until ``total`` updates or a stop; then, and now and then before, it is saved."""
-        settings, own, model = self._settings, self._settings.algorithm, self._model
-        random = np.random.default_rng([settings.program.seed, model.updates])
-
-        def draw() -> Any:
-            return real.draw(own.model_batch, own.target_frames, random)
-
+        settings, model = self._settings, self._model
         self._since = self._saved = time.monotonic()
         recent: list[Losses] = []
-        with ThreadPoolExecutor(1) as ahead:
-            drawn = ahead.submit(draw)
-            while model.updates < total and not stopped():
-                windows, drawn = drawn.result(), ahead.submit(draw)
-                recent.append(model.learn(windows))
-                now = time.monotonic()
-                if now - self._since >= settings.reporting.report_every_s:
-                    self._report(recent, total)
-                    recent = []
-                if now - self._saved >= settings.storage.checkpoint_every_s:
-                    self._saved = now
-                    self._save(real)
+        for losses in updates(settings, model, real, total, stopped, self._team):
+            recent.append(losses)
+            now = time.monotonic()
+            if now - self._since >= settings.reporting.report_every_s:
+                self._report(recent, total)
+                recent = []
+            if now - self._saved >= settings.storage.checkpoint_every_s:
+                self._saved = now
+                self._save(real)
         if recent:
             self._report(recent, total)
         model.save(self._folder, len(real.targets))

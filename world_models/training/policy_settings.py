@@ -6,7 +6,6 @@ from typing import Any
 import flags
 from algorithms import registry
 from environments import EnvironmentSpec
-from trainer.machine.launching import launched_together
 from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -49,12 +48,8 @@ def check_program(settings: Settings) -> None:
     program, level = settings.program, settings.level
     if program.job_name != "local":
         raise UserError(
-            f"--job_name={program.job_name}: --algorithm=simple is one process on one machine."
-        )
-    if launched_together():
-        raise UserError(
-            "--algorithm=simple under mpirun: one process trains model and policy, on all cores of "
-            "its machine. Start it without mpirun."
+            f"--job_name={program.job_name}: --algorithm=simple needs no actors elsewhere. Leave "
+            "the flag out; mpirun starts several learners of the model."
         )
     if len(level.levels) > 1:
         raise UserError(

@@ -19,6 +19,7 @@ from trainer.machine.graphs import QuickGraph
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store
 from trainer.storage.folder import writing
+from trainer.team.team import Round, Team
 from user_error import UserError
 from world_models import schedule
 from world_models.networks import NextFrame, Sizes, make
@@ -82,6 +83,8 @@ class WorldModel:
         self._optimizer = Adam(self.weights, LearningSettings(epsilon=1e-8))
         self.updates = 0
         self._learn: QuickGraph | None = None
+        self._contribute: QuickGraph | None = None
+        self._move: QuickGraph | None = None
         self._predict: dict[int, QuickGraph] = {}
 
     def learn(self, windows: Windows) -> Losses:
@@ -92,10 +95,27 @@ class WorldModel:
         self.updates += 1
         return Losses(*(float(part) for part in found))
 
+    def learn_part(self, windows: Windows, team: Team, stop: bool) -> tuple[Losses, bool]:
+        """One update together: ``windows`` are this learner's; whether one of them is to stop."""
+        if self._contribute is None:
+            self._contribute = QuickGraph(self._contribution, (windows, self.rates()))
+        found, gradients = self._contribute(windows, self.rates())
+        round, sums, gradients = team.add_up(Round(stop=float(stop)), list(found), gradients)
+        if self._move is None:
+            self._move = QuickGraph(self._moved, (gradients, np.float32(1.0), self.rates()))
+        self._move(gradients, np.float32(1.0 / team.size), self.rates())
+        self.updates += 1
+        return Losses(*(float(part) / team.size for part in sums)), bool(round.stop)
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """All that updates change."""
+        return [*self.weights, *self._optimizer.slots]
+
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
         """Undoes the updates of this block."""
-        variables, updates = [*self.weights, *self._optimizer.slots], self.updates
+        variables, updates = self.variables, self.updates
         kept = [variable.numpy() for variable in variables]
         try:
             yield
@@ -113,19 +133,25 @@ class WorldModel:
         return Rates(np.float32(rate), np.float32(far), np.float32(far * own.bits_drawn))
 
     def _updated(self, windows: Windows, rates: Rates) -> Losses:
+        found, gradients = self._contribution(windows, rates)
+        with tf.control_dependencies([self._moved(gradients, 1.0, rates)]):
+            return Losses(*(tf.identity(part) for part in found))
+
+    def _contribution(self, windows: Windows, rates: Rates) -> tuple[Losses, list[tf.Tensor]]:
+        """The losses of windows and their gradients."""
         parts = [self._gradients(piece, rates) for piece in self._split(windows)]
-        found = Losses(
-            *(tf.add_n(each) / len(parts) for each in zip(*(p[0] for p in parts), strict=True))
-        )
-        gradients = [
-            tf.add_n(each) / len(parts) for each in zip(*(p[1] for p in parts), strict=True)
-        ]
-        gradients, norm = tf.clip_by_global_norm(gradients, GRADIENT_NORM)
+        return Losses(*_means(losses for losses, _ in parts)), _means(each for _, each in parts)
+
+    def _moved(
+        self, gradients: list[tf.Tensor], share: float | tf.Tensor, rates: Rates
+    ) -> tf.Tensor:
+        """Moves the weights; of several learners' sum each has this share. Returns the norm."""
+        gradients, norm = tf.clip_by_global_norm([one * share for one in gradients], GRADIENT_NORM)
         usable = tf.cast(tf.math.is_finite(norm), tf.float32)
         gradients = [tf.math.multiply_no_nan(one, usable) for one in gradients]
         with tf.control_dependencies(gradients):
             self._optimizer.apply(gradients, rates.learning_rate)
-        return found
+        return norm
 
     def _gradients(self, windows: Windows, rates: Rates) -> tuple[Losses, list[tf.Tensor]]:
         with tf.GradientTape() as tape:
