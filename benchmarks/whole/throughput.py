@@ -97,11 +97,15 @@ def measure(arguments: list[str]) -> None:
         ratios.append(runs[-1].steps_per_second / bound)
         add(report, str(index + 1), around, bound, runs[-1])
     ratio = spread(ratios)
-    print(f"\nreached/bound: {ratio.median:.3f} ({ratio.least:.3f}–{ratio.most:.3f}); "
-          f"goal: {WANTED[own.job]:.2f}\n")  # fmt: skip
+    # Actors that wait while the learner learns cannot come near it.
+    goal = None if settings.algorithm.feeding.actors_wait else WANTED[own.job]
+    beside = (
+        "in step: actors and learner wait for each other" if goal is None else f"goal: {goal:.2f}"
+    )
+    print(f"\nreached/bound: {ratio.median:.3f} ({ratio.least:.3f}–{ratio.most:.3f}); {beside}\n")
     profile = profile_of(runs, [one for each in parts for one in each])
     print_profile(profile)
-    report.finish("reached/bound", WANTED[own.job], ratio=ratio, profile=profile)
+    report.finish("reached/bound", goal, ratio=ratio, profile=profile)
 
 
 def words(own: Own, settings: Settings, measured: Sequence[Measured]) -> str:
