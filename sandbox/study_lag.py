@@ -177,10 +177,16 @@ def _reactions(record: Path, link: Link | None, watched: Watched) -> list[float]
 
 
 def _differing(records: Sequence[Path], watched: Watched) -> tuple[int, int]:
-    """Episodes whose return differs between client and remotes; those that one side saw end."""
-    over = {
-        line["episode"]: line["raw_return"] for record in records for line in _lines(record, "over")
-    }
+    """Episodes whose return differs between client and remotes; those that one side saw end.
+
+    A remote plays before the first and after the last one that the client takes part in.
+    """
+    over: dict[str, float] = {}
+    for record in records:
+        lines = _lines(record, "over")
+        seen = [index for index, line in enumerate(lines) if line["episode"] in watched.over]
+        lines = lines[seen[0] : seen[-1] + 1] if seen else lines
+        over |= {line["episode"]: line["raw_return"] for line in lines}
     wrong = sum(over[one] != watched.returns[one] for one in over.keys() & watched.over)
     return wrong, len(over.keys() ^ watched.over)
 

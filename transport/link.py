@@ -116,8 +116,9 @@ class Link:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        until = time.monotonic() + LEAVE_WITHIN_S
         for thread in self._threads:
-            thread.join(LEAVE_WITHIN_S / len(self._threads))
+            thread.join(max(0.0, until - time.monotonic()))
 
     @property
     def hangs(self) -> bool:

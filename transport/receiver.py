@@ -91,7 +91,8 @@ class Receiver:
         self._stop_publishing()
         self._server.publish(np.zeros([0], np.uint8), FINISHED)
         self._queue.close()
-        until = time.monotonic() + 2 * self._timeout_s / messages.BEATS_PER_TIMEOUT
+        # An actor that waits for room hears of it at its next beat, or a late one.
+        until = time.monotonic() + self._timeout_s
         while self._roster.present and time.monotonic() < until:
             time.sleep(0.05)
 

@@ -1,11 +1,28 @@
 """Free ports of this machine."""
 
+import contextlib
+import random
 import socket
+from pathlib import Path
+
+FIRST = 12_000  # of those tried
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports at which nobody listens."""
-    probes = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    """So many different ports at which nobody listens.
+
+    Programs take seconds until they listen at theirs. So these are none that the system hands out
+    by itself in the meantime.
+    """
+    tried = random.SystemRandom().sample(range(FIRST, int(EPHEMERAL.read_text().split()[0])), 1000)
+    probes: list[socket.socket] = []
+    for port in tried:
+        with contextlib.suppress(OSError):
+            probes.append(socket.create_server(("localhost", port)))
+        if len(probes) == count:
+            break
+    assert len(probes) == count
     ports = [probe.getsockname()[1] for probe in probes]
     for probe in probes:
         probe.close()

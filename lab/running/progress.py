@@ -95,6 +95,11 @@ class Progress:
             parts.append(trial.reason)
         self.say(f"{name} · {' · '.join(parts)}{trial.what and ' · ' + trial.what}")
 
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a panel."""
+        return self._terminal.is_live
+
     def is_due(self) -> bool:
         """Whether it is time for the newest state."""
         passed = time.monotonic() - self._shown

@@ -105,7 +105,8 @@ class Runner:
         if ended:
             self._shrink()
         idle = self._start_more()
-        if self._show.is_due():
+        # A panel that shows what has ended would stay while results are drawn.
+        if (ended and self._show.is_live) or self._show.is_due():
             self._show.update(self._snapshot())
         return not self._write_results() and idle
 

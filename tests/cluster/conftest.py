@@ -150,7 +150,7 @@ def remote(frontend: Frontend, network: "Network") -> Iterator[Frontend]:
     frontend.env["HOME"] = str(network.home)
     frontend.flags = [
         f"--mpirun_network={network.network}",
-        "--connect_timeout_s=3",
+        "--connect_timeout_s=10",
         "--patience_s=5",
     ]
     yield frontend

@@ -11,7 +11,7 @@ from cluster.model import Host
 from cluster.on_host.processes import start_time
 from cluster.record import Record
 from tests.cluster.conftest import Frontend, wait_for
-from tests.cluster.test_local_runs import ONE_EACH, pytestmark, state  # noqa: F401
+from tests.cluster.test_local_runs import ONE_EACH, pytestmark, state, unhurried  # noqa: F401
 from tests.cluster.test_plan import HERE
 from user_error import UserError
 
@@ -94,6 +94,7 @@ def test_an_actor_that_ignores_a_signal_is_killed_when_it_is_removed(frontend: F
 
 
 def test_an_added_actor_that_fails_takes_only_the_added_ones_with_it(frontend: Frontend):
+    unhurried(frontend)
     frontend.csv(*ONE_EACH)
     assert frontend.run("start").returncode == 0
     frontend.csv(*GROWN)

@@ -94,8 +94,10 @@ def test_a_cut_during_which_the_keeper_is_killed_is_ended_by_the_next(tmp_path: 
 
 
 CHILD = """
-import time
+import pathlib, time
 for number in range(400):
+    while number - int(pathlib.Path("seen").read_text() or 0) > 80:  # what a log keeps at least
+        time.sleep(0.01)
     print(f"line {number}", flush=True)
     time.sleep(0.005)
 time.sleep(60)
@@ -108,6 +110,7 @@ def test_a_keeper_keeps_a_log_within_its_limit_while_it_is_followed(tmp_path: Pa
         "under_mpirun": False, "grace_s": 1, "run_id": "r", "folder": str(tmp_path),
         "state": str(tmp_path / "a.json"), "log": str(tmp_path / "a.log"), "log_bytes": 1200,
     }  # fmt: skip
+    (tmp_path / "seen").write_text("0")
     (tmp_path / "a.spec.json").write_text(json.dumps(spec))
     command = [sys.executable, "-m", "cluster.on_host.keeper", str(tmp_path / "a.spec.json")]
     keeper = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -120,6 +123,7 @@ def test_a_keeper_keeps_a_log_within_its_limit_while_it_is_followed(tmp_path: Pa
             told = answers.tail({**request, "offsets": {"a": offset}})["logs"].get("a")
             if told:
                 seen, offset = seen + told["text"], told["offset"]
+                (tmp_path / "seen").write_text(str(seen.count("\n")))
             return "line 399\n" in seen
 
         wait_for(followed)

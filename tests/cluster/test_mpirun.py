@@ -100,7 +100,7 @@ def test_learners_whose_mpirun_hangs_when_it_is_restarted_are_not_called_running
 ):
     frontend.csv(*EXAMPLE)
     assert frontend.run("start", "--restart_learners=1").returncode == 0
-    assert "sign of life" not in frontend.run("status").stdout
+    wait_for(lambda: "sign of life" not in frontend.run("status").stdout)
     hanging.touch()
     kill_a_learner(frontend)
     told = wait_for(lambda: (s := frontend.run("status")).returncode == 1 and s)
@@ -117,7 +117,7 @@ def test_learners_whose_mpirun_hangs_when_it_is_restarted_are_not_called_running
     wait_for(lambda: frontend.run("status").returncode == 0)
     rows = rows_of(frontend.run("status").stdout)
     assert rows["learner-0"][1] == rows["learner-1"][1] == "running"
-    assert told_twice(frontend)
+    wait_for(lambda: told_twice(frontend))
 
 
 def test_a_start_whose_mpirun_hangs_says_what_to_look_at(frontend: Frontend, hanging: Path):

@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -123,17 +123,19 @@ def test_a_request_to_start_is_sent_again_to_a_host_that_stalls(monkeypatch: pyt
         assert hosts.asked > 2
 
 
-def test_only_hosts_that_are_silent_for_long_take_a_start_down():
+def test_only_hosts_that_are_silent_for_long_take_a_start_down(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    monkeypatch.setattr(looking, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     part = records.Part("actor-0", "actor", Place(Host("192.0.2.1", 22), "impala", "python"))
     silent = Seen([SeenPart(part, f"{UNSEEN}does not answer")], {}, {}, {})
     well = Seen([SeenPart(part, "running")], {}, {}, {})
     silence = looking.Silence(0.2)
     assert silence.passing(silent) == {"actor-0"}
-    time.sleep(0.15)
+    now[0] += 0.15
     assert silence.passing(silent) == {"actor-0"} and silence.passing(well) == set()
-    time.sleep(0.15)
+    now[0] += 0.15
     assert silence.passing(silent) == {"actor-0"}  # counted from its last answer
-    time.sleep(0.25)
+    now[0] += 0.25
     assert silence.passing(silent) == set()
 
 

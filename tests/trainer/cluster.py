@@ -65,7 +65,7 @@ class Process:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds} s:\n{self.output()}") from None
 
-    def wait_for(self, text: str, seconds: float = 60, times: int = 1) -> None:
+    def wait_for(self, text: str, seconds: float = 120, times: int = 1) -> None:
         """Waits until ``text`` has been printed ``times`` times."""
         until = time.monotonic() + seconds
         while self.output().count(text) < times:

@@ -98,10 +98,11 @@ def test_one_that_is_trained_plays_on_while_the_other_continues(trained, tmp_pat
 
 
 def test_a_stop_ends_all_of_them_with_a_checkpoint(tmp_path):
-    stop = StopSignal()
+    stop, reported = StopSignal(), set[str]()
 
     def on_report(figures: dict[str, Any]) -> None:
-        if figures["agent"] == "right":
+        reported.add(figures["agent"])
+        if reported == {"left", "right"}:
             stop.request("the test")
 
     endless = settings(tmp_path, total_environment_frames=10**8, report_every_s=0.1)

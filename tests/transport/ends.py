@@ -15,7 +15,7 @@ from transport import ArraySpec, Layout, Link, Receiver, distributed, make_ident
 
 BLOCKS = Layout(ArraySpec(np.dtype(np.int64), (2, None)))
 WEIGHTS = Layout([ArraySpec(np.dtype(np.float32), (3,))])
-TIMEOUT_S = 1.0
+TIMEOUT_S = 2.0
 MOST_BYTES = BLOCKS.size(1000)
 
 

@@ -17,6 +17,7 @@ def test_actors_faster_than_their_learner_only_fill_its_queue():
     bound = BLOCKS.size(CAPACITY) + (2 + ACTORS) * BLOCKS.size(UNROLLS)
     with running(learner, *actors):
         learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        eventually(lambda: all(actor.weights for actor in actors))
         sent = 0
         while any(actor.put([sent] * UNROLLS, seconds=1.5) for actor in actors):
             sent += 1

@@ -15,7 +15,7 @@ from trainer.storage.checkpoints import Checkpoint
 from trainer.storage.played import read_all
 from world_models.training import world_model
 
-pytestmark = pytest.mark.xdist_group("trainer cluster")
+pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("trainer cluster")]
 
 # Nothing is left to chance, so that each update is known.
 PLAIN = {"target_frames": 1, "model_noise": 0, "model_dropout": 0, "model_updates": 6}
@@ -33,7 +33,7 @@ def newest(folder: Path) -> Checkpoint:
 
 def test_two_learners_make_the_updates_of_one(tmp_path):
     with learners(tmp_path / "two") as both:
-        assert both.wait(120) == 0, both.output()
+        assert both.wait(250) == 0, both.output()
         assert both.output().count("Done. Play the real game") == 1
     assert experiment.main(flags(tmp_path / "one", **PLAIN)) == 0
     plays = [read_all(tmp_path / name / "play", "Catch-v0") for name in ("one", "two")]
@@ -53,12 +53,12 @@ def test_they_stop_together_and_go_on(tmp_path):
     before = newest(tmp_path).counters["updates"]
     assert before > 0
     with learners(tmp_path, model_updates=before + 3) as both:
-        assert both.wait(120) == 0, both.output()
+        assert both.wait(250) == 0, both.output()
     assert newest(tmp_path).counters["updates"] == before + 3
 
 
 def test_a_batch_that_cannot_be_shared_is_refused(tmp_path):
     with learners(tmp_path, model_batch=5) as both:
-        assert both.wait(60) == 2
+        assert both.wait(120) == 2
         assert "--model_batch=5 cannot be shared evenly by 2 learners" in both.output()
     assert not (tmp_path / "play").exists()

@@ -32,7 +32,13 @@ def test_blocks_stand_beside_the_bare_copy_with_where_time_went(tmp_path):
 
 @pytest.mark.skipif(bool(namespaces.missing("tc")), reason=namespaces.missing("tc"))
 def test_pictures_are_sent_small_over_a_slow_link(tmp_path):
-    flags = ["--sizes=200000", "--contents=play", "--compressions=zstd", "--megabits=100"]
+    flags = [
+        "--sizes=200000",
+        "--contents=play",
+        "--compressions=zstd",
+        "--megabits=100",
+        "--seconds=2",
+    ]
     [row] = rows_of(tmp_path, *flags, "--transports=secure")
     assert (row["link"], row["content"], row["compression"]) == ("100 Mbit/s", "play", "zstd")
     assert 0 < row["sent"] < 0.1 and row["compute"] > 0

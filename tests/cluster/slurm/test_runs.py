@@ -92,8 +92,7 @@ def test_two_learners_and_six_actors_start_are_seen_and_stop(frontend: Frontend)
     assert "Started 2 learners and 6 actors." in said
     assert " --action=stop" in said
     wait_for(lambda: "actor 5 reached" in frontend.run("logs").stdout)
-    states = frontend.states()
-    assert len(states) == 8 and {state for _, state in states.values()} == {"running"}
+    states = wait_for(lambda: _all_run(frontend, 8))
     assert frontend.run("status").returncode == 0
     only = frontend.run("logs", "--name=learner-1").stdout.splitlines()
     assert only and all(line.startswith("learner-1 ") for line in only)
@@ -168,13 +167,20 @@ def test_nodes_of_a_csv_and_what_happens_to_their_jobs(frontend: Frontend):
     wait_for(lambda: _runs_again(frontend, job))
     frontend.slurm.run("scancel", "--batch", "--signal=USR1", job)
     wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
-    assert "the time limit is near; requeued" in frontend.log("learner-0")
+    wait_for(lambda: "the time limit is near; requeued" in frontend.log("learner-0"))
 
     # A node that is set down takes its actors back into the queue.
     frontend.slurm.run("scontrol", "update", "nodename=n3", "state=down", "reason=test")
     wait_for(lambda: frontend.states()["actor-2"][1].startswith("waiting"))
     frontend.slurm.run("scontrol", "update", "nodename=n3", "state=resume")
     assert frontend.run("stop").stdout == "Stopped 1 learner and 3 actors.\n"
+
+
+def _all_run(frontend: Frontend, count: int) -> dict:
+    """The states of so many processes that all run; nothing before."""
+    states = frontend.states()
+    kinds = {state for _, state in states.values()}
+    return states if len(states) == count and kinds == {"running"} else {}
 
 
 def _runs_again(frontend: Frontend, job: str) -> bool:
@@ -217,7 +223,7 @@ def _processes() -> Iterator[tuple[int, str]]:
 def test_all_in_one_heterogeneous_job(frontend: Frontend):
     frontend.start("--learners=1", "--actors=3", "--one_job")
     wait_for(lambda: "actor 2 reached" in frontend.run("logs").stdout)
-    assert {state for _, state in frontend.states().values()} == {"running"}
+    wait_for(lambda: _all_run(frontend, 4))
     # As before a time limit: Slurm warns the script, which passes it on to the learners' keeper.
     frontend.slurm.run("scancel", "--batch", "--signal=USR1", frontend.job("all"))
     wait_for(lambda: "the time limit is near; requeued" in frontend.log("learner-0"))

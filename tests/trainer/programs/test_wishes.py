@@ -60,8 +60,8 @@ def test_a_training_ends_at_a_return(tmp_path):
 
 
 def test_a_training_ends_after_a_time(tmp_path):
-    outcome = run(tmp_path, stop_after_s=5.0, total_environment_frames=10**9)
-    assert outcome.reason == "5 s have passed (--stop_after_s)"
+    outcome = run(tmp_path, stop_after_s=10.0, total_environment_frames=10**9)
+    assert outcome.reason == "10 s have passed (--stop_after_s)"
     assert outcome.figures["time_left"] > 0
 
 
@@ -112,7 +112,7 @@ def test_whole_games_are_played_beside_a_training_and_reported(tmp_path, capsys)
         evaluate_every_s=0.2,
         test_num_episodes=3,
         report_every_s=0.2,
-        stop_after_s=10.0,
+        stop_after_s=20.0,
         total_environment_frames=10**9,
     )
     rows = [row for row in read_metrics(tmp_path) if "evaluation_return" in row]
@@ -148,7 +148,7 @@ def test_a_training_can_be_watched(tmp_path, monkeypatch):
         show(window, picture)
 
     monkeypatch.setattr(video.Window, "show", note)
-    run(tmp_path, level_name="CartPole-v1", watch=True, stop_after_s=10.0,
+    run(tmp_path, level_name="CartPole-v1", watch=True, stop_after_s=20.0,
         total_environment_frames=10**9)  # fmt: skip
     assert len(shown) > 20 and len(set(shown)) == 1
 
