@@ -1,8 +1,13 @@
 """The figures of a model, of rollouts made by hand."""
 
 import numpy as np
+import pytest
 
+from tests.world_models.catch_model import played, small, spec_of
+from world_models.training import evaluating
 from world_models.training.evaluating import Rollouts, figures
+from world_models.training.experience import Experience
+from world_models.training.world_model import WorldModel
 
 STEPS = 12
 
@@ -52,3 +57,20 @@ def test_drift_is_the_mean_difference_of_pixels():
     moved[0, :, 0, 0, 0] = 40
     found = figures(done._replace(predicted=moved))
     assert found["drift/at_1"] == 10 and found["pixels_right/at_1"] == 0.75
+
+
+def test_dreams_have_the_mean_of_rewards_and_figures_the_likeliest():
+    settings = small(target_frames=1)
+    model = WorldModel(settings, spec_of(settings))
+    head = model.network._reward
+    head.matrix.assign(np.zeros(head.matrix.shape))
+    head.bias.assign(np.log([0.1, 0.6, 0.3]))
+    real = Experience([played(settings)], settings.algorithm.model_frames)
+    stacks = real.starts(4, 0.0, np.random.default_rng(0)).stacks
+    dreamt = model.predict(stacks, np.zeros(4, np.int32), model.initial_state(4))
+    assert dreamt.reward == pytest.approx([0.2] * 4, abs=1e-3)
+    done = evaluating.rollouts(model, real, real.targets[:2], 3)
+    assert not done.rewards.any()
+    head.bias.assign(np.log([0.1, 0.2, 0.7]))
+    done = evaluating.rollouts(model, real, real.targets[:2], 3)
+    assert (done.rewards == 1).all()

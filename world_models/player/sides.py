@@ -102,7 +102,7 @@ class DreamedGame(Side):
         channels = self._model.sizes.channels
         self._stack = np.concatenate([self._stack[..., channels:], found.observation], axis=-1)
         self._state = found.state
-        self.count(float(found.reward[0]), bool(found.end[0]))
+        self.count(float(np.rint(found.reward[0])), bool(found.end[0]))
 
     @property
     def picture(self) -> np.ndarray:

@@ -18,7 +18,7 @@ class Rollouts(NamedTuple):
 
     predicted: np.ndarray  # uint8 [B, K, H, W, C]
     real: np.ndarray
-    rewards: np.ndarray  # predicted, -1, 0 or 1 [B, K]
+    rewards: np.ndarray  # predicted, as whole numbers [B, K]
     real_rewards: np.ndarray  # the signs of the true ones
     ends: np.ndarray  # bool [B, K], predicted
     real_ends: np.ndarray
@@ -40,7 +40,7 @@ def rollouts(model: WorldModel, real: Experience, targets: np.ndarray, length: i
     return Rollouts(
         np.stack([one.observation for one in steps], 1),
         np.asarray(windows.frames[:, frames:]),
-        np.stack([one.reward for one in steps], 1),
+        np.rint(np.stack([one.reward for one in steps], 1)),
         np.sign(windows.reward),
         np.stack([one.end for one in steps], 1),
         np.asarray(windows.end),

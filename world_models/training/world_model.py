@@ -28,6 +28,7 @@ from world_models.networks.next_frame import to_bytes
 
 GRADIENT_NORM = 1.0
 KEEP = 2
+SIGNS = (-1.0, 0.0, 1.0)  # of rewards
 LAST_RATE = 0.1  # the learning rate of the last update, as a share of the first one's
 
 
@@ -171,7 +172,11 @@ class WorldModel:
         ]
 
     def predict(self, stacks: np.ndarray, actions: np.ndarray, state: Any) -> Dreamt:
-        """The likeliest next step of each dream; of chance, what its bits say."""
+        """The likeliest next step of each dream; of chance, what its bits say.
+
+        Its reward is the mean of -1, 0 and 1 by their chances: where rewards are rare, the
+        likeliest is nearly always 0, and a policy would have nothing to learn from.
+        """
         given = (stacks, np.asarray(actions, np.int32), np.asarray(state, np.float32))
         if len(stacks) not in self._predict:
             self._predict[len(stacks)] = QuickGraph(self._predicted, given)
@@ -181,7 +186,7 @@ class WorldModel:
         steps = []
         for piece in self._split((stacks, actions, state)):
             found = self.network(*piece)
-            reward = tf.cast(tf.argmax(found.reward, -1) - 1, tf.float32)
+            reward = tf.linalg.matvec(tf.nn.softmax(found.reward), SIGNS)
             steps.append(Dreamt(to_bytes(found.frame), reward, found.end > 0, found.state))
         return Dreamt(*(tf.concat(each, 0) for each in zip(*steps, strict=True)))
 
