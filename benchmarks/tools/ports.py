@@ -5,7 +5,7 @@ import random
 import socket
 from pathlib import Path
 
-FIRST = 12_000  # of those tried
+FIRST, LAST = 12_000, 32_000  # of those tried
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -15,7 +15,9 @@ def free_ports(count: int) -> list[int]:
     Programs take seconds until they listen at theirs. So these are none that the system hands out
     by itself in the meantime.
     """
-    tried = random.SystemRandom().sample(range(FIRST, int(EPHEMERAL.read_text().split()[0])), 1000)
+    end = int(EPHEMERAL.read_text().split()[0])
+    end = end if end > FIRST + 1000 else LAST  # where it hands out nearly all, there is no choice
+    tried = random.SystemRandom().sample(range(FIRST, end), 1000)
     probes: list[socket.socket] = []
     for port in tried:
         with contextlib.suppress(OSError):

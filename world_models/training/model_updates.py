@@ -33,7 +33,7 @@ def updates(
 
     with ThreadPoolExecutor(1) as ahead:
         drawn = ahead.submit(draw)
-        stop = team.size == 1 and stopped()
+        stop = team.size == 1 and stopped()  # several stop together, after an update
         while model.updates < total and not stop:
             windows, drawn = drawn.result(), ahead.submit(draw)
             if team.size == 1:
