@@ -29,9 +29,9 @@ def replacing(path: Path) -> Iterator[Any]:
     flush(path.parent)
 
 
-def arrays_in(path: Path) -> dict[str, np.ndarray]:
+def arrays_in(source: Path | io.BytesIO) -> dict[str, np.ndarray]:
     """The arrays by their names; any exception means that the file is damaged."""
-    with zipfile.ZipFile(path) as file:
+    with zipfile.ZipFile(source) as file:
         # Each entry is read to its end, so that its checksum is compared: NumPy would stop
         # where the array's header says, and the header may be what is damaged.
         return {

@@ -13,6 +13,7 @@ import numpy as np
 from environments import EnvironmentSpec
 from trainer.programs.stopping import StopSignal
 from trainer.settings.config import Settings
+from trainer.storage import npz
 from trainer.storage.played import Part, Stored
 from trainer.team import joining
 from trainer.team.team import Team
@@ -84,5 +85,4 @@ def _packed(part: Part) -> np.ndarray:
 
 
 def _unpacked(packed: np.ndarray) -> Part:
-    with np.load(io.BytesIO(packed.tobytes()), allow_pickle=False) as arrays:
-        return Part(**arrays)
+    return Part(**npz.arrays_in(io.BytesIO(packed.tobytes())))

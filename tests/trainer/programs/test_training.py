@@ -179,6 +179,16 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path):
     assert ended(process).returncode == -signal.SIGINT
 
 
+def test_ctrl_c_while_python_winds_up_prints_nothing():
+    code = (
+        "import os, signal; from trainer.programs.stopping import end_silently; "
+        "end_silently(); os.kill(os.getpid(), signal.SIGINT)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
 def test_an_error_in_an_environment_ends_the_training_with_a_checkpoint(tmp_path):
     process = run(f"--logdir={tmp_path}", for_frames(10**9), "--num_actors=2", level=level(Breaks))
     assert process.returncode == 1
