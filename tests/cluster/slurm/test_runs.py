@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,7 +155,7 @@ def test_nodes_of_a_csv_and_what_happens_to_their_jobs(frontend: Frontend):
     job = frontend.job("learner-0")
     frontend.slurm.run("scontrol", "requeue", job)
     wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
-    wait_for(lambda: _runs_again(frontend, job))
+    _runs_again(frontend, job)
     wait_for(lambda: "learner-0 has moved" in frontend.log("actor-0"))
 
     # So is one that another job has pushed out, and one whose time is nearly up.
@@ -164,7 +165,7 @@ def test_nodes_of_a_csv_and_what_happens_to_their_jobs(frontend: Frontend):
     ).stdout.strip()
     wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
     frontend.slurm.run("scancel", other)
-    wait_for(lambda: _runs_again(frontend, job))
+    _runs_again(frontend, job)
     frontend.slurm.run("scancel", "--batch", "--signal=USR1", job)
     wait_for(lambda: frontend.states()["learner-0"][1].startswith("waiting"))
     wait_for(lambda: "the time limit is near; requeued" in frontend.log("learner-0"))
@@ -183,10 +184,17 @@ def _all_run(frontend: Frontend, count: int) -> dict:
     return states if len(states) == count and kinds == {"running"} else {}
 
 
-def _runs_again(frontend: Frontend, job: str) -> bool:
-    """Asks more than once: Slurm sets a later time again when what ran before has ended."""
+def _runs_again(frontend: Frontend, job: str) -> None:
+    """Waits until a job that was put back runs, without the two minutes that Slurm gives it.
+
+    Those are there for a reason: a job that starts within the second in which it was stopped
+    is taken for the one that was, and fails. So it starts two seconds after all has ended.
+    """
+    wait_for(lambda: frontend.slurm.run("squeue", "-h", "-j", job, "-o", "%t").stdout == "PD\n")
+    wait_for(lambda: frontend.slurm.run("squeue", "-h", "-t", "CG").stdout == "")
+    time.sleep(2)
     frontend.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
-    return frontend.states()["learner-0"][1] == "running"
+    wait_for(lambda: frontend.states()["learner-0"][1] == "running")
 
 
 def test_a_learner_that_is_killed_starts_again_if_asked(frontend: Frontend):
