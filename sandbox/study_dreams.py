@@ -1,0 +1,215 @@
+"""Learning in a world model beside learning from real steps alone, with as many real steps.
+
+    python -m sandbox.study_dreams [--level=KungFuMasterNoFrameskip-v4] [--seeds=1,2,3]
+        [--games=30] [--logdir=logs/dreams] [--out=docs/studies/dreams] [--smoke]
+
+One training after the other, each in LOGDIR/WAY-SEED: the preset simple_cpu, and PPO and IMPALA
+with the real steps that it takes. Each policy then plays so many whole games. What has been
+trained and played is kept: the same command goes on where it was.
+
+What it writes: OUT.csv with a row for each policy, OUT.json with machine, command and all curves,
+OUT.png. The table is printed in Markdown.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lab.results import tables
+from trainer.machine.launching import PROJECT
+from trainer.machine.provenance import machine, versions
+from trainer.storage.records import write_whole
+from user_error import UserError
+
+MODEL = "simple_cpu"
+WAYS: Mapping[str, Sequence[str]] = {
+    MODEL: ["--preset=simple_cpu"],
+    "ppo": ["--preset=ppo_atari", "--report_every_s=1"],
+    "impala": ["--report_every_s=1"],
+}
+SMOKE = {
+    "level": "Catch-v0",
+    "seeds": "1",
+    "games": 4,
+    "logdir": "logs/dreams-smoke",
+    "out": "logs/dreams-smoke/dreams",
+}
+SMOKE_MODEL = ["--preset=rlmb_tiny"]
+
+
+class Training(NamedTuple):
+    """One way with one seed, in a folder of its own."""
+
+    way: str
+    seed: int
+    flags: Sequence[str]
+    folder: Path
+
+    def play(self, level: str, games: int) -> dict[str, Any]:
+        """What the trained policy gets in whole games; trains and plays if that is not done."""
+        policy = self.folder / "policy" if self.way == MODEL else self.folder
+        done = policy / "evaluation.json"
+        if not done.exists():
+            _experiment(*self.flags, f"--seed={self.seed}", f"--logdir={self.folder}")
+            _experiment(
+                *("--mode=test", f"--test_num_episodes={games}"),
+                *(f"--logdir={policy}", f"--level_name={level}"),
+            )
+        result: dict[str, Any] = json.loads(done.read_text())["levels"][level]
+        return result
+
+    def reports(self) -> list[dict[str, Any]]:
+        """What the training has reported."""
+        lines = (self.folder / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def _experiment(*flags: str) -> None:
+    command = [sys.executable, str(PROJECT / "experiment.py"), *flags]
+    print(f"== {shlex.join(command[1:])}", flush=True)
+    if code := subprocess.run(command, check=False).returncode:
+        raise UserError(f"the training above ended with code {code}; the same command goes on.")
+
+
+def by_real_steps(reports: Sequence[Mapping[str, Any]], every: int) -> list[tuple[int, float]]:
+    """Real agent steps, and the mean return of the games that ended in the ``every`` before them.
+
+    Those reports count that are of a hundred games at most, so that sums of returns can be told.
+    """
+    points, seen, summed, border = [], 0, 0.0, every
+    for report in reports:
+        steps, games = report["agent_steps"], report["episodes"]
+        if steps < border or games > report["recent_episodes"]:
+            continue
+        border += every
+        if games > seen:
+            total = report["mean_episode_return"] * games
+            points.append((steps, (total - summed) / (games - seen)))
+            seen, summed = games, total
+    return points
+
+
+def curve_of(way: str, reports: Sequence[Mapping[str, Any]], every: int) -> list[tuple[int, float]]:
+    """The curve of a run over its real steps."""
+    if way != MODEL:
+        return by_real_steps(reports, every)
+    returns = [(row["real_steps"], row.get("mean_episode_return")) for row in reports]
+    return [(steps, value) for steps, value in returns if value is not None]
+
+
+def minutes_of(way: str, reports: Sequence[Mapping[str, Any]]) -> float:
+    """How long a run took; of the one with a model, what it learned: real play takes seconds."""
+    if way != MODEL:
+        return float(reports[-1]["wall_time"]) / 60
+    parts = ("model_seconds", "policy_seconds")
+    return float(sum(row.get(part, 0) for row in reports for part in parts)) / 60
+
+
+def study(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Trains and plays; returns a row for each policy."""
+    rows: list[dict[str, Any]] = []
+    for seed in map(int, given.seeds.split(",")):
+        frames = steps = every = 0
+        for way, settings in WAYS.items():
+            chosen = SMOKE_MODEL if given.smoke and way == MODEL else settings
+            flags = [*chosen, f"--level_name={given.level}"]
+            if way != MODEL:
+                flags.append(f"--total_environment_frames={frames}")
+            training = Training(way, seed, flags, Path(given.logdir) / f"{way}-{seed}")
+            played = training.play(given.level, given.games)
+            reports = training.reports()
+            if way == MODEL:
+                frames = reports[-1]["environment_frames"]
+                steps, every = reports[-1]["real_steps"], reports[0]["real_steps"]
+            rows.append(
+                {
+                    "way": way,
+                    "seed": seed,
+                    "real_steps": reports[-1].get("agent_steps", steps),
+                    "minutes": round(minutes_of(way, reports), 1),
+                    "games": played["episodes"],
+                    "mean_return": played["mean"],
+                    "low": played["interval_of_mean"][0],
+                    "high": played["interval_of_mean"][1],
+                    "curve": curve_of(way, reports, every),
+                }
+            )
+    return rows
+
+
+def draw(path: Path, rows: Sequence[Mapping[str, Any]], level: str) -> None:
+    """A line for each training, and at the end what its policy got in whole games."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.4), layout="constrained")
+    axes = figure.subplots()
+    last = max(row["real_steps"] for row in rows)
+    for at, way in enumerate(WAYS):
+        own = [row for row in rows if row["way"] == way]
+        for number, row in enumerate(own):
+            color = f"C{at}"
+            if row["curve"]:
+                axes.plot(*zip(*row["curve"], strict=True), color=color, alpha=0.55, marker=".")
+            mean = row["mean_return"]
+            axes.errorbar(
+                last * (1.03 + 0.07 * at + 0.018 * number),
+                mean,
+                [[mean - row["low"]], [row["high"] - mean]],
+                color=color,
+                marker="o",
+                capsize=3,
+                label=way if not number else None,
+            )
+    axes.set(
+        title=f"{level}: games while learning; at the right, {rows[0]['games']} with the policy",
+        xlabel="real agent steps",
+        ylabel="mean return of games",
+    )
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> int:
+    """Runs the study; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--level", default="KungFuMasterNoFrameskip-v4")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--games", type=int, default=30, help="of each policy (default: 30)")
+    parser.add_argument("--logdir", default="logs/dreams", help="where trainings are kept")
+    parser.add_argument("--out", default="docs/studies/dreams", help="OUT.csv, .json, .png")
+    parser.add_argument("--smoke", action="store_true", help="only see that it works, in a minute")
+    if "--smoke" in sys.argv[1:]:
+        parser.set_defaults(**SMOKE)
+    given = parser.parse_args()
+    if not all(seed.isdigit() for seed in given.seeds.split(",")):
+        parser.error(f"--seeds={given.seeds}: give numbers with commas between, as in 1,2,3")
+    out = Path(given.out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        rows = study(given)
+    except (UserError, OSError) as error:
+        print(f"study_dreams: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    short = [{name: one for name, one in row.items() if name != "curve"} for row in rows]
+    tables.write(Path(f"{out}.csv"), list(short[0]), short)
+    command = shlex.join(["python", "-m", "sandbox.study_dreams", *sys.argv[1:]])
+    about = {"command": command, "machine": machine(), "versions": versions(), "rows": rows}
+    write_whole(Path(f"{out}.json"), f"{json.dumps(about, indent=2)}\n".encode())
+    draw(Path(f"{out}.png"), rows, given.level)
+    print(tables.markdown(list(short[0]), short))
+    print(f"Written: {out}.csv, {out}.png, {out}.json")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The study of dreams: the same real steps, with and without a world model."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from sandbox import study_dreams
+
+PROJECT = Path(__file__).parents[2]
+
+
+def run(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sandbox.study_dreams", *flags],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+
+
+@pytest.mark.timeout(550)
+def test_all_ways_have_the_same_real_steps_and_what_is_done_is_kept(tmp_path):
+    flags = ("--smoke", f"--logdir={tmp_path}", f"--out={tmp_path}/out/dreams")
+    done = run(*flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(tmp_path / "out" / "dreams.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["way"] for row in rows] == ["simple_cpu", "ppo", "impala"]
+    assert all(row["games"] == "4" and -1 <= float(row["mean_return"]) <= 1 for row in rows)
+    steps = int(rows[0]["real_steps"])
+    # The others end with the batch in which they reach these.
+    assert all(int(row["real_steps"]) >= steps == 128 for row in rows)
+    about = json.loads((tmp_path / "out" / "dreams.json").read_text())
+    assert "--smoke" in about["command"] and about["rows"][0]["curve"]
+    with Image.open(tmp_path / "out" / "dreams.png") as picture:
+        assert picture.width > 600
+
+    again = run(*flags)
+    assert again.returncode == 0 and "experiment.py" not in again.stdout
+    with open(tmp_path / "out" / "dreams.csv", newline="") as file:
+        kept = list(csv.DictReader(file))
+    assert [row["mean_return"] for row in kept] == [row["mean_return"] for row in rows]
+
+
+def test_a_curve_has_the_games_that_ended_since_its_last_point():
+    reports = [
+        {"agent_steps": 50, "episodes": 1, "recent_episodes": 1, "mean_episode_return": 2.0},
+        {"agent_steps": 110, "episodes": 2, "recent_episodes": 2, "mean_episode_return": 3.0},
+        {"agent_steps": 210, "episodes": 5, "recent_episodes": 5, "mean_episode_return": 6.0},
+        {"agent_steps": 320, "episodes": 5, "recent_episodes": 5, "mean_episode_return": 6.0},
+        {"agent_steps": 900, "episodes": 300, "recent_episodes": 100, "mean_episode_return": 9.0},
+    ]
+    assert study_dreams.by_real_steps(reports, 100) == [(110, 3.0), (210, 8.0)]
+
+
+def test_a_wrong_seed_is_refused_before_anything_is_trained(tmp_path):
+    done = run("--seeds=1,two", f"--logdir={tmp_path / 'runs'}", f"--out={tmp_path}/x")
+    assert done.returncode == 2 and "--seeds=1,two" in done.stderr
+    assert not (tmp_path / "runs").exists()
