@@ -81,6 +81,8 @@ class Tab:
             "sessionId"
         ]
         self.call("Page.enable")
+        # A drag of text or a link that leaves the page would wait for a desktop that is not there.
+        self.call("Input.setInterceptDrags", enabled=True)
         size: dict[str, Any] = {"width": width, "height": height, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", deviceScaleFactor=1, **size)
 
@@ -109,13 +111,15 @@ class Tab:
         """Sends a command; returns its result."""
         return self.results([(method, parameters)])[0]
 
-    def results(self, commands: list[Command]) -> list[dict[str, Any]]:
-        """Sends commands at once; returns their results, in order."""
+    def results(
+        self, commands: list[Command], within_s: float = ANSWERS_WITHIN_S
+    ) -> list[dict[str, Any]]:
+        """Sends commands at once; returns their results, in order, or raises a `TimeoutError`."""
         first = self._number + 1
         self.send(commands)
         found: dict[int, dict[str, Any]] = {}
         while len(found) < len(commands):
-            message = self.read()
+            message = self.read(within_s)
             if message.get("id", 0) >= first:
                 if "error" in message:
                     raise ConnectionError(f"Chromium: {message['error']['message']}")

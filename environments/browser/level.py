@@ -3,7 +3,7 @@
 import base64
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import cv2
@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from environments.browser.chromium import Command, Tab
+from environments.browser.chromium import ANSWERS_WITHIN_S, Command, Tab
 from environments.browser.page import VIRTUAL, Page
 from environments.realtime.actions import Action
 
@@ -30,9 +30,14 @@ _KEYS = {
     "ctrl": ("Control", "ControlLeft", 17),
     "alt": ("Alt", "AltLeft", 18),
 }
+_WRITTEN = {"Enter": "\r"}  # what keys write that have a name
+_MODIFIERS = {"alt": 1, "ctrl": 2, "shift": 8}
 _PASSED = "Emulation.virtualTimeBudgetExpired"
 _FRAME = "Page.screencastFrame"
 _LOADING_MS = 20
+_TASKS_A_TICK = 50
+_SHOWS_WITHIN_S = 0.25
+_A_FRAME_MS = 20
 
 
 class BrowserLevel(gymnasium.Env):
@@ -46,7 +51,9 @@ class BrowserLevel(gymnasium.Env):
         self.desktop_actions = page.actions  # on a desktop, steps take any other one, too
         self._tab = Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
         self._held: frozenset[str] = frozenset()
+        self._dragged: tuple[int, int] | None = None
         self._shot: dict[str, Any] = {}
+        self._ahead_ms = 0  # of where steps have brought the page's clock
         self._load()
         if page.observe:
             count = len(self._tab.evaluate(page.observe))
@@ -56,7 +63,7 @@ class BrowserLevel(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
-        self._tab.results(list(self._changes(Action())))
+        self._enter(Action())
         if seed is not None and self._tab.evaluate("typeof Math.seedrandom === 'function'"):
             self._tab.evaluate(f"void Math.seedrandom('{seed}')")
         if self._page.reset:
@@ -72,7 +79,7 @@ class BrowserLevel(gymnasium.Env):
 
     def step(self, action: Any) -> Any:
         chosen = action if isinstance(action, Action) else self._page.actions[int(action)]
-        self._tab.results(list(self._changes(chosen)))
+        self._enter(chosen)
         self._pass()
         before = self._score
         self._score, over, observation = self._look()
@@ -98,13 +105,21 @@ class BrowserLevel(gymnasium.Env):
     def _pass(self) -> None:
         """Lets the time of an action pass in the page."""
         if self._page.time == VIRTUAL:
-            self._advance(self._page.step_ms)
+            milliseconds = max(1, self._page.step_ms - self._ahead_ms)
+            self._ahead_ms -= self._page.step_ms - milliseconds
+            self._advance(milliseconds)
         else:
             self._watch(time.monotonic() + self._page.step_ms / 1000)
 
     def _advance(self, milliseconds: int) -> None:
         self._tab.events.clear()
-        self._tab.call("Emulation.setVirtualTimePolicy", policy="advance", budget=milliseconds)
+        self._tab.call(
+            "Emulation.setVirtualTimePolicy",
+            policy="advance",
+            budget=milliseconds,
+            # Animations that draw as fast as they can would stop the clock for ever.
+            maxVirtualTimeTaskStarvationCount=_TASKS_A_TICK,
+        )
         while not self._tab.events:
             self._tab.read()
 
@@ -133,35 +148,75 @@ class BrowserLevel(gymnasium.Env):
     def _picture(self) -> np.ndarray:
         """What the page shows, uint8 [height, width, 3]."""
         # A page that stands still has no newest frame.
-        shot = self._shot or self._tab.call(_SHOT[0], **_SHOT[1])
+        shot = self._shot or self._shoot()
         data = np.frombuffer(base64.b64decode(shot["data"]), np.uint8)
         picture = cv2.imdecode(data, cv2.IMREAD_COLOR)
         assert picture is not None
         return cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
 
+    def _enter(self, action: Action) -> None:
+        """Makes keys and pointer those of an action."""
+        # While something is dragged, a page may need its clock to answer; it gets it next.
+        within_s = _SHOWS_WITHIN_S if self._page.time == VIRTUAL else ANSWERS_WITHIN_S
+        with contextlib.suppress(TimeoutError):
+            self._tab.results(list(self._changes(action)), within_s)
+
+    def _shoot(self) -> dict[str, Any]:
+        """A screenshot, for which a page in which something is dragged may need its clock, too."""
+        if self._page.time != VIRTUAL:
+            return self._tab.results([_SHOT])[0]
+        until = time.monotonic() + ANSWERS_WITHIN_S
+        while True:
+            try:
+                return self._tab.results([_SHOT], _SHOWS_WITHIN_S)[0]
+            except TimeoutError:
+                if time.monotonic() > until:
+                    raise
+            self._advance(_A_FRAME_MS)
+            self._ahead_ms += _A_FRAME_MS
+
     def _changes(self, action: Action) -> Iterator[Command]:
         """The commands that make keys and pointer those of an action."""
+        if self._dragged and not action.drag:
+            yield _pointer("mouseReleased", self._dragged)
         for key in self._held - action.held:
-            yield _key(key, "keyUp")
+            yield _key(key, "keyUp", action.held)
         for key in action.held - self._held:
-            yield _key(key, "keyDown")
+            yield _key(key, "keyDown", action.held)
         self._held = action.held
-        for key in action.tapped:
-            yield _key(key, "keyDown")
-            yield _key(key, "keyUp")
-        if action.click:
-            x, y = action.click
-            for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-                button = "none" if kind == "mouseMoved" else "left"
-                where = {"x": x, "y": y, "button": button, "clickCount": 1}
-                yield "Input.dispatchMouseEvent", {"type": kind, **where}
+        for index, key in enumerate(action.tapped):
+            yield _key(key, "keyDown", {*action.held, *action.tapped[:index]})
+        for index, key in reversed(list(enumerate(action.tapped))):
+            yield _key(key, "keyUp", {*action.held, *action.tapped[:index]})
+        if place := action.click or action.drag:
+            goes_on = bool(action.drag and self._dragged)
+            yield _pointer("mouseMoved", place, pressed=goes_on)
+            if not goes_on:
+                yield _pointer("mousePressed", place)
+            if action.click:
+                yield _pointer("mouseReleased", place)
+        self._dragged = action.drag
 
 
 _SHOT: Command = ("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
 
 
-def _key(name: str, kind: str) -> Command:
-    key, code, number = _KEYS.get(name) or (name, f"Key{name.upper()}", ord(name.upper()))
-    text = {"text": key} if kind == "keyDown" and len(key) == 1 else {}
+def _pointer(kind: str, place: tuple[int, int], pressed: bool = True) -> Command:
+    """Moves, presses or releases the pointer; `pressed`: while its button is down."""
+    button = "left" if pressed else "none"
+    where = {"x": place[0], "y": place[1], "button": button, "buttons": int(pressed)}
+    return "Input.dispatchMouseEvent", {"type": kind, **where, "clickCount": 1}
+
+
+def _key(name: str, kind: str, held: Collection[str]) -> Command:
+    """Presses or releases a key while others are held."""
+    kind_of_code = "Digit" if name.isdigit() else "Key"
+    known = _KEYS.get(name)
+    key, code, number = known or (name, f"{kind_of_code}{name.upper()}", ord(name.upper()))
+    if "shift" in held and len(key) == 1:
+        key = key.upper()
+    writes = kind == "keyDown" and not {"ctrl", "alt"} & {*held}
+    text = {"text": _WRITTEN.get(key, key)} if writes and len(_WRITTEN.get(key, key)) == 1 else {}
     names = {"key": key, "code": code, "windowsVirtualKeyCode": number}
-    return "Input.dispatchKeyEvent", {"type": kind, **names, **text}
+    modifiers = sum(_MODIFIERS.get(one, 0) for one in held)
+    return "Input.dispatchKeyEvent", {"type": kind, **names, **text, "modifiers": modifiers}

@@ -1,7 +1,7 @@
 """What each action of an agent does with the keys and the pointer of a desktop."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,30 +23,32 @@ SETS: dict[str, tuple[str, ...]] = {
     "arrows": ("none", "left", "right", "up", "down"),
     "tap": ("none", "tap space"),
 }
-POINTER_GRID = "pointer_grid"
-NAMES = (*SETS, POINTER_GRID)
+POINTER_GRID, DESKTOP = "pointer_grid", "desktop"
+NAMES = (*SETS, POINTER_GRID, DESKTOP)
+_TYPED = (*"abcdefghijklmnopqrstuvwxyz0123456789", "space", "backspace", "tab", "return")
 
 
 @dataclass(frozen=True)
 class Action:
-    """Keys that are held until the next action, keys that are tapped, a click; or nothing."""
+    """Keys that are held until the next action, keys tapped together, a click; or nothing."""
 
     held: frozenset[str] = frozenset()
     tapped: tuple[str, ...] = ()
     click: tuple[int, int] | None = None  # x, y in pixels of the desktop
+    drag: tuple[int, int] | None = None  # the pointer is pressed there until an action without
 
 
 def action_set(name: str, size: tuple[int, int] | None = None) -> tuple[Action, ...]:
     """The actions of a named set, or of a YAML file that lists them.
 
-    `size` is the width and height of the desktop's picture, which `pointer_grid` covers.
+    `size` is the width and height of the desktop's picture, which the pointer's sets cover.
     """
     if name in SETS:
         return parse(SETS[name], name)
-    if name == POINTER_GRID:
+    if name in (POINTER_GRID, DESKTOP):
         if size is None:
             raise UserError(f"--action_set={name}: the size of the desktop is not known here.")
-        return pointer_grid(*size)
+        return pointer_grid(*size) if name == POINTER_GRID else desktop(*size)
     if not name.endswith((".yaml", ".yml")):
         raise UserError(
             f"--action_set={name}: expected {', '.join(NAMES)} or a .yaml file with a list."
@@ -62,15 +64,32 @@ def action_set(name: str, size: tuple[int, int] | None = None) -> tuple[Action, 
 
 def pointer_grid(width: int, height: int) -> tuple[Action, ...]:
     """No click, and a click in the middle of each cell of a grid."""
-    columns, rows = width // CELL, height // CELL
-    middles = (
-        (x * CELL + CELL // 2, y * CELL + CELL // 2) for y in range(rows) for x in range(columns)
+    return (Action(), *(Action(click=middle) for middle in _middles(width, height, CELL)))
+
+
+def desktop(width: int, height: int) -> tuple[Action, ...]:
+    """What people do at a desktop: nothing, clicks, drags, and taps of keys that write."""
+    middles = list(_middles(width, height, 2 * CELL))
+    return (
+        Action(),
+        *(Action(click=middle) for middle in middles),
+        *(Action(drag=middle) for middle in middles),
+        *(Action(tapped=(key,)) for key in _TYPED),
+        *(Action(tapped=("shift", key)) for key in _TYPED if key.isalpha() and len(key) == 1),
     )
-    return (Action(), *(Action(click=middle) for middle in middles))
+
+
+def _middles(width: int, height: int, cell: int) -> Iterator[tuple[int, int]]:
+    """The middle of each cell of a grid, row by row."""
+    return (
+        (x * cell + cell // 2, y * cell + cell // 2)
+        for y in range(height // cell)
+        for x in range(width // cell)
+    )
 
 
 def parse(lines: Any, told: str) -> tuple[Action, ...]:
-    """Actions as people write them: none, left+up, tap space, click 80,60."""
+    """Actions as people write them: none, left+up, tap space, click 80,60, drag 90,60."""
     if not isinstance(lines, Sequence) or isinstance(lines, str) or len(lines) < 2:
         raise UserError(f"{told}: expected a list of two actions or more, such as [none, left+up].")
     return tuple(_parsed(str(line), told) for line in lines)
@@ -83,12 +102,12 @@ def _parsed(line: str, told: str) -> Action:
         return Action()
     if word == "tap":
         return Action(tapped=tuple(_keys(rest, told)))
-    if word == "click":
+    if word in ("click", "drag"):
         try:
             x, y = (int(number) for number in rest.split(","))
         except ValueError:
-            raise UserError(f"{told}: {line!r}: expected click x,y in pixels.") from None
-        return Action(click=(x, y))
+            raise UserError(f"{told}: {line!r}: expected {word} x,y in pixels.") from None
+        return Action(click=(x, y)) if word == "click" else Action(drag=(x, y))
     return Action(held=frozenset(_keys(line, told)))
 
 

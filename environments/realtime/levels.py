@@ -127,9 +127,14 @@ def game(level: RealTimeLevel, view: View) -> Game:
             env.reset(seed=0)
             height, width = np.asarray(env.render()).shape[:2]
             actions = action_set(view.action_set, (width, height))
-            if any(one.click for one in actions) and not level_keys.takes_events(env):
+            if any(one.click or one.drag for one in actions) and not level_keys.takes_events(env):
                 raise UserError(
                     f"--action_set={view.action_set}: {level.served} takes keys only, and no "
                     "clicks; those are for browser:… and programs."
+                )
+            if any(one.drag for one in actions):
+                raise UserError(
+                    f"--action_set={view.action_set}: {level.served} takes keys and clicks on a "
+                    "desktop, and no drags; those are for browser:… without vnc: and programs."
                 )
     return Game(actions, fps)

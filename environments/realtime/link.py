@@ -59,6 +59,7 @@ class Link:
         self._lock = threading.Lock()
         self._tasks: list[asyncio.Task] = []
         self._held: frozenset[str] = frozenset()
+        self._dragged: tuple[int, int] | None = None
         self._sent: collections.deque[tuple[str, bool, float]] = collections.deque(maxlen=256)
         self._lags: list[float] = []
         self._received = 0.0
@@ -165,6 +166,8 @@ class Link:
         with self._lock:
             if self._pressed is None and action != Action():
                 self._pressed = now_ms()
+        if self._dragged and not action.drag:
+            self._desktop.pointer(*self._dragged, False)
         for key in self._held - action.held:
             self._key(key, False, sent_at)
         for key in action.held - self._held:
@@ -172,11 +175,18 @@ class Link:
         self._held = action.held
         for key in action.tapped:
             self._key(key, True, sent_at)
+        for key in reversed(action.tapped):
             self._key(key, False, sent_at)
         if action.click:
             self._sent.append((POINTER, True, sent_at))
             for pressed in (False, True, False):
                 self._desktop.pointer(*action.click, pressed)
+        if action.drag:
+            if not self._dragged:
+                self._sent.append((POINTER, True, sent_at))
+                self._desktop.pointer(*action.drag, False)
+            self._desktop.pointer(*action.drag, True)
+        self._dragged = action.drag
 
     def _key(self, key: str, down: bool, sent_at: float) -> None:
         self._sent.append((key, down, sent_at))

@@ -95,7 +95,7 @@ class ProgramWorld:
             return False
         before = self._screen.changes
         for action in self._game.reset:
-            self._screen.press([*action.held, *action.tapped], action.click)
+            self._screen.press([*action.held, *action.tapped], action.click or action.drag)
             time.sleep(GAME_GETS_READY_S)
         return self._screen.changes > before
 

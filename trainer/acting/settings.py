@@ -109,8 +109,8 @@ class LevelSettings:
     action_set: str = setting(
         "",
         "Environment",
-        "worlds in real time: atari, arrows, pointer_grid, tap or a .yaml file with a list; "
-        "default: the level's own actions",
+        "worlds in real time: atari, arrows, pointer_grid, desktop, tap or a .yaml file with a "
+        "list; default: the level's own actions",
     )
     fps: float = setting(
         0.0,

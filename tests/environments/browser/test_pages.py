@@ -1,8 +1,10 @@
 """Web pages as levels, in a real Chromium: own pages, MiniWoB++, the dinosaur."""
 
 import contextlib
+import importlib.util
 import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,23 @@ addEventListener("keydown", event => { presses += event.code === "Space"; });
 addEventListener("mousedown", event => { clicks += event.clientX === 30; });
 addEventListener("keyup", () => { document.body.style.background = "white"; });
 </script></body>"""
+DESK = """<body style="margin: 0"><input style="width: 60px; height: 20px"><script>
+const field = document.querySelector("input");
+let dragged = 0, entered = 0, from = null;
+addEventListener("mousedown", event => { from = event.clientX; });
+addEventListener("mousemove", event => { dragged += (event.buttons === 1) && from !== null; });
+addEventListener("mouseup", event => {
+  dragged = from !== null && event.clientX - from === 40 ? 100 + dragged : 0; from = null; });
+addEventListener("keydown", event => { entered += event.key === "Enter"; });
+</script></body>"""
+# Its immediate work never ends, as that of animations which draw as fast as they can.
+BUSY = """<script>
+let ticks = 0;
+setInterval(() => { ticks += 1; }, 10);
+const {port1, port2} = new MessageChannel();
+port1.onmessage = () => port2.postMessage(0);
+port2.postMessage(0);
+</script>"""
 DESCRIPTION = """
 url: page.html
 width: 60
@@ -44,6 +63,14 @@ def described(tmp_path_factory):
     (folder / "page.html").write_text(PAGE)
     (folder / "page.yaml").write_text(DESCRIPTION)
     (folder / "numbers.yaml").write_text(DESCRIPTION + "observe: '[ticks, presses, clicks]'\n")
+    (folder / "busy.html").write_text(BUSY)
+    (folder / "busy.yaml").write_text(
+        "{url: busy.html, score: ticks, end: 'false', actions: [none, space], step_ms: 50}"
+    )
+    (folder / "desk.html").write_text(DESK)
+    (folder / "desk.yaml").write_text(
+        "{url: desk.html, score: dragged, end: 'false', width: 60, height: 40, actions: desktop}"
+    )
     return folder
 
 
@@ -87,6 +114,32 @@ def test_an_action_set_replaces_the_actions_of_a_page(described):
         env.reset()
         assert env.action_space.n == 1 + 6 * 4  # type: ignore[attr-defined]
         assert env.unwrapped.step(Action(click=(30, 20)))[1] == 10  # as on a desktop
+
+
+def test_text_is_written_and_things_are_dragged(described):
+    env = undressed(f"browser:{described}/desk.yaml")
+    with contextlib.closing(env):
+        env.reset()
+        assert env.action_space.n == 1 + 2 * 3 * 2 + 40 + 26  # type: ignore[attr-defined]
+        taps = [("shift", "a"), ("b",), ("7",), ("x",), ("backspace",), ("space",), ("return",)]
+        for action in (Action(click=(10, 10)), *(Action(tapped=tap) for tap in taps)):
+            env.step(action)
+        assert env._tab.evaluate("field.value") == "Ab7 " and env._tab.evaluate("entered") == 1
+        env.step(Action(tapped=("ctrl", "a")))  # marks all
+        env.step(Action(tapped=("z",)))
+        assert env._tab.evaluate("field.value") == "z"
+        for x in (10, 30, 50):
+            assert env.step(Action(drag=(x, 30)))[1] == (x > 10)
+        assert env.step(Action())[1] == 100  # it lets go where it was last
+        assert env.step(Action(drag=(10, 30)))[1] == 0
+        assert env.step(Action(click=(50, 30)))[1] != 0  # lets go, then clicks elsewhere
+
+
+def test_a_page_that_is_always_busy_does_not_stop_the_clock(described):
+    env = undressed(f"browser:{described}/busy.yaml")
+    with contextlib.closing(env):
+        env.reset()
+        assert [env.step(0)[1] for _ in range(4)] == [5] * 4
 
 
 @pytest.mark.extras
@@ -161,6 +214,51 @@ def test_a_task_of_miniwob_is_clicked_at():
         env.reset(seed=0)
         ends = [env.step(0)[1:3] for _ in range(49)]
         assert ends[-1] == (-1, True) and not any(over for _, over in ends[:-1])  # time is over
+
+
+def test_a_task_of_miniwob_is_written_into():
+    name = "browser:miniwob/enter-text-v1"
+    level = find(name)
+    assert isinstance(level, names.BrowserLevel)
+    env: Any = make_undressed(level, name, View(action_set="desktop"))
+    known = env.unwrapped.desktop_actions
+    with contextlib.closing(env):
+        env.reset(seed=1)
+        asked = env._tab.evaluate("document.getElementById('query').textContent").split('"')[1]
+        taps = [("shift", one.lower()) if one.isupper() else (one,) for one in asked]
+        middles = [
+            env._tab.evaluate(
+                f"(r => [r.x + r.width / 2, r.y + r.height / 2])(document.querySelector('{one}')"
+                ".getBoundingClientRect())"
+            )
+            for one in ("#tt", "#subbtn")
+        ]
+        field, button = ((int(x // 20) * 20 + 10, int(y // 20) * 20 + 10) for x, y in middles)
+        done = [Action(click=field), *(Action(tapped=tap) for tap in taps), Action(click=button)]
+        rows = [env.step(known.index(action)) for action in done]
+        assert [row[2] for row in rows] == [False] * (len(rows) - 1) + [True]
+        assert rows[-1][1] > 0.5
+
+
+@pytest.mark.extras
+@pytest.mark.timeout(1800)
+def test_every_task_of_miniwob_is_played():
+    folder = Path(str(importlib.util.find_spec("miniwob").origin)).parent  # type: ignore[union-attr]
+    tasks = sorted(file.stem for file in (folder / "html" / "miniwob").glob("*.html"))
+    assert len(tasks) > 100
+    random = np.random.default_rng(0)
+    for task in tasks:
+        name = f"browser:miniwob/{task}-v1"
+        level = find(name)
+        assert isinstance(level, names.BrowserLevel)
+        env: Any = make_undressed(level, name, View(action_set="desktop"))
+        with contextlib.closing(env):
+            assert env.reset(seed=0)[0].std() > 0, task
+            for _ in range(30):
+                _, reward, over, _, _ = env.step(random.integers(env.action_space.n))
+                assert over or not reward, task
+                if over:
+                    break
 
 
 def test_the_dinosaur_runs_and_falls():

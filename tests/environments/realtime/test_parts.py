@@ -47,10 +47,16 @@ def test_actions_are_named_sets_or_lists(tmp_path, one_line):
     assert actions.action_set("tap")[1].tapped == ("space",)
     grid = actions.action_set("pointer_grid", (160, 160))
     assert len(grid) == 257 and grid[1].click == (5, 5) and grid[-1].click == (155, 155)
+    desk = actions.action_set("desktop", (160, 160))
+    assert len(desk) == 1 + 64 + 64 + 40 + 26
+    assert desk[65].drag == (10, 10) and desk[-1].tapped == ("shift", "z")
     file = tmp_path / "own.yaml"
-    file.write_text("[none, left+up, tap space, 'click 80,60']")
+    file.write_text("[none, left+up, tap ctrl+c, 'click 80,60', 'drag 90,60']")
     own = actions.action_set(str(file))
-    assert own[1].held == {"left", "up"} and own[3].click == (80, 60)
+    assert own[1].held == {"left", "up"} and own[2].tapped == ("ctrl", "c")
+    assert own[3].click == (80, 60) and own[4].drag == (90, 60)
+    file.write_text("[none, drag 3]")
+    one_line(lambda: actions.action_set(str(file)), "expected drag x,y in pixels")
     file.write_text("[none, lefft]")
     one_line(lambda: actions.action_set(str(file)), "lefft", "Did you mean left")
     one_line(lambda: actions.action_set("atary"), "--action_set=atary", "expected atari")
@@ -76,6 +82,14 @@ def test_clicks_are_refused_where_there_are_keys_only(one_line):
     one_line(
         lambda: levels.game(level, View(action_set="pointer_grid")), "pointer_grid", "keys only"
     )
+
+
+def test_drags_are_refused_where_a_desktop_passes_on_clicks_only(tmp_path, one_line):
+    (tmp_path / "page.yaml").write_text(
+        "{url: 'data:text/html,', score: '0', end: 'false', actions: [none, space]}"
+    )
+    level = RealTimeLevel(f"browser:{tmp_path}/page.yaml")
+    one_line(lambda: levels.game(level, View(action_set="desktop")), "desktop", "no drags")
 
 
 def test_addresses_name_two_ports(one_line):
