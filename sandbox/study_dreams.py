@@ -3,8 +3,9 @@
     python -m sandbox.study_dreams [--level=KungFuMasterNoFrameskip-v4] [--seeds=1,2,3]
         [--games=30] [--logdir=logs/dreams] [--out=docs/studies/dreams] [--smoke]
 
-One training after the other, each in LOGDIR/WAY-SEED: the preset simple_cpu, and PPO and IMPALA
-with the real steps that it takes. Each policy then plays so many whole games. What has been
+One training after the other, each in LOGDIR/WAY-SEED: the preset simple_cpu, and with the real
+steps that it takes PPO as in its dreams, PPO as usual for Atari, and IMPALA. Each policy then plays
+so many whole games. What has been
 trained and played is kept: the same command goes on where it was.
 
 What it writes: OUT.csv with a row for each policy, OUT.json with machine, command and all curves,
@@ -29,6 +30,12 @@ from user_error import UserError
 MODEL = "simple_cpu"
 WAYS: Mapping[str, Sequence[str]] = {
     MODEL: ["--preset=simple_cpu"],
+    "ppo_as_in_dreams": [
+        *("--algorithm=ppo", "--agent_name=SimpleConvNetAgent", "--epochs=3", "--minibatches=4"),
+        *("--width=42", "--height=42", "--frame_stack=4", "--learning_rate=0.0005"),
+        *("--num_actors=1", "--envs_per_actor=16", "--unroll_length=15", "--batch_size=16"),
+        *("--entropy_cost=0.01", "--report_every_s=1"),
+    ],
     "ppo": ["--preset=ppo_atari", "--report_every_s=1"],
     "impala": ["--report_every_s=1"],
 }

@@ -32,7 +32,7 @@ def test_all_ways_have_the_same_real_steps_and_what_is_done_is_kept(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     with open(tmp_path / "out" / "dreams.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["way"] for row in rows] == ["simple_cpu", "ppo", "impala"]
+    assert [row["way"] for row in rows] == ["simple_cpu", "ppo_as_in_dreams", "ppo", "impala"]
     assert all(row["games"] == "4" and -1 <= float(row["mean_return"]) <= 1 for row in rows)
     steps = int(rows[0]["real_steps"])
     # The others end with the batch in which they reach these.
