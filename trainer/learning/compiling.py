@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.machine.gpus import visible_gpus
-from trainer.machine.graphs import QuickGraph
+from trainer.machine.graphs import SharedGraph
 from trainer.machine.terminal import say
 
 XLA_FAILURES = (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError,
@@ -47,7 +47,7 @@ class Graph:
             True: tf.function(function, autograph=False, jit_compile=True),
         }
         self._compiler = compiler
-        self._graphs: dict[Any, QuickGraph] = {}  # by whether with XLA, and arguments' shapes
+        self._graphs: dict[Any, SharedGraph] = {}  # by whether with XLA, and arguments' shapes
 
     def __call__(self, *arguments: Any) -> Any:
         try:
@@ -61,10 +61,10 @@ class Graph:
         """Makes the graph for arguments like these, without running it."""
         self._graph(arguments)
 
-    def _graph(self, arguments: tuple[Any, ...]) -> QuickGraph:
+    def _graph(self, arguments: tuple[Any, ...]) -> SharedGraph:
         with_xla = self._compiler.with_xla
         flat = tf.nest.flatten(arguments)
         key = with_xla, *((tuple(array.shape), tf.as_dtype(array.dtype)) for array in flat)
         if key not in self._graphs:
-            self._graphs[key] = QuickGraph(self._functions[with_xla], arguments)
+            self._graphs[key] = SharedGraph(self._functions[with_xla], arguments)
         return self._graphs[key]

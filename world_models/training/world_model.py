@@ -15,7 +15,7 @@ from environments.dream import Dreamt
 from trainer.learning.optimizers import Adam
 from trainer.learning.settings import LearningSettings
 from trainer.machine import precision, provenance
-from trainer.machine.graphs import QuickGraph
+from trainer.machine.graphs import SharedGraph
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store
 from trainer.storage.folder import writing
@@ -83,15 +83,15 @@ class WorldModel:
         self.weights = self.network.trainable_variables
         self._optimizer = Adam(self.weights, LearningSettings(epsilon=1e-8))
         self.updates = 0
-        self._learn: QuickGraph | None = None
-        self._contribute: QuickGraph | None = None
-        self._move: QuickGraph | None = None
-        self._predict: dict[int, QuickGraph] = {}
+        self._learn: SharedGraph | None = None
+        self._contribute: SharedGraph | None = None
+        self._move: SharedGraph | None = None
+        self._predict: dict[int, SharedGraph] = {}
 
     def learn(self, windows: Windows) -> Losses:
         """One update; returns the parts of the loss as numbers."""
         if self._learn is None:
-            self._learn = QuickGraph(self._updated, (windows, self.rates()))
+            self._learn = SharedGraph(self._updated, (windows, self.rates()))
         found = self._learn(windows, self.rates())
         self.updates += 1
         return Losses(*(float(part) for part in found))
@@ -99,11 +99,11 @@ class WorldModel:
     def learn_part(self, windows: Windows, team: Team, stop: bool) -> tuple[Losses, bool]:
         """One update together: ``windows`` are this learner's; whether one of them is to stop."""
         if self._contribute is None:
-            self._contribute = QuickGraph(self._contribution, (windows, self.rates()))
+            self._contribute = SharedGraph(self._contribution, (windows, self.rates()))
         found, gradients = self._contribute(windows, self.rates())
         round, sums, gradients = team.add_up(Round(stop=float(stop)), list(found), gradients)
         if self._move is None:
-            self._move = QuickGraph(self._moved, (gradients, np.float32(1.0), self.rates()))
+            self._move = SharedGraph(self._moved, (gradients, np.float32(1.0), self.rates()))
         self._move(gradients, np.float32(1.0 / team.size), self.rates())
         self.updates += 1
         return Losses(*(float(part) / team.size for part in sums)), bool(round.stop)
@@ -179,7 +179,7 @@ class WorldModel:
         """
         given = (stacks, np.asarray(actions, np.int32), np.asarray(state, np.float32))
         if len(stacks) not in self._predict:
-            self._predict[len(stacks)] = QuickGraph(self._predicted, given)
+            self._predict[len(stacks)] = SharedGraph(self._predicted, given)
         return Dreamt(*(one.numpy() for one in self._predict[len(stacks)](*given)))
 
     def _predicted(self, stacks: tf.Tensor, actions: tf.Tensor, state: tf.Tensor) -> Any:
