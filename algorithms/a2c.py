@@ -12,10 +12,15 @@ from algorithms.trajectory import Unroll
 class A2C(OnPolicy):
     """Policy gradient, baseline and entropy, each a mean over real transitions."""
 
-    def loss(self, agent: Any, batch: Unroll, prepared: Prepared) -> Loss:
+    def prepare(self, agent: Any, batch: Unroll) -> Any:
+        """Nothing, unless it takes all learners' advantages: ``loss`` has the same weights."""
+        return super().prepare(agent, batch) if self.settings.normalise_advantages else ()
+
+    def loss(self, agent: Any, batch: Unroll, prepared: Prepared | tuple[()]) -> Loss:
         """The weighted sum of the three losses."""
         weights = self.weights(batch)
         now = self.outputs(agent, batch)
+        prepared = prepared or self.judged(batch, now)
         policy_loss = vtrace.policy_gradient_loss(now.log_prob, prepared.advantage, weights)
         baseline_loss = vtrace.baseline_loss(now.value, prepared.target, weights)
         entropy = -vtrace.entropy_loss(now.entropy, weights)

@@ -51,10 +51,13 @@ class OnPolicy(Algorithm):
             output.baseline[1:],
         )
 
-    def prepare(self, agent: Any, batch: Unroll) -> Prepared:
+    def prepare(self, agent: Any, batch: Unroll) -> Any:
         """Targets and advantages, by the weights with which the rollout was played."""
+        return self.judged(batch, self.outputs(agent, batch))
+
+    def judged(self, batch: Unroll, given: Outputs) -> Prepared:
+        """Targets and advantages of an unroll's steps by the values that an agent gave."""
         settings, step = self.settings, batch.environment
-        given = self.outputs(agent, batch)
         rewards = vtrace.clip_rewards(step.reward[1:], settings.reward_clipping)
         discounts = settings.discounting * (1.0 - tf.cast(step.terminated[1:], tf.float32))
         rewards, discounts = vtrace.mask_resets(rewards, discounts, given.value, step.first[1:])

@@ -69,7 +69,9 @@ def test_advantages_are_rlaxs_where_no_episode_ends():
     learner, batch = made("a2c", gae_lambda=0.9)
     never = np.zeros_like(batch.environment.first)
     batch = batch._replace(environment=batch.environment._replace(first=never, terminated=never))
-    prepared = learner.learner.algorithm.prepare(learner.learner.agent, batch)
+    algorithm, agent = learner.learner.algorithm, learner.learner.agent
+    assert isinstance(algorithm, A2C)
+    prepared = algorithm.judged(batch, algorithm.outputs(agent, batch))
     values = np.concatenate([prepared.value, last_values(learner, batch)[None]])
     wanted = evaluated(
         "jax.vmap(lambda r, v: rlax.truncated_generalized_advantage_estimation("
@@ -133,10 +135,11 @@ def test_advantages_are_normalised_over_the_real_steps_of_all_learners():
     assert shown.mean() == pytest.approx(0, abs=1e-4) and shown.std() == pytest.approx(1, abs=1e-3)
 
 
-def test_ppo_with_one_epoch_one_minibatch_and_no_clipping_equals_a2c():
+@pytest.mark.parametrize("normalise", [True, False])
+def test_ppo_with_one_epoch_one_minibatch_and_no_clipping_equals_a2c(normalise):
     same: dict[str, Any] = {
         "gae_lambda": 0.9,
-        "normalise_advantages": True,
+        "normalise_advantages": normalise,
         "optimizer": "adam",
         "learning_rate": 0.01,
         "batch_size": 3,
