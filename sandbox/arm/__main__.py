@@ -31,7 +31,7 @@ HELD_OUT = 0.1
 class Options:
     data: str = setting("data/arm", "Pictures", "folder of pictures and labels")
     count: int = setting(20_000, "Pictures", "pictures to make", least=10)
-    size: int = setting(64, "Pictures", "pixels of a side", least=32, most=512)
+    size: int = setting(96, "Pictures", "pixels of a side", least=32, most=512)
     network: str = setting("data/arm/network.npz", "Network", "file of its weights")
     updates: int = setting(10_000, "Network", "updates, each with 128 pictures", least=1)
     driver: str = setting("simulated", "Control", "the arm to move", choices=("simulated", "owi"))

@@ -1,4 +1,4 @@
-"""Pictures of the arm with labels: random poses, light, colours and things around."""
+"""Pictures of the arm with labels: random poses, light, colours, patterns and things around."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from environments.python.arm import model
-from sandbox.arm import geometry
+from sandbox.arm import geometry, wallpaper
 from user_error import UserError
 
 MANIFEST = "manifest.jsonl"
@@ -24,7 +24,7 @@ class Studio:
         os.environ.setdefault("MUJOCO_GL", "egl")
         import mujoco  # with the OpenGL that is chosen above
 
-        self._mujoco, self.model = mujoco, model.load()
+        self._mujoco, self.model = mujoco, wallpaper.papered(model.xml())
         self.data, self.camera = mujoco.MjData(self.model), mujoco.MjvCamera()
         self._renderer = mujoco.Renderer(self.model, size, size)
         self._colours = self.model.geom_rgba.copy()
@@ -50,19 +50,17 @@ class Studio:
         self._renderer.close()
 
     def _decorate(self, random: np.random.Generator) -> None:
-        """Other light, colours and things around; the arm's own colours change a little."""
+        """Other light, patterns and things around; the arm's own colours change a little."""
         colours, world = self.model.geom_rgba, self.model
         colours[:, :3] = np.clip(
             self._colours[:, :3] + random.normal(0, 0.05, [len(colours), 3]), 0, 1
         )
-        for name in ("floor", *(f"wall_{index}" for index in range(4))):
-            colours[world.geom(name).id, :3] = random.uniform(0, 1, 3)
+        wallpaper.hang(world, random)
         for index in range(model.CLUTTER):
             geom = world.geom(f"clutter_{index}")
             angle, away = random.uniform(0, 2 * np.pi), random.uniform(0.75, 2.5)
             geom.size[:] = random.uniform(0.03, 0.2, 3)
             geom.pos[:] = (away * np.cos(angle), away * np.sin(angle), geom.size[2])
-            colours[geom.id, :3] = random.uniform(0, 1, 3)
         light = world.light("light")
         light.pos[:] = (*random.uniform(-1.5, 1.5, 2), random.uniform(1.5, 3.5))
         light.dir[:] = -light.pos / np.linalg.norm(light.pos)

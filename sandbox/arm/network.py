@@ -9,7 +9,7 @@ import tensorflow as tf
 from sandbox.arm import geometry
 from user_error import UserError
 
-SIZE = 64  # pictures are resized to it
+SIZE = 96  # pictures are resized to it
 CHANNELS = (16, 32, 64, 128)
 WIDTH = 256
 BATCH = 128

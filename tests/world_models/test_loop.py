@@ -188,7 +188,9 @@ def test_a_damaged_checkpoint_of_the_model_is_passed_over(tmp_path, capsys):
     content = newest.read_bytes()
     newest.write_bytes(content[: len(content) // 2])
     assert experiment.main(flags(tmp_path, phase="model", model_updates=8)) == 0
-    assert "falling back to the previous checkpoint" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "falling back to the previous checkpoint" in said
+    assert f"world_models.evaluate --subjects=model --logdir={tmp_path}" in said
     assert model_of(tmp_path).updates == 8
     for path in Store(tmp_path / "world_model", 2).numbered():
         path.write_bytes(b"nothing")

@@ -40,6 +40,14 @@ from world_models.training.policy_settings import check_level, check_program
 from world_models.training.reports import Reports
 from world_models.training.world_model import WorldModel, action_count
 
+# What to do after the phase that was asked for; the run's folder follows.
+NEXT = {
+    "all": "Play the real game with the policy: --mode=test",
+    "collect": "Train a model of this play: --phase=model",
+    "model": "See how right it is: python -m world_models.evaluate --subjects=model",
+    "policy": "Play the real game with the policy: --mode=test",
+}
+
 
 def train(settings: Settings, given: Collection[str] = ()) -> None:
     """Runs the phases; resumes the run in the logdir.
@@ -118,7 +126,7 @@ class Loop:
                 self._say(f"Stopped in {phase.kind} of epoch {phase.epoch}: {self._stop.name}.")
                 self._say("The same command goes on from here.")
                 return
-        self._say(f"Done. Play the real game with the policy: --mode=test --logdir={folder}")
+        self._say(f"Done. {NEXT[settings.algorithm.phase]} --logdir={folder}")
 
     def _estimate(self, phases: Sequence[Phase]) -> None:
         """Says what is left to do and how long it will take."""

@@ -42,12 +42,13 @@ def poses(count: int, seed: int = 0) -> np.ndarray:
 def test_the_points_are_where_the_arm_is_drawn(pictures):
     """The tip's white gripper is bright at its point, much more often than beside it."""
     images, known = capture.load(pictures)
-    places = np.clip((geometry.points(known) + 1) / 2 * images.shape[1], 0, 63).astype(int)
+    size = images.shape[1]
+    places = np.clip((geometry.points(known) + 1) / 2 * size, 0, size - 1).astype(int)
     columns, rows = places[:, -1].T
     bright = images.min(axis=-1)
     inside = np.abs(geometry.points(known)[:, -1]).max(axis=1) < 0.95
     at_tip = bright[np.arange(COUNT), rows, columns][inside]
-    elsewhere = bright[np.arange(COUNT), rows, (columns + 24) % 64][inside]
+    elsewhere = bright[np.arange(COUNT), rows, (columns + size // 3) % size][inside]
     assert np.mean(at_tip > elsewhere) > 0.8
 
 
@@ -92,7 +93,7 @@ def test_an_interrupted_capture_is_continued(pictures, tmp_path):
     assert arm("capture", f"--data={tmp_path}", "--count=12").returncode == 0
     assert manifest.read_text() == whole
     other = arm("capture", f"--data={tmp_path}", "--count=12", "--seed=2")
-    assert other.returncode == 2 and "have --size=64 --seed=1" in other.stderr
+    assert other.returncode == 2 and "have --size=96 --seed=1" in other.stderr
 
 
 def test_a_network_learns_and_is_kept_evaluated_and_asked(pictures, tmp_path):
