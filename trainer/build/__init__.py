@@ -1,0 +1,58 @@
+"""Makes the parts of a process from its settings.
+
+Programs pass all settings to these functions; each part gets only those that its package declares.
+"""
+
+from trainer.build.actors import actor, seat
+from trainer.build.choices import (
+    agent_name,
+    algorithm,
+    complete,
+    frames_to_train,
+    level_spec,
+    level_specs,
+    looks,
+)
+from trainer.build.learners import (
+    batches,
+    blocks,
+    identity,
+    learner,
+    learner_of,
+    random_unrolls,
+    unroll,
+)
+from trainer.build.networks import acting_agent, acting_device, learning_agent, player
+from trainer.build.worlds import (
+    actor_environment,
+    shared_environment,
+    shared_test_environment,
+    test_environment,
+)
+
+__all__ = [
+    "acting_agent",
+    "acting_device",
+    "actor",
+    "actor_environment",
+    "agent_name",
+    "algorithm",
+    "batches",
+    "blocks",
+    "complete",
+    "frames_to_train",
+    "identity",
+    "learner",
+    "learner_of",
+    "learning_agent",
+    "level_spec",
+    "level_specs",
+    "looks",
+    "player",
+    "random_unrolls",
+    "seat",
+    "shared_environment",
+    "shared_test_environment",
+    "test_environment",
+    "unroll",
+]

@@ -1,0 +1,64 @@
+"""What a run has chosen: how its levels look, its algorithm, its agent, and what fits them."""
+
+import dataclasses
+from typing import Any
+
+import gymnasium
+
+import agents
+import environments
+from algorithms import registry
+from algorithms.algorithm import Algorithm
+from algorithms.settings import AlgorithmSettings, Kind
+from environments import EnvironmentSpec, View
+from trainer.settings.config import Settings
+
+
+def level_spec(settings: Settings) -> EnvironmentSpec:
+    """The spec that all levels of the run share; an error if no agent can play them all."""
+    return environments.together(level_specs(settings))
+
+
+def level_specs(settings: Settings) -> list[EnvironmentSpec]:
+    """Each level's own spec."""
+    return [environments.spec(level, **looks(settings)) for level in settings.level.levels]
+
+
+def looks(settings: Settings) -> dict[str, Any]:
+    """The settings that change how an agent sees a level."""
+    return {field.name: getattr(settings.level, field.name) for field in dataclasses.fields(View)}
+
+
+def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
+    """The settings, with values that fit the level where none were chosen."""
+    return settings.replace(
+        agent_name=agent_name(settings, spec),
+        total_environment_frames=settings.learning.total_environment_frames
+        or frames_to_train(spec),
+        **dataclasses.asdict(_of_algorithm(settings, spec)),
+    )
+
+
+def frames_to_train(spec: EnvironmentSpec) -> int:
+    """The default of ``--total_environment_frames``."""
+    return 10_000_000 if spec.image else 1_000_000
+
+
+def agent_name(settings: Settings, spec: EnvironmentSpec) -> str:
+    """The name of the chosen agent, or of one that fits the level."""
+    return settings.agent.agent_name or agents.default_name(spec.observation_space)
+
+
+def algorithm(settings: Settings) -> Algorithm:
+    """The algorithm of ``--algorithm``, with its own settings."""
+    levels = settings.level.levels
+    return registry.make(settings.program.algorithm, _of_algorithm(settings), len(levels))
+
+
+def _of_algorithm(settings: Settings, spec: EnvironmentSpec | None = None) -> AlgorithmSettings:
+    """The algorithm's settings, completed for the levels of the run."""
+    atari = environments.is_atari(settings.level.levels[0])
+    if spec is None:
+        return settings.algorithm.completed(Kind(atari))
+    continuous = isinstance(spec.action_space, gymnasium.spaces.Box)
+    return settings.algorithm.completed(Kind(atari, not spec.image, continuous))

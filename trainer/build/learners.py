@@ -1,0 +1,124 @@
+"""Learners, their batches, and what actors must send them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from algorithms.feeding import IMPORTANCE, Gradients, InStep, Replayed
+from algorithms.trajectory import Unroll
+from environments import EnvironmentSpec
+from trainer.acting.actor import blank_unroll
+from trainer.build.choices import agent_name, algorithm
+from trainer.build.networks import backdrop_of, learning_agent
+from trainer.learning import replayed
+from trainer.learning.batches import Batches
+from trainer.learning.contributions import Contributions
+from trainer.learning.learner import Learner
+from trainer.learning.replayed import Feeder, ReplayedBatches
+from trainer.learning.replayed import Shape as WindowShape
+from trainer.learning.rollouts import Crew, Rollouts, WholeEpisodes
+from trainer.learning.worker import GradientBatches, applying, blank_computed
+from trainer.remote import wire
+from trainer.remote.synthetic import random_batch
+from trainer.settings import sizes
+from trainer.settings.config import Settings
+from trainer.team.team import ALONE, Team
+from transport import Identity, Layout
+
+
+def learner(
+    settings: Settings, spec: EnvironmentSpec, team: Team = ALONE, pieces: int = 1
+) -> Learner:
+    """A learner with an agent of its own, see ``Learner``."""
+    return learner_of(learning_agent(settings, spec), settings, team, pieces)
+
+
+def learner_of(agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1) -> Learner:
+    """A learner that trains this agent."""
+    learning = applying(settings.learning, settings.algorithm.feeding)
+    return Learner(agent, algorithm(settings), learning, backdrop_of(settings, agent), team, pieces)
+
+
+def batches(
+    settings: Settings,
+    spec: EnvironmentSpec,
+    agent: Any,
+    crew: Crew,
+    say: Callable[[str], None],
+    learners: int = 1,
+) -> Feeder:
+    """The learner's batches, fed as the algorithm requires by the actors ``crew``."""
+    feeding, size, seed = (
+        settings.algorithm.feeding,
+        settings.learning.batch_size,
+        settings.program.seed,
+    )
+    if isinstance(feeding, InStep):
+        return (WholeEpisodes if feeding.whole_episodes else Rollouts)(size, crew, say)
+    if isinstance(feeding, Replayed):
+        example = unroll(settings, spec, agent)
+        shape = _window(settings, spec, agent, feeding)
+        together = sizes.drawn_together(settings, learners)
+        return ReplayedBatches(feeding, size, shape, example, seed, say, together)
+    if isinstance(feeding, Gradients):
+        return GradientBatches()
+    return Batches(feeding, size, seed)
+
+
+def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
+    """One unroll of the right types and shapes, with arbitrary values."""
+    return blank_unroll(
+        spec,
+        settings.actors.unroll_length,
+        agent.initial_state(1),
+        algorithm(settings).records,
+    )
+
+
+def random_unrolls(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, learners: int = 1
+) -> Unroll:
+    """A batch of random unrolls, or of windows of a replay store."""
+    one, feeding = unroll(settings, spec, agent), settings.algorithm.feeding
+    if isinstance(feeding, Replayed):
+        rows = _window(settings, spec, agent, feeding).rows
+        one = blank_unroll(spec, rows - 1, agent.initial_state(1), (*one.recorded, IMPORTANCE))
+    return random_batch(
+        one,
+        spec,
+        settings.learning.batch_size * sizes.drawn_together(settings, learners),
+        len(settings.level.levels),
+        settings.program.seed,
+    )
+
+
+def blocks(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, contributions: Contributions | None
+) -> Layout:
+    """The layout of what actors send; ``contributions`` are needed where they compute gradients."""
+    one = unroll(settings, spec, agent)
+    sent = settings.remote.compression, sizes.largest_block(settings)
+    if isinstance(settings.algorithm.feeding, Gradients) and contributions:
+        return wire.block_layout(blank_computed(one, contributions), *sent)
+    return wire.block_layout(one, *sent)
+
+
+def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layout) -> Identity:
+    """Everything on which an actor must agree with its learner."""
+    return wire.identity(
+        settings.program.algorithm,
+        agent_name(settings, spec),
+        settings.level,
+        spec,
+        agent,
+        settings.actors.unroll_length,
+        settings.remote.compression,
+        blocks,
+        settings.program.agent,
+    )
+
+
+def _window(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, feeding: Replayed
+) -> WindowShape:
+    length = settings.actors.unroll_length
+    return replayed.shape_of(feeding, spec.frame_stack, length, agent.is_recurrent)
