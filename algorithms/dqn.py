@@ -110,7 +110,7 @@ class DQN(Algorithm):
                 "mean_value": losses.mean(taken, weights),
                 "error": losses.mean(size, weights),
             },
-            samples={"error": size},
+            samples={"error": size * weights},  # of which priorities are made
             sums=self.no_sums(),
         )
 

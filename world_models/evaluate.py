@@ -12,7 +12,7 @@ import sys
 from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
 from trainer.settings import config
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 WORDS = ["--mode=test", "--algorithm=simple"]
 
@@ -30,6 +30,11 @@ def main(arguments: list[str]) -> int:
     except UserError as error:
         print(f"world_models.evaluate: {error}", file=sys.stderr)
         return 2
+    except EndedOutside as error:
+        print(f"world_models.evaluate: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

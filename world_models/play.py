@@ -23,7 +23,7 @@ from flags import setting
 from trainer.acting.settings import LevelSettings
 from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 GROUP = "What to do"
 # Flags of trainings that also say how a level is seen and played here.
@@ -75,6 +75,9 @@ def main(arguments: list[str]) -> int:
     except UserError as error:
         print(f"world_models.play: {error}", file=sys.stderr)
         return 2
+    except EndedOutside as error:
+        print(f"world_models.play: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -199,6 +202,10 @@ def _check_choices(spec: Any) -> None:
         raise UserError(
             f"--level_name={spec.level_name} takes actions {spec.action_space}; keys can only "
             "choose one among several (Discrete)."
+        )
+    if spec.num_bodies > 1:
+        raise UserError(
+            f"--level_name={spec.level_name} has {spec.num_bodies} bodies; keys can play only one."
         )
 
 

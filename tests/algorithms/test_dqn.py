@@ -16,6 +16,7 @@ from trainer import build
 from trainer.learning.batches import cut
 from trainer.learning.minibatches import Passes
 from trainer.learning.replayed import ReplayedBatches
+from user_error import UserError
 
 
 def made(algorithm: str = "dqn", **changes: Any) -> Parts:
@@ -60,6 +61,19 @@ def values(agent: Any, batch: Unroll) -> np.ndarray:
     step = batch.environment
     output, _ = agent(step.observation, step.reward, batch.action, step.first, batch.initial_state)
     return output.policy.numpy()
+
+
+@pytest.mark.parametrize(
+    ("changes", "least"),
+    [
+        ({"replay_steps": 7, "envs_per_actor": 4, "unroll_length": 1}, 8),
+        ({"replay_steps": 63, "envs_per_actor": 4, "unroll_length": 4, "n_steps": 13}, 64),
+    ],
+)
+def test_a_replay_in_which_no_window_has_room_is_refused(changes, least):
+    with pytest.raises(UserError, match=f"expected {least} or more for 4 environments"):
+        feeder(made(num_actors=1, **changes))
+    feeder(made(num_actors=1, **changes | {"replay_steps": least}))
 
 
 @needs_rlax

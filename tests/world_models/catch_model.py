@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from environments import EnvironmentSpec
 from trainer import build
 from trainer.settings.config import Settings
 from trainer.storage.played import Part
+from world_models.networks.loss import Windows
 from world_models.training import playing
 
 SMALL: dict[str, Any] = {
@@ -66,3 +68,23 @@ def played(settings: Settings, steps: int = 200) -> Part:
 def frames(*brightness: int) -> np.ndarray:
     """Pictures of one pixel [T, 1, 1, 1, 1] for one game."""
     return np.array(brightness, np.uint8).reshape(-1, 1, 1, 1, 1)
+
+
+def windows(count: int, seed: int) -> Windows:
+    """A dot that moves as the action says; at the right edge, a reward and the end."""
+    random = np.random.default_rng(seed)
+    column, action = random.integers(1, 9, count), random.integers(0, 3, [count, 2])
+    places = np.stack([column, column, column + action[:, 0] - 1], 1)
+    places = np.append(places, np.clip(places[:, 2:] + action[:, 1:] - 1, 0, 9), 1)
+    pictures = np.zeros([count, 4, 10, 10, 1], np.uint8)
+    rows, times = np.indices(places.shape)
+    pictures[rows, times, 4, places] = 255
+    over = places[:, 2:] == 9
+    valid = [[1.0, 0.0] if one else [1.0, 1.0] for one in over[:, 0]]
+    return Windows(
+        tf.constant(pictures),
+        tf.constant(action.astype(np.int32)),
+        tf.constant(5.0 * over.astype(np.float32)),
+        tf.constant(over),
+        tf.constant(valid),
+    )

@@ -1,5 +1,7 @@
 """Real play: stored whole or not at all, and pieces that never cross an episode's end."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,18 @@ def test_a_start_says_how_much_of_its_past_is_known():
         (20, 21, 22, 2),
         (21, 22, 23, 2),
     }
+
+
+def test_two_who_store_play_at_once_lose_none(tmp_path):
+    about = {"level_name": "Catch-v0", "returns": []}
+
+    def write(_: int) -> str:
+        return played.store(tmp_path, Stored(GAME, about)).name
+
+    with ThreadPoolExecutor(4) as several:
+        names = list(several.map(write, range(12)))
+    assert sorted(names) == [f"part-{number:06d}.npz" for number in range(12)]
+    assert len(played.read_all(tmp_path, "Catch-v0")) == 12
 
 
 def test_play_is_read_as_it_was_stored(tmp_path):

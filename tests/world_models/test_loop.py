@@ -102,6 +102,8 @@ def test_what_does_not_fit_a_run_is_refused_and_changes_nothing(run, changes, me
         ({"base_algorithm": "simple"}, "trains no policy by itself"),
         ({"base_settings": "epoch=3"}, "Did you mean epochs"),
         ({"base_settings": "epochs=0"}, "must be 1 or more"),
+        ({"stop_at_return": 0.9}, "ends with its phases"),
+        ({"stop_after_s": 60}, "ends with its phases"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(tmp_path, changes, message, capsys):
@@ -133,6 +135,12 @@ def test_each_phase_runs_alone(tmp_path):
         assert experiment.main(flags(tmp_path, phase=phase)) == 0
     assert model_of(tmp_path).updates == 4
     assert read_metrics(tmp_path / "policy")[-1]["environment_frames"] >= 120
+
+
+def test_play_too_short_to_judge_a_model_by_is_no_mistake(tmp_path):
+    little = {"real_steps": 8, "model_frames": 4, "model_updates": 1, "frame_stack": 1}
+    assert experiment.main(flags(tmp_path, **little)) == 0
+    assert [row["epoch"] for row in read_metrics(tmp_path)] == [0, 1]
 
 
 def test_a_phase_alone_needs_what_comes_before_it(tmp_path, capsys):

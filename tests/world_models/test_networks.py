@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.world_models.catch_model import windows
 from world_models.networks import ARCHITECTURES, Sizes, make
-from world_models.networks.loss import Windows, losses
+from world_models.networks.loss import losses
 from world_models.networks.next_frame import to_bytes, to_levels
 
 SMALL = {"filters": 8, "doublings": 1, "levels": 16, "frames": 2, "noise": 0.0, "dropout": 0.0}
@@ -41,26 +42,6 @@ def test_brightness_survives_its_levels(levels):
     bright = np.round(np.arange(levels) * 255 / (levels - 1)).astype(np.uint8)[:, None]
     found = to_bytes(tf.one_hot(to_levels(bright, levels), levels))
     assert np.array_equal(found, bright)
-
-
-def windows(count: int, seed: int) -> Windows:
-    """A dot that moves as the action says; at the right edge, a reward and the end."""
-    random = np.random.default_rng(seed)
-    column, action = random.integers(1, 9, count), random.integers(0, 3, [count, 2])
-    places = np.stack([column, column, column + action[:, 0] - 1], 1)
-    places = np.append(places, np.clip(places[:, 2:] + action[:, 1:] - 1, 0, 9), 1)
-    pictures = np.zeros([count, 4, 10, 10, 1], np.uint8)
-    rows, times = np.indices(places.shape)
-    pictures[rows, times, 4, places] = 255
-    over = places[:, 2:] == 9
-    valid = [[1.0, 0.0] if one else [1.0, 1.0] for one in over[:, 0]]
-    return Windows(
-        tf.constant(pictures),
-        tf.constant(action.astype(np.int32)),
-        tf.constant(5.0 * over.astype(np.float32)),
-        tf.constant(over),
-        tf.constant(valid),
-    )
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

@@ -1,5 +1,6 @@
 """A trained model and its policy: evaluated in three ways, handed on as files, refused."""
 
+import dataclasses
 import hashlib
 import json
 import shutil
@@ -11,7 +12,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import experiment
 from tests.world_models.catch_model import flags
 from trainer.storage import bundles
-from trainer.storage.checkpoints import read
+from trainer.storage.checkpoints import Store, read
+from user_error import UserError
 from world_models import evaluate
 from world_models.trained.opened import opened, settings_of
 from world_models.training import bundles as bundles_of_models
@@ -159,6 +161,16 @@ def test_what_does_not_fit_is_refused_in_a_line(
     error = capsys.readouterr().err
     assert message in error and len(error.strip().splitlines()) == 1
     assert not [*tmp_path.rglob("settings.json")]
+
+
+def test_a_models_file_names_no_code_unless_its_user_does(tmp_path):
+    path, found = bundles_of_models.find("zoo:catch_model")
+    theirs = dataclasses.replace(found, settings=found.settings | {"level_name": "my_levels:Catch"})
+    bundle = Store(tmp_path, 1).save(theirs)
+    with pytest.raises(UserError, match="If you trust it, give that flag yourself"):
+        bundles_of_models.find(str(bundle))
+    given = {"level_name": "my_levels:Catch"}
+    assert bundles_of_models.find(str(bundle), "", given)[1].settings == theirs.settings
 
 
 def test_the_model_that_comes_with_the_project_predicts_catch(tmp_path):

@@ -57,6 +57,7 @@ def batches(
     if isinstance(feeding, Replayed):
         example = unroll(settings, spec, agent)
         shape = _window(settings, spec, agent, feeding)
+        _check_room(settings, shape, feeding)
         together = sizes.drawn_together(settings, learners)
         return ReplayedBatches(feeding, size, shape, example, seed, say, together)
     if isinstance(feeding, Gradients):
@@ -115,6 +116,13 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layo
         blocks,
         settings.program.agent,
     )
+
+
+def _check_room(settings: Settings, shape: WindowShape, feeding: Replayed) -> None:
+    acting, block = settings.actors, sizes.envs_per_actor(settings)
+    # How many actors there will be elsewhere, nobody knows.
+    actors = acting.num_actors if settings.program.job_name == "local" else 1
+    replayed.check_room(feeding.capacity, shape, acting.unroll_length, actors * block, block)
 
 
 def _window(

@@ -1,5 +1,6 @@
 """Batches that are drawn from a replay store, as many as the new agent steps allow."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import numpy as np
 
 from algorithms.feeding import IMPORTANCE, Replayed
 from algorithms.trajectory import Unroll
-from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches, describe, steps_in
+from trainer.learning.batches import LOOK_EVERY_S, Batch, Batches, describe, steps_in, unrolls_in
 from trainer.learning.rollouts import Rollouts
 from trainer.learning.worker import GradientBatches
 from trainer.machine.quota import free_memory
@@ -47,6 +48,21 @@ def shape_of(feeding: Replayed, frame_stack: int, unroll_length: int, recurrent:
     return Shape(stacked, stacked + burn_in, learned + feeding.ahead - 1, recurrent)
 
 
+def check_room(steps: int, shape: Shape, unroll_length: int, streams: int, block: int) -> None:
+    """Refuses a replay in which no window of any of the ``streams`` would ever be whole.
+
+    ``block`` is the number of streams whose unrolls arrive together.
+    """
+    of_stream = math.ceil((shape.before + shape.length) / unroll_length)
+    # An unroll that continues nothing takes a second slot, for the row before it.
+    least = unroll_length * max(2 * block, streams * of_stream)
+    if steps < least:
+        raise UserError(
+            f"--replay_steps={steps}: expected {least} or more for {streams} environments with "
+            f"--unroll_length={unroll_length} and windows of {shape.rows} rows."
+        )
+
+
 class ReplayedBatches:
     """Keeps what arrives, and draws batches for ``updates_per_step`` updates a new agent step.
 
@@ -80,6 +96,7 @@ class ReplayedBatches:
             seed=seed,
         )
         self._feeding = feeding
+        self._shape = shape
         self._size = size * together
         self._together = together
         self._warm_up = feeding.warm_up
@@ -112,6 +129,8 @@ class ReplayedBatches:
     def recall(self, block: Unroll) -> int:
         """Keeps what was played before this run; returns its steps, which shorten the warm-up."""
         steps = int(np.count_nonzero(~block.environment.first[1:]))
+        games, length = unrolls_in(block), len(block.action) - 1
+        check_room(self._feeding.capacity, self._shape, length, games, games)
         with self._lock:
             self._store.add(block, block.stream, block.number)
         self._warm_up = max(0, self._warm_up - steps)

@@ -16,7 +16,7 @@ from algorithms.trajectory import Unroll
 from trainer.learning.batches import UNTIMED, Batch, cut, describe, join, unrolls_in
 from user_error import UserError
 
-MOST_ROWS = 200_000  # of all unrolls that are collected for one batch
+MOST_STEPS = 200_000  # that are played for one batch without the end of an episode
 
 
 class Crew(Protocol):
@@ -119,12 +119,11 @@ class WholeEpisodes(Rollouts):
             begun = (first[1:] & ~first[:-1]).sum(0)
             resets.update(dict(zip(block.stream, begun, strict=True)))
         whole = sum(max(0, int(count) - 1) for count in resets.values())
-        rows = sum(len(block.action) - 1 for block in self._blocks)
-        if whole < self._size and rows > MOST_ROWS:
+        steps = sum((len(block.action) - 1) * unrolls_in(block) for block in self._blocks)
+        if not whole and steps > MOST_STEPS:
             raise UserError(
-                f"only {whole} whole episodes in {rows:,} rows of unrolls: this algorithm learns "
-                "from whole episodes. Choose another --algorithm for a level whose episodes are "
-                "this long or never end."
+                f"no whole episode in {steps:,} steps: this algorithm learns from whole episodes. "
+                "Choose another --algorithm for a level whose episodes are this long or never end."
             )
         return whole >= self._size
 

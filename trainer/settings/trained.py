@@ -82,7 +82,9 @@ class TrainedSettings:
         least=0,
     )
     export_dir: str = setting(
-        "", "Testing", "folder that --mode=export writes to; default: LOGDIR/export"
+        "",
+        "Testing",
+        "folder that --mode=export writes to; default: LOGDIR/export, of bundles LOGDIR/bundle",
     )
     export_format: str = setting(
         "saved_model",

@@ -5,9 +5,11 @@ to, and a row that is ``first`` starts an episode. Nothing continues from one pa
 for the first row, which may be the last of the part before.
 """
 
+import contextlib
+import fcntl
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,14 +48,23 @@ class Stored(NamedTuple):
 
 def store(folder: Path, stored: Stored) -> Path:
     """Writes a part under the next number, whole or not at all."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder), _alone(folder):
         number = max((_number(path) for path in parts_in(folder)), default=-1) + 1
         path = folder / f"part-{number:06d}.npz"
         about = np.frombuffer(json.dumps(stored.about).encode(), np.uint8)
         with npz.replacing(path) as file:
             np.savez_compressed(file, about=about, **stored.part._asdict())
     return path
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While others who write to this folder wait, so that no two take the same number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "ab") as lock:
+        with contextlib.suppress(OSError):  # the file system has no locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def parts_in(folder: Path) -> list[Path]:

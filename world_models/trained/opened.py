@@ -53,7 +53,7 @@ def opened(settings: Settings, given: Collection[str] = ()) -> Opened:
     bundle, now = settings.algorithm.model_bundle, settings.flat()
     changes = {name: now[name] for name in given if name in now}
     if bundle:
-        where, found = bundles.find(bundle, settings.storage.registry)
+        where, found = bundles.find(bundle, settings.storage.registry, changes)
         settings = config.from_record(
             found.settings | {"model_bundle": bundle, "logdir": settings.storage.logdir} | changes
         )

@@ -1,7 +1,7 @@
 """``--model_bundle``: a world model that somebody has handed on."""
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,13 @@ OF_MODEL = (
 )
 
 
-def find(given: str, registry: str = "") -> tuple[Path, Checkpoint]:
-    """The world model that a file, address or name stands for."""
+def find(
+    given: str, registry: str = "", chosen: Mapping[str, Any] | None = None
+) -> tuple[Path, Checkpoint]:
+    """The world model that a file, address or name stands for.
+
+    A file must not name code, unless the user has ``chosen`` the same.
+    """
     path = fetching.located(given, FLAG, registry) or Path(given)
     if not path.is_file():
         raise UserError(
@@ -40,7 +45,9 @@ def find(given: str, registry: str = "") -> tuple[Path, Checkpoint]:
             f"{FLAG}={given} is no world model, but an agent; --checkpoint or --initial_weights "
             "takes it."
         )
-    check_names_no_code(checkpoint.settings, f"{FLAG}={given}")
+    theirs, own = checkpoint.settings, chosen or {}
+    others = {name: theirs[name] for name in theirs if own.get(name) != theirs[name]}
+    check_names_no_code(others, f"{FLAG}={given}")
     return path, checkpoint
 
 
@@ -49,7 +56,9 @@ def completed(settings: Settings, given: Collection[str]) -> Settings:
     own = settings.algorithm
     if not own.model_bundle:
         return settings
-    _, checkpoint = find(own.model_bundle, settings.storage.registry)
+    flat = settings.flat()
+    chosen = {name: flat[name] for name in given if name in flat}
+    _, checkpoint = find(own.model_bundle, settings.storage.registry, chosen)
     theirs, level = checkpoint.settings, settings.level.level_name
     if "level_name" in given and level != theirs["level_name"]:
         raise UserError(

@@ -148,7 +148,8 @@ class Loop:
             found = world_model.newest(self._folders.model, self._reports.warn)
             where, given = self._folders.model, self._settings.algorithm.model_bundle
             if given and not found:
-                where, found = bundles.find(given, self._settings.storage.registry)
+                settings = self._settings
+                where, found = bundles.find(given, settings.storage.registry, settings.flat())
                 self._bundle = found
                 self._say(f"Starting with the world model of {where}.")
             if found:
@@ -208,9 +209,10 @@ class Loop:
 
     def _report(self, phase: Phase, new: list[Stored]) -> None:
         model, of_model = self._restored(), dict[str, Any]()
-        if model.updates and not self._stop.is_set():
-            seed = self._settings.program.seed
-            of_model, _ = evaluating.evaluate(model, self._experience(new), seed)
+        played, seed = self._experience(new), self._settings.program.seed
+        # So little play may have no step that is preceded by all pictures that the model sees.
+        if model.updates and len(played.targets) and not self._stop.is_set():
+            of_model, _ = evaluating.evaluate(model, played, seed)
         figures = self._reports.of_play(phase, new, self._steps, of_model)
         steps = policy_steps(self._settings, self._spec)
         if steps:

@@ -55,6 +55,13 @@ def check_program(settings: Settings) -> None:
         raise UserError(
             f"--level_name={level.level_name}: a world model is of one level; name one."
         )
+    for name in ("stop_at_return", "stop_after_s"):
+        given = settings.flat()[name]
+        if given:
+            raise UserError(
+                f"--{name}={given:g}: --algorithm=simple ends with its phases. Leave the flag out; "
+                "--model_epochs, --real_steps and --dream_ratio say how long they are."
+            )
     policy_settings(settings)
 
 
@@ -70,4 +77,9 @@ def check_level(settings: Settings, spec: EnvironmentSpec) -> None:
         raise UserError(
             f"--level_name={level.level_name} takes actions {spec.action_space}; a world model "
             "needs a choice of one among several (Discrete)."
+        )
+    if spec.num_bodies > 1:
+        raise UserError(
+            f"--level_name={level.level_name} has {spec.num_bodies} bodies; a world model is of a "
+            "game that one plays alone."
         )

@@ -83,6 +83,7 @@ class WorldModel:
         self.weights = self.network.trainable_variables
         self._optimizer = Adam(self.weights, LearningSettings(epsilon=1e-8))
         self.updates = 0
+        self._seen = 0  # steps that it has learned from
         self._learn: SharedGraph | None = None
         self._contribute: SharedGraph | None = None
         self._move: SharedGraph | None = None
@@ -93,20 +94,26 @@ class WorldModel:
         if self._learn is None:
             self._learn = SharedGraph(self._updated, (windows, self.rates()))
         found = self._learn(windows, self.rates())
-        self.updates += 1
+        self._count()
         return Losses(*(float(part) for part in found))
 
     def learn_part(self, windows: Windows, team: Team, stop: bool) -> tuple[Losses, bool]:
         """One update together: ``windows`` are this learner's; whether one of them is to stop."""
         if self._contribute is None:
             self._contribute = SharedGraph(self._contribution, (windows, self.rates()))
-        found, gradients = self._contribute(windows, self.rates())
-        round, sums, gradients = team.add_up(Round(stop=float(stop)), list(found), gradients)
+        count, found, gradients = self._contribute(windows, self.rates())
+        round, sums, gradients = team.add_up(Round(stop=float(stop)), [count, *found], gradients)
+        share = 1.0 / max(1.0, float(sums[0]))
         if self._move is None:
             self._move = SharedGraph(self._moved, (gradients, np.float32(1.0), self.rates()))
-        self._move(gradients, np.float32(1.0 / team.size), self.rates())
+        self._move(gradients, np.float32(share), self.rates())
+        self._count()
+        return Losses(*(float(part) * share for part in sums[1:])), bool(round.stop)
+
+    def _count(self) -> None:
+        own = self.settings.algorithm
         self.updates += 1
-        return Losses(*(float(part) / team.size for part in sums)), bool(round.stop)
+        self._seen += own.model_batch * own.target_frames
 
     @property
     def variables(self) -> list[tf.Variable]:
@@ -116,14 +123,14 @@ class WorldModel:
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
         """Undoes the updates of this block."""
-        variables, updates = self.variables, self.updates
+        variables, counts = self.variables, (self.updates, self._seen)
         kept = [variable.numpy() for variable in variables]
         try:
             yield
         finally:
             for variable, value in zip(variables, kept, strict=True):
                 variable.assign(value)
-            self.updates = updates
+            self.updates, self._seen = counts
 
     def rates(self) -> Rates:
         """What depends on the number of updates."""
@@ -134,14 +141,18 @@ class WorldModel:
         return Rates(np.float32(rate), np.float32(far), np.float32(far * own.bits_drawn))
 
     def _updated(self, windows: Windows, rates: Rates) -> Losses:
-        found, gradients = self._contribution(windows, rates)
-        with tf.control_dependencies([self._moved(gradients, 1.0, rates)]):
-            return Losses(*(tf.identity(part) for part in found))
+        count, sums, gradients = self._contribution(windows, rates)
+        share = 1.0 / tf.maximum(count, 1.0)
+        with tf.control_dependencies([self._moved(gradients, share, rates)]):
+            return Losses(*(part * share for part in sums))
 
-    def _contribution(self, windows: Windows, rates: Rates) -> tuple[Losses, list[tf.Tensor]]:
-        """The losses of windows and their gradients."""
-        parts = [self._gradients(piece, rates) for piece in self._split(windows)]
-        return Losses(*_means(losses for losses, _ in parts)), _means(each for _, each in parts)
+    def _contribution(
+        self, windows: Windows, rates: Rates
+    ) -> tuple[tf.Tensor, Losses, list[tf.Tensor]]:
+        """The number of steps that windows have, the sums of their losses and of the gradients."""
+        parts = [self._sums(piece, rates) for piece in self._split(windows)]
+        counts, found, gradients = zip(*parts, strict=True)
+        return tf.add_n(counts), Losses(*_added(found)), _added(gradients)
 
     def _moved(
         self, gradients: list[tf.Tensor], share: float | tf.Tensor, rates: Rates
@@ -154,12 +165,15 @@ class WorldModel:
             self._optimizer.apply(gradients, rates.learning_rate)
         return norm
 
-    def _gradients(self, windows: Windows, rates: Rates) -> tuple[Losses, list[tf.Tensor]]:
+    def _sums(self, windows: Windows, rates: Rates) -> tuple[tf.Tensor, Losses, list[tf.Tensor]]:
+        count = tf.reduce_sum(windows.valid)
         with tf.GradientTape() as tape:
             clip = self.settings.algorithm.model_loss_clip
             found = losses(self.network, windows, clip, rates.dreamed, rates.chance)
+            sums = Losses(*(part * count for part in found))
         unconnected = tf.UnconnectedGradients.ZERO
-        return found, tape.gradient(found.total, self.weights, unconnected_gradients=unconnected)
+        gradients = tape.gradient(sums.total, self.weights, unconnected_gradients=unconnected)
+        return count, sums, gradients
 
     def _split(self, given: Any) -> list[Any]:
         """Pieces of a nest of tensors [B, ...], of about the same size."""
@@ -196,14 +210,12 @@ class WorldModel:
 
     def save(self, folder: Path, real_steps: int) -> None:
         """Writes a checkpoint, whole or not at all; ``real_steps`` are what it learned from."""
-        own = self.settings.algorithm
-        seen = self.updates * own.model_batch * own.target_frames
         checkpoint = Checkpoint(
             weights=_numbered(self.weights),
             optimizer=_numbered(self._optimizer.slots),
             algorithm={},
             counters={
-                "environment_frames": seen,  # that it has learned from; they name the file
+                "environment_frames": self._seen,  # they name the file
                 "updates": self.updates,
                 "real_steps": real_steps,
                 "trained_with": self._trained_with,
@@ -227,6 +239,7 @@ class WorldModel:
             for variable, array in zip(variables, arrays.values(), strict=True):
                 variable.assign(array)
         self.updates = checkpoint.counters["updates"]
+        self._seen = checkpoint.counters["environment_frames"]
 
     def _check(self, checkpoint: Checkpoint, where: Path) -> None:
         before = {name: checkpoint.settings[name] for name in ("level_name", "world_model")}
@@ -243,9 +256,9 @@ class WorldModel:
             )
 
 
-def _means(rows: Iterable[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
-    """The mean of each column."""
-    return [tf.add_n(each) / len(each) for each in zip(*rows, strict=True)]
+def _added(rows: Iterable[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """The sum of each column."""
+    return [tf.add_n(each) for each in zip(*rows, strict=True)]
 
 
 def store(folder: Path) -> Store:
