@@ -17,18 +17,23 @@ def main(arguments: list[str] | None = None) -> int:
         # What processes say may have letters that a terminal has not.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    script = script_name("run_experiment_mm_raw.py")
     try:
         code = frontend.run(arguments)
         sys.stdout.flush()
         return code
     except UserError as error:
-        print(f"{script_name('run_experiment_mm_raw.py')}: {error}", file=sys.stderr)
+        print(f"{script}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # such as a full disk
+        about = f"{error.filename}: " if error.filename else ""
+        print(f"{script}: {about}{error.strerror or error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -122,7 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     _looks(command("enjoy", "play with the best checkpoint of the best trial",
                    "After -- come flags of bin/train, such as: -- --video=best.gif"))  # fmt: skip
     compare = command(
-        "compare", "one table and graph: the best trials of several experiments, or all of one"
+        "compare",
+        "one table and graph: the best trials of several experiments, or all of one that came to "
+        "their end; the graph has the ten best of them",
     )
     compare.add_argument("folders", nargs="+", help="folders of experiments")
     compare.add_argument("--reach", type=float, help="say when this mean return was reached")

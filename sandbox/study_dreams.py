@@ -15,6 +15,7 @@ OUT.png. The table is printed in Markdown.
 import argparse
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -67,8 +68,13 @@ class Training(NamedTuple):
                 *("--mode=test", f"--test_num_episodes={games}"),
                 *(f"--logdir={policy}", f"--level_name={level}"),
             )
-        result: dict[str, Any] = json.loads(done.read_text())["levels"][level]
-        return result
+        levels: dict[str, dict[str, Any]] = json.loads(done.read_text())["levels"]
+        if level not in levels:
+            raise UserError(
+                f"--level={level}: {done} is of {', '.join(levels)}. Give that level, or another "
+                "--logdir."
+            )
+        return levels[level]
 
     def reports(self) -> list[dict[str, Any]]:
         """What the training has reported."""
@@ -79,7 +85,15 @@ class Training(NamedTuple):
 def _experiment(*flags: str) -> None:
     command = [sys.executable, str(PROJECT / "experiment.py"), *flags]
     print(f"== {shlex.join(command[1:])}", flush=True)
-    if code := subprocess.run(command, check=False).returncode:
+    # Ctrl-C is for this process, which passes it on once: a second signal would end it unsaved.
+    with subprocess.Popen(command, process_group=0) as training:
+        try:
+            code = training.wait()
+        except BaseException:
+            training.terminate()
+            training.wait()
+            raise
+    if code:
         raise UserError(f"the training above ended with code {code}; the same command goes on.")
 
 
@@ -184,6 +198,8 @@ def draw(path: Path, rows: Sequence[Mapping[str, Any]], level: str) -> None:
 
 def main() -> int:
     """Runs the study; returns the exit code."""
+    # Unwinds as Ctrl-C does, so that a started training is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -211,8 +211,12 @@ def _study() -> None:
     if "--smoke" in sys.argv[1:]:
         parser.set_defaults(**SMOKE)
     given = parser.parse_args()
-    lags = [float(one) for one in given.lags.split(",")]
-    seconds = [float(one) for one in given.seconds.split(",")]
+    lags, seconds = _numbers("--lags", given.lags), _numbers("--seconds", given.seconds)
+    if len(seconds) not in (1, len(lags)):
+        raise UserError(
+            f"--seconds={given.seconds}: {len(seconds)} numbers for {len(lags)} lags; expected one "
+            "for all, or one for each."
+        )
     rows = []
     for lag, long in zip(lags, seconds * (len(lags) if len(seconds) == 1 else 1), strict=True):
         rows.append(play(lag, long, given.remotes))
@@ -227,6 +231,15 @@ def _study() -> None:
     about = {"command": " ".join(sys.argv[1:]), "remotes": given.remotes, "fps": FPS, "rows": rows}
     out.with_suffix(".json").write_text(json.dumps(about, indent=2) + "\n")
     _draw(rows, out.with_suffix(".png"))
+
+
+def _numbers(flag: str, given: str) -> list[float]:
+    try:
+        return [float(one) for one in given.split(",")]
+    except ValueError:
+        raise UserError(
+            f"{flag}={given}: expected numbers with commas between, as in 0,40,150."
+        ) from None
 
 
 def _draw(rows: list[dict[str, Any]], path: Path) -> None:

@@ -184,7 +184,7 @@ class Keeper:
             write_whole(self._state_path, json.dumps(self._state))
         except OSError:
             # Later the disk may be full: the process matters more than its recorded state.
-            if self._state["state"] == "starting":
+            if self._state["state"] == "starting" and not self._restarts:
                 raise
 
     def _log(self, text: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 LEFT = ("credentials", "cluster")
 # Large, and only of use where the run goes on.
 ONLY_TO_RESUME = ("replay",)
+# Each of several agents has a folder like that of a run there.
+AGENTS = "agents"
 CHECKPOINT = re.compile(r"frames-\d+\.npz")
 AT_ONCE = 1 << 20
 
@@ -22,11 +24,7 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
     if request["which"] == "newest":
         checkpoints = [name for name, _, _ in files if CHECKPOINT.fullmatch(Path(name).name)]
         older = {name for name in checkpoints if name != _newest(checkpoints, name)}
-        files = [
-            one
-            for one in files
-            if one[0] not in older and Path(one[0]).parts[0] not in ONLY_TO_RESUME
-        ]
+        files = [one for one in files if one[0] not in older and not _is_only_to_resume(one[0])]
     return {"files": files}
 
 
@@ -72,6 +70,12 @@ def _files(root: Path) -> list[tuple[str, int, int]]:
             state = path.stat()
             found.append((str(path.relative_to(root)), state.st_size, state.st_mtime_ns))
     return found
+
+
+def _is_only_to_resume(name: str) -> bool:
+    parts = Path(name).parts
+    of_one = parts[2:] if parts[0] == AGENTS else parts
+    return bool(of_one) and of_one[0] in ONLY_TO_RESUME
 
 
 def _newest(names: list[str], name: str) -> str:

@@ -18,6 +18,7 @@ PROGRAMS = ("chromium-headless-shell", *WHOLE)
 # A picture waits for frames; with these, for no longer than it takes to make them.
 UNLIMITED = ("--disable-frame-rate-limit", "--disable-gpu-vsync")
 ANSWERS_WITHIN_S = 30.0
+_DIALOG = "Page.javascriptDialogOpening"
 FLAGS = (
     "--headless",
     "--disable-gpu",
@@ -117,14 +118,15 @@ class Tab:
         """Sends commands at once; returns their results, in order, or raises a `TimeoutError`."""
         first = self._number + 1
         self.send(commands)
+        last = self._number  # answers to dialogs are commands, too
         found: dict[int, dict[str, Any]] = {}
         while len(found) < len(commands):
             message = self.read(within_s)
-            if message.get("id", 0) >= first:
+            if first <= message.get("id", 0) <= last:
                 if "error" in message:
                     raise ConnectionError(f"Chromium: {message['error']['message']}")
                 found[message["id"]] = message["result"]
-        return [found[number] for number in range(first, self._number + 1)]
+        return [found[number] for number in range(first, last + 1)]
 
     def send(self, commands: list[Command]) -> None:
         """Sends commands, whose results nobody waits for."""
@@ -148,6 +150,10 @@ class Tab:
             self._buffer += data
         message = json.loads(bytes(self._buffer[:end]))
         del self._buffer[: end + 1]
+        if message.get("method") == _DIALOG:
+            # Nobody else would, and the page waits.
+            text = message["params"].get("defaultPrompt", "")
+            self.send([("Page.handleJavaScriptDialog", {"accept": True, "promptText": text})])
         if message.get("method") in self.listen_to:
             self.events.append(message)
         return message

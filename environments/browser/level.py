@@ -14,6 +14,7 @@ from gymnasium import spaces
 from environments.browser.chromium import ANSWERS_WITHIN_S, Command, Tab
 from environments.browser.page import VIRTUAL, Page
 from environments.realtime.actions import Action
+from user_error import UserError
 
 # What DevTools calls keys: key, code, number.
 _KEYS = {
@@ -72,7 +73,13 @@ class BrowserLevel(gymnasium.Env):
             self._load()
         self._pass()
         self._score, over, observation = self._look()
+        until = time.monotonic() + ANSWERS_WITHIN_S
         while over:  # a game may take a while to begin anew
+            if time.monotonic() > until:
+                raise UserError(
+                    f"{self._page.url}: still over {ANSWERS_WITHIN_S:g} s after a reset; see end "
+                    f"({self._page.end}) and reset in its description."
+                )
             self._pass()
             self._score, over, observation = self._look()
         return observation, {}
@@ -100,6 +107,10 @@ class BrowserLevel(gymnasium.Env):
         else:
             tab.listen_to = {_FRAME}
             tab.open(page.url, page.ready, lambda: time.sleep(_LOADING_MS / 1000))
+            # That of the page before, if there was one, is not started twice.
+            tab.call("Page.stopScreencast")
+            tab.events.clear()
+            self._shot = {}
             tab.call("Page.startScreencast", format="png")
 
     def _pass(self) -> None:
@@ -139,10 +150,11 @@ class BrowserLevel(gymnasium.Env):
         page = self._page
         seen = page.observe or "0"
         script = f"[Number({page.score}), Boolean({page.end}), {seen}]"
+        score, over, numbers = self._tab.evaluate(script)
+        if score is None:  # as JSON has what is not a number
+            raise UserError(f"{page.url}: its score ({page.score}) is not a number.")
         if page.observe:
-            score, over, numbers = self._tab.evaluate(script)
             return score, over, np.asarray(numbers, np.float32)
-        score, over, _ = self._tab.evaluate(script)
         return score, over, self._picture()
 
     def _picture(self) -> np.ndarray:

@@ -88,6 +88,9 @@ def read(path: str) -> Page:
         wanted: Any = known[key].type
         if key != "actions" and not isinstance(value, wanted):
             raise UserError(f"{told}: {key}: {value!r}: expected {wanted.__name__}.")
+    for key in ("width", "height", "step_ms"):
+        if given.get(key, 1) <= 0:
+            raise UserError(f"{told}: {key}: {given[key]!r}: expected a number above 0.")
     url = given["url"]
     if ":" not in url:
         url = (Path(path).parent / url).resolve().as_uri()

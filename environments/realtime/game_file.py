@@ -70,24 +70,40 @@ def read(path: str, flag: str = "--game") -> GameFile:
     folder = Path(path).resolve().parent
     return GameFile(
         folder=folder,
-        command=tuple(shlex.split(str(given["command"]))),
+        command=_command(given["command"], told),
         width=int(given["width"]),
         height=int(given["height"]),
         fps=float(given["fps"]),
         actions=_actions(given["actions"], (int(given["width"]), int(given["height"])), told),
-        score=_score(given["score"], folder, told),
+        score=_score(given["score"], folder, (int(given["width"]), int(given["height"])), told),
         end=_end(given["end"], told),
-        reset=parse(["none", *given["reset"]], told)[1:] if given["reset"] else (),
+        reset=_reset(given["reset"], told),
         starts_within_s=float(given["starts_within_s"]),
         still_s=float(given["still_s"]),
     )
+
+
+def _command(given: Any, told: str) -> tuple[str, ...]:
+    try:
+        words = shlex.split(str(given or ""))
+    except ValueError as error:
+        raise UserError(f"{told}: command: {given!r}: it cannot be read ({error}).") from None
+    if not words:
+        raise UserError(f"{told}: command: {given!r}: expected a program and its arguments.")
+    return tuple(words)
+
+
+def _reset(given: Any, told: str) -> tuple[Action, ...]:
+    if given is not None and not isinstance(given, list):
+        raise UserError(f"{told}: reset: {given!r}: expected a list, such as [tap space].")
+    return parse(["none", *given], told)[1:] if given else ()
 
 
 def _actions(given: Any, size: tuple[int, int], told: str) -> tuple[Action, ...]:
     return action_set(given, size) if isinstance(given, str) else parse(given, told)
 
 
-def _score(given: Any, folder: Path, told: str) -> tuple[Box, Path] | str:
+def _score(given: Any, folder: Path, size: tuple[int, int], told: str) -> tuple[Box, Path] | str:
     if isinstance(given, str) and ":" in given:
         return given
     try:
@@ -98,6 +114,13 @@ def _score(given: Any, folder: Path, told: str) -> tuple[Box, Path] | str:
             f"{told}: score: {given!r}: expected package.module:function, or box: [left, top, "
             "width, height] and digits: a picture of 0123456789."
         ) from None
+    right, bottom = box.left + box.width, box.top + box.height
+    inside = 0 <= box.left < right <= size[0] and 0 <= box.top < bottom <= size[1]
+    if not inside:
+        raise UserError(
+            f"{told}: score: box: {given['box']!r}: expected left, top, width and height of a part "
+            f"of the {size[0]} × {size[1]} pixels."
+        )
     if not digits.is_file():
         raise UserError(f"{told}: score: there is no picture {digits}.")
     return box, digits

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,11 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LOOKS_EVERY_S = 0.2
 STARTS_WITHIN_S = 60.0
 ENDS_WITHIN_S = 3.0
+TELLS_WITHIN_S = 1.0
+ANNOUNCES = "remote "
+FOLDER_PREFIX = "impala-remote-"  # of the folder that a remote makes for itself
+MISTAKE = 2  # the exit code of a remote that another try would not help
+KEPT = 4096  # bytes of what a remote complains of
 
 
 class Source(Protocol):
@@ -27,7 +33,10 @@ class Source(Protocol):
         """The address and the password of a remote; starts it where that is its matter."""
 
     async def drop(self) -> str:
-        """Ends what was started; returns what it said if it had ended by itself, or ""."""
+        """Ends what was started; returns what it said if it had ended by itself, or "".
+
+        A ``UserError`` says what it has ended for if another try would not help.
+        """
 
 
 class Elsewhere:
@@ -50,27 +59,25 @@ class StartedHere:
         """``serve`` are the flags of ``python -m environments.remote serve``."""
         self._command = ["-m", "environments.remote", "serve", "--with_parent", *serve]
         self._process: asyncio.subprocess.Process | None = None
-        self._last_line = ""
+        self._folder: Path | None = None
+        self._complaints = b""
         self.pid: int | None = None
 
     async def find(self) -> tuple[Address, str]:
         root = Path(__file__).resolve().parents[2]
         pipe = asyncio.subprocess.PIPE
-        self._process = await asyncio.create_subprocess_exec(
+        self._process = process = await asyncio.create_subprocess_exec(
             sys.executable, *self._command, stdin=pipe, stdout=pipe, stderr=pipe,
             env=_environment(root),
         )  # fmt: skip
-        self.pid = self._process.pid
-        assert self._process.stdout and self._process.stderr
-        line = await asyncio.wait_for(self._process.stdout.readline(), STARTS_WITHIN_S)
-        if not line:
-            told = (await self._process.stderr.read()).decode(errors="replace").strip()
-            if await self._process.wait() == 2:
-                raise UserError(told.split("\n")[-1].removeprefix("remote: "))
-            raise OSError(f"a remote ended while it started: {told.split(chr(10))[-1]}")
-        address, file = parse_announcement(line.decode())
-        streams = (self._process.stdout, self._process.stderr)
-        self._reading = [asyncio.create_task(self._read(stream)) for stream in streams]
+        self.pid = process.pid
+        assert process.stdout and process.stderr
+        self._listening = asyncio.create_task(self._listen(process.stderr))
+        line = await asyncio.wait_for(_announcement(process.stdout), STARTS_WITHIN_S)
+        self._reading = asyncio.create_task(_read(process.stdout))
+        address, file = parse_announcement(line)
+        if Path(file).parent.name.startswith(FOLDER_PREFIX):
+            self._folder = Path(file).parent
         return address, password.read(file, "--password_file")
 
     async def drop(self) -> str:
@@ -78,8 +85,6 @@ class StartedHere:
         process, self._process = self._process, None
         if process is None:
             return ""
-        if process.returncode is not None:
-            return self._last_line
         assert process.stdin
         process.stdin.close()
         try:
@@ -88,11 +93,21 @@ class StartedHere:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-        return ""
+        if self._folder:
+            # One that was killed has left it, with its password.
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._listening, TELLS_WITHIN_S)
+        told = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]
+        if process.returncode == MISTAKE:
+            raise UserError(told.removeprefix("remote: "))
+        return told.removeprefix("remote: ") if process.returncode else ""
 
-    async def _read(self, stream: asyncio.StreamReader) -> None:
-        while line := await stream.readline():
-            self._last_line = line.decode(errors="replace").strip()
+    async def _listen(self, stream: asyncio.StreamReader) -> None:
+        self._complaints = b""
+        while data := await stream.read(KEPT):
+            self._complaints = (self._complaints + data)[-KEPT:]
 
 
 class Keeper:
@@ -110,6 +125,7 @@ class Keeper:
         self._name, self._source, self._lag_ms = name, source, lag_ms
         self._offer, self._given_up, self._say = offer, given_up, say
         self.error: Exception | None = None  # that another try would not help against
+        self._has_played = False  # so that what is wrong now may pass
 
     async def keep(self) -> None:
         """Goes on until it is cancelled, or there is no use."""
@@ -120,7 +136,8 @@ class Keeper:
         except Exception as error:
             self.error = error
         finally:
-            await self._source.drop()
+            with contextlib.suppress(UserError):
+                await self._source.drop()
 
     async def _keep(self) -> None:
         pause = FIRST_PAUSE_S
@@ -130,12 +147,21 @@ class Keeper:
                 reason = await self._one()
             except (OSError, EOFError, TimeoutError) as error:
                 reason = str(error) or "it does not answer"
-            reason += f" ({told})" if (told := await self._source.drop()) else ""
+            reason += f" ({told})" if (told := await self._last_words()) else ""
             if time.monotonic() - started > LONGEST_PAUSE_S:
                 pause = FIRST_PAUSE_S
             self._say(f"{self._name}: {reason}; next try in {pause:g} s.")
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _last_words(self) -> str:
+        """What a source says that has ended by itself, or ""."""
+        try:
+            return await self._source.drop()
+        except UserError as error:
+            if not self._has_played:
+                raise
+            return str(error)
 
     async def _one(self) -> str:
         """Offers one connection until it is lost; returns the reason."""
@@ -143,6 +169,7 @@ class Keeper:
         try:
             return await self._until_lost(link)
         finally:
+            self._has_played = self._has_played or link.has_played
             self._offer(None)
             await link.close()
 
@@ -169,10 +196,24 @@ class Keeper:
             run.cancel()
 
 
+async def _announcement(stream: asyncio.StreamReader) -> str:
+    """The line that names a remote, after whatever its level may have printed."""
+    while line := (await stream.readline()).decode(errors="replace"):
+        if line.startswith(ANNOUNCES):
+            return line
+    raise OSError("a remote ended while it started")
+
+
+async def _read(stream: asyncio.StreamReader) -> None:
+    """Takes what nobody needs, since a full pipe would block its writer."""
+    while await stream.read(KEPT):
+        pass
+
+
 def parse_announcement(line: str) -> tuple[Address, str]:
     """The address and the password's file in what a remote prints."""
     words = line.split(maxsplit=4)
-    if len(words) != 5 or words[0] != "remote":
+    if len(words) != 5 or words[0] != ANNOUNCES.strip():
         raise OSError(f"a remote has printed {line.strip()!r}")
     return parse_address(words[1], "a remote"), words[4].strip()
 

@@ -57,7 +57,7 @@ def takes_events(env: gymnasium.Env) -> bool:
 def keys_of(env: gymnasium.Env) -> tuple[Action, ...]:
     """The keys to hold for each action of an environment, in the order of its actions.
 
-    They are those of the environment's ``get_keys_to_action``, where it names keys by our names.
+    They are those of the environment's ``keys_of_actions``, where it names keys for each of them.
     Otherwise Atari's actions are arrows and the space bar, and action 3 of others is the key 3;
     no key is action 0.
     """

@@ -71,6 +71,7 @@ class Link:
         self._pings: collections.deque[tuple[float, float]] = collections.deque(maxlen=PINGS_KEPT)
         self._asked: dict[int, float] = {}
         self.described: dict[str, Any] = {}
+        self.has_played = False  # whether an episode has run while it was connected
 
     async def connect(self, secret: str) -> None:
         """Connects to desktop and rewarder; ``Refused``, ``OSError`` or ``TimeoutError``."""
@@ -209,6 +210,7 @@ class Link:
             raise rfb.Refused(str(error))
         first = messages.decoded(await self._rewarder.recv())
         self.described, self.first_episode = first.body, first.episode
+        self._note(first)
 
     def _take_update(self, rectangles: list[Rectangle]) -> None:
         self._in.call(self._draw, rectangles)
@@ -235,7 +237,11 @@ class Link:
         if message.method == messages.INPUT:
             self._match_keys(message.body["keys"])
         elif message.method in (messages.REWARD, messages.DESCRIBE):
+            self._note(message)
             self._messages.append((now_ms(), message))
+
+    def _note(self, message: Message) -> None:
+        self.has_played |= message.body.get("env_state") == messages.RUNNING
 
     def _match_keys(self, arrived: list[list[Any]]) -> None:
         """Times the way of keys; those that somebody else has pressed are not among the sent."""

@@ -15,6 +15,7 @@ DOUBTFUL_AFTER_MS = 200.0
 DOUBTFUL_AFTER_FRAMES = 3
 # For so long: the remote is frozen, and given up. A reset may take longer.
 FROZEN_AFTER_MS, RESET_WITHIN_MS = 3_000.0, 10_000.0
+FROZEN_AFTER_FRAMES = 6
 
 
 class Row(NamedTuple):
@@ -78,7 +79,8 @@ class Seat:
         self._doubtful = self._playing and silence > self._at_least(
             DOUBTFUL_AFTER_MS, DOUBTFUL_AFTER_FRAMES
         )
-        if silence > (FROZEN_AFTER_MS if self._playing else RESET_WITHIN_MS):
+        longest = FROZEN_AFTER_MS if self._playing else RESET_WITHIN_MS
+        if silence > self._at_least(longest, FROZEN_AFTER_FRAMES):
             self._reason = "no new picture for seconds"
         if not self._playing:
             return self._wait(snapshot)

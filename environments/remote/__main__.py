@@ -11,7 +11,8 @@ from pathlib import Path
 
 import flags
 from environments.realtime import game_file, password, stamp
-from environments.remote.desktop import Desktop, check_free
+from environments.realtime.keeping import FOLDER_PREFIX
+from environments.remote.desktop import Desktop, check_free, check_host
 from environments.remote.options import Options
 from environments.remote.program import ProgramWorld
 from environments.remote.rewarder import Rewarder
@@ -19,7 +20,7 @@ from environments.remote.serving import Game, Record, announcement
 from environments.remote.window import Window
 from environments.remote.worlds import LevelWorld, World, desktop_size
 from environments.view import View
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 EXAMPLES = """examples:
   python -m environments.remote serve --level_name=Catch-v0 --fps=10
@@ -28,7 +29,7 @@ EXAMPLES = """examples:
 
 
 def main() -> int:
-    """Runs the command line; 2 for a mistake of the user."""
+    """Runs the command line; 2 for a mistake of the user, 1 where another try may help."""
     arguments = sys.argv[1:]
     try:
         if not arguments or arguments[0] not in ("serve", "--help", "-h"):
@@ -43,6 +44,9 @@ def main() -> int:
     except UserError as error:
         print(f"remote: {error}", file=sys.stderr)
         return 2
+    except EndedOutside as error:
+        print(f"remote: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -50,14 +54,16 @@ def serve(options: Options) -> None:
     """Serves a game until a signal."""
     if bool(options.level_name) == bool(options.game):
         raise UserError("give one of --level_name and --game.")
+    check_host(options.host)
     for port, flag in (
         (options.vnc_port, "--vnc_port"),
         (options.rewarder_port, "--rewarder_port"),
     ):
         if port:
             check_free(options.host, port, flag)
+    record = Record(options.record)
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="impala-remote-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX)))
         if options.password_file:
             file = Path(options.password_file)
             secret = password.read(options.password_file, "--password_file")
@@ -77,7 +83,7 @@ def serve(options: Options) -> None:
         else:
             window = Window(width, height)
         stack.callback(window.close)
-        game = Game(world, window, Record(options.record))
+        game = Game(world, window, record)
         rewarder = Rewarder(options.host, options.rewarder_port, secret, game.describe)
         stack.callback(rewarder.close)
         _end_on_signals(game, options.with_parent)

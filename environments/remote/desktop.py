@@ -1,6 +1,5 @@
 """A desktop of its own: an X server whose screen is served over VNC."""
 
-import contextlib
 import os
 import secrets
 import select
@@ -9,12 +8,14 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 from pathlib import Path
 
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 PROGRAM = "Xtigervnc"
 STARTS_WITHIN_S = 20.0
+ENDS_WITHIN_S, LOOKS_EVERY_S = 2.0, 0.02
 FIRST_DISPLAY, DISPLAYS = 1000, 30_000
 ANY_FAMILY = 0xFFFF  # of addresses, in an X authority file
 
@@ -65,7 +66,8 @@ class Desktop:
             number = numbers.readline().strip() if ready else b""
         if not number:
             self.close()
-            raise UserError(f"{PROGRAM} does not start: {self._reason()}")
+            # Another display and another port may do.
+            raise EndedOutside(f"{PROGRAM} does not start: {self._reason()}")
         self.environment = {"DISPLAY": f":{number.decode()}", "XAUTHORITY": str(authority)}
 
     def is_alive(self) -> bool:
@@ -74,7 +76,8 @@ class Desktop:
 
     def close(self) -> None:
         """Ends the server, and with it every window."""
-        end(self._process)
+        if self.is_alive():
+            end(self._process)
 
     def _reason(self) -> str:
         lines = self._log.read_text(errors="replace").split("\n")
@@ -88,13 +91,23 @@ def with_this_process() -> list[str]:
 
 
 def end(process: subprocess.Popen) -> None:
-    """Ends a process: asks first, and insists after two seconds."""
+    """Ends a process that leads a group, and the group: asks first, and insists after two seconds.
+
+    What the process has started gets no time of its own once that has ended.
+    """
+    if process.returncode is not None:
+        return  # its number may be another's by now
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            return
-        process.send_signal(number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(2.0)
+        os.killpg(process.pid, number)
+        until = time.monotonic() + ENDS_WITHIN_S
+        while not _has_ended(process.pid) and time.monotonic() < until:
+            time.sleep(LOOKS_EVERY_S)
+    process.wait()
+
+
+def _has_ended(child: int) -> bool:
+    """Whether a child has ended; it keeps its number, so that its group cannot be another's."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _number_of(host: str) -> str:
@@ -104,22 +117,44 @@ def _number_of(host: str) -> str:
 
 def free_port(host: str) -> int:
     """A port that nobody listens at."""
-    with socket.socket() as one:
-        one.bind((host, 0))
+    with _bound(host, 0) as one:
         return one.getsockname()[1]
+
+
+def check_host(host: str) -> None:
+    """Refuses an address at which nothing can listen here."""
+    try:
+        _bound(host, 0).close()
+    except OSError as error:
+        raise UserError(
+            f"--host={host}: nothing can listen there ({error.strerror}). Give an address or a "
+            "name of this host."
+        ) from None
 
 
 def check_free(host: str, port: int, flag: str) -> None:
     """Refuses a port that is taken."""
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind((host, port))
-        except OSError as error:
-            raise UserError(
-                f"{flag}={port}: nothing can listen at {host}:{port} ({error.strerror}). Choose "
-                "another, or 0 for one that is free."
-            ) from None
+    try:
+        _bound(host, port).close()
+    except OSError as error:
+        raise UserError(
+            f"{flag}={port}: nothing can listen at {host}:{port} ({error.strerror}). Choose "
+            "another, or 0 for one that is free."
+        ) from None
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at an address of this host."""
+    number = _number_of(host)
+    one = socket.socket(socket.AF_INET6 if ":" in number else socket.AF_INET)
+    try:
+        if port:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind((number, port))
+    except OSError:
+        one.close()
+        raise
+    return one
 
 
 def _authority(path: Path) -> Path:

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -20,10 +21,13 @@ from environments.realtime.rfb import RfbClient, apply, touches
 from environments.remote.desktop import end, with_this_process
 from environments.remote.digits import Digits
 from environments.remote.window import KeyEvent
-from environments.remote.worlds import Frame
+from environments.remote.worlds import Frame, Pause
 from user_error import UserError
 
 LOOKS_EVERY_S = 0.05
+# From the end of a program to the end of its window.
+LEAVES_WITHIN_S = 1.0
+KEPT = 4096  # bytes of what a program complains of
 HOLDS_KEYS_S = 0.1
 GAME_GETS_READY_S = 0.5
 STOPPED = ("T", "t")  # by a signal, by a debugger
@@ -56,19 +60,23 @@ class ProgramWorld:
         self._screen = Screen(host, port, secret, self.height)
         self._start()
 
-    def reset(self) -> Frame:
+    def reset(self, pause: Pause) -> Frame:
         """Presses the keys that begin a game, or starts the program again."""
-        if self._scored_at and not self._has_begun_again():
+        if self._scored_at and not self._has_begun_again(pause):
+            self.close()
+            self._wait_for_empty_desktop(pause)
             self._start()
+        self._scored_at = 0.0
         until = time.monotonic() + self._game.starts_within_s
-        while (score := self._read(self._screen.picture())) is None or self._over(score):
+        while (score := self._read(self._screen.picture())) is None or self._over():
+            self._check_running()
             if time.monotonic() > until:
                 raise UserError(
                     f"--game: {self.name} shows no score within "
                     f"{self._game.starts_within_s:g} s; see starts_within_s, score and end in "
                     "the file, and look at the desktop with vncviewer."
                 )
-            time.sleep(LOOKS_EVERY_S)
+            pause(LOOKS_EVERY_S)
         self._score, self._scored_at = score, time.monotonic()
         return Frame(None)
 
@@ -79,16 +87,17 @@ class ProgramWorld:
         reward = 0.0
         if score is not None and score != self._score:
             reward, self._score, self._scored_at = score - self._score, score, time.monotonic()
-        return Frame(None, reward, terminated=self._over(score))
+        return Frame(None, reward, terminated=self._over())
 
     def is_stopped(self) -> bool:
         return self._process is not None and _state(self._process.pid) in STOPPED
 
     def close(self) -> None:
-        if self._process:
-            end(self._process)
+        process, self._process = self._process, None
+        if process:
+            end(process)
 
-    def _has_begun_again(self) -> bool:
+    def _has_begun_again(self, pause: Pause) -> bool:
         """Presses the keys that begin a game; false for a program that does not react to them."""
         gone = self._process is None or self._process.poll() is not None
         if not self._game.reset or gone or self.is_stopped():
@@ -96,18 +105,31 @@ class ProgramWorld:
         before = self._screen.changes
         for action in self._game.reset:
             self._screen.press([*action.held, *action.tapped], action.click or action.drag)
-            time.sleep(GAME_GETS_READY_S)
+            pause(GAME_GETS_READY_S)
         return self._screen.changes > before
 
-    def _over(self, score: float | None) -> bool:
+    def _wait_for_empty_desktop(self, pause: Pause) -> None:
+        """Until no score is seen, which would be taken for that of the next program."""
+        until = time.monotonic() + LEAVES_WITHIN_S
+        while time.monotonic() < until and self._read(self._screen.picture()) is not None:
+            pause(LOOKS_EVERY_S)
+
+    def _check_running(self) -> None:
+        if self._process is None or (code := self._process.poll()) is None:
+            return
+        told = self._complaints.last_line()
+        raise UserError(
+            f"--game: {self.name}: its command ended with code {code} before there was a score"
+            f"{f' ({told})' if told else ''}; start it by hand in the file's folder."
+        )
+
+    def _over(self) -> bool:
         if self._is_over:
             return bool(self._is_over(self._screen.picture()))
         silence = time.monotonic() - self._scored_at
         return self._scored_at > 0 and silence > float(self._game.end)
 
     def _start(self) -> None:
-        self.close()
-        self._scored_at = 0.0
         command = [sys.executable if word == "python" else word for word in self._game.command]
         try:
             self._process = subprocess.Popen(
@@ -116,11 +138,33 @@ class ProgramWorld:
                 env=os.environ | {"SDL_VIDEODRIVER": "x11", "SDL_VIDEO_WINDOW_POS": "0,0"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 process_group=0,
             )
         except OSError as error:
             raise UserError(f"--game: {command[0]} cannot be started ({error.strerror}).") from None
+        assert isinstance(self._process.stderr, io.BufferedReader)
+        self._complaints = Complaints(self._process.stderr)
+
+
+class Complaints:
+    """The end of what a program writes to its standard error, kept by a thread."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream, self._end = stream, b""
+        self._thread = threading.Thread(target=self._keep, name="complaints", daemon=True)
+        self._thread.start()
+
+    def last_line(self) -> str:
+        """The last line of a program that has ended, or nothing."""
+        self._thread.join(1.0)
+        lines = self._end.decode(errors="replace").split("\n")
+        return next((one.strip() for one in reversed(lines) if one.strip()), "")
+
+    def _keep(self) -> None:
+        with self._stream:
+            while data := self._stream.read1(KEPT):
+                self._end = (self._end + data)[-KEPT:]
 
 
 class Screen:

@@ -1,5 +1,6 @@
 """Plays a world in real time: frame after frame, episode after episode, whoever looks."""
 
+import contextlib
 import json
 import threading
 import time
@@ -12,21 +13,33 @@ from environments.realtime.messages import Message
 from environments.remote.rewarder import Rewarder
 from environments.remote.window import KeyEvent, Window
 from environments.remote.worlds import Frame, World
+from user_error import UserError
 
 # After an episode's end its last picture stays until a client asks for the next one, or so long.
 RESETS_ITSELF_AFTER_S = 1.0
+DRAWS_EVERY_S = 0.05  # while the world waits
 
 
 class Record:
     """What happened and when, one JSON object a line, if anybody wants to know."""
 
     def __init__(self, path: str) -> None:
-        self._file = open(path, "a", buffering=1) if path else None  # noqa: SIM115
+        try:
+            self._file = open(path, "a", buffering=1) if path else None  # noqa: SIM115
+        except OSError as error:
+            raise UserError(
+                f"--record={path}: it cannot be written ({error.strerror}); expected a file in a "
+                "folder that there is."
+            ) from None
 
     def add(self, what: str, at: float, **more: Any) -> None:
         """Adds a line; ``at`` are milliseconds of this host's clock."""
         if self._file:
             self._file.write(json.dumps({"what": what, "at": at, **more}) + "\n")
+
+
+class Stopped(Exception):
+    """A game was stopped while its world was waiting."""
 
 
 class Game:
@@ -56,11 +69,15 @@ class Game:
         return Message(messages.DESCRIBE, body, self._episode)
 
     def stop(self) -> None:
-        """Ends ``run`` after the frame."""
+        """Ends ``run`` after the frame, or while the world waits."""
         self._stopped.set()
 
     def run(self, rewarder: Rewarder) -> None:
         """Plays; the next frame is due one period after the last one, whatever that took."""
+        with contextlib.suppress(Stopped):
+            self._play(rewarder)
+
+    def _play(self, rewarder: Rewarder) -> None:
         self._begin(rewarder)
         due, ended = time.monotonic(), 0.0
         while not self._stopped.is_set():
@@ -78,11 +95,21 @@ class Game:
 
     def _begin(self, rewarder: Rewarder) -> None:
         self._change(messages.RESETTING, rewarder)
-        frame = self._world.reset()
+        frame = self._world.reset(self._pause)
         self._episode, self._return = uuid.uuid4().hex[:12], 0.0
         self._at = self._begun_at = self._window.show(frame.picture)
         self._record.add("begun", self._at, episode=self._episode)
         self._change(messages.RUNNING, rewarder)
+
+    def _pause(self, seconds: float) -> None:
+        """Waits, and draws the time meanwhile, by which clients know that this remote lives."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._stopped.is_set():
+                raise Stopped
+            self._at = self._window.show(None)
+            # No wait for the event: a signal that sets it would wait for this thread.
+            time.sleep(min(left, DRAWS_EVERY_S))
 
     def _go_on(self, keys: list[KeyEvent], rewarder: Rewarder) -> None:
         """Plays a frame, unless the world stands still."""

@@ -1,6 +1,6 @@
 """What a remote serves: a world that goes on frame by frame, whoever plays it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +18,9 @@ from environments.realtime.level_keys import (
 from environments.remote.window import KeyEvent
 from environments.view import View
 from user_error import UserError
+
+# Waits for some seconds; those who watch see meanwhile that the remote goes on.
+Pause = Callable[[float], None]
 
 
 class Frame(NamedTuple):
@@ -39,8 +42,8 @@ class World(Protocol):
     tells_keys: bool  # whether `frame` gets the keys, so that their way can be timed
     still_s: float  # that its picture may stay the same though keys are pressed; 0: any time
 
-    def reset(self) -> Frame:
-        """Begins an episode."""
+    def reset(self, pause: Pause) -> Frame:
+        """Begins an episode; one that takes a while waits for it with ``pause``."""
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
         """Goes on by a frame; ``keys`` came since the last one."""
@@ -83,7 +86,7 @@ class LevelWorld:
         self._env.reset(seed=seed)
         self.height, self.width = self._picture().shape[:2]
 
-    def reset(self) -> Frame:
+    def reset(self, pause: Pause) -> Frame:
         self._env.reset()
         return Frame(self._picture())
 

@@ -15,8 +15,8 @@ from environments.unity.seat import Seat
 class UnityEnvironment(VectorEnvironment):
     """M builds with K agents each; agent k of build m is row m·K + k.
 
-    A build that ends or freezes is started again while the others go on. Until it is there, its
-    rows are `first`.
+    A row waits for the answers of all builds. One that ends, or does not answer in time, is started
+    again while the others go on. Until it is there, its rows are `first`.
     """
 
     def __init__(

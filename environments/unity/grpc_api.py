@@ -6,9 +6,11 @@ agents, and the answer has the actions of those that are to decide.
 
 import queue
 import struct
+import subprocess
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -26,10 +28,13 @@ TIME_SCALE, FRAME_RATE, CAPTURE_RATE = 2, 3, 4  # settings of the engine
 FASTER, UNLIMITED, CAPTURED = 20.0, -1, 60
 MOST_BYTES = 1 << 28
 STEPS_UNTIL_ASKED = 100
+LOOKS_EVERY_S = 0.1
 
 
 class Server:
     """Listens on loopback for one build."""
+
+    build: subprocess.Popen | None = None  # once it is started, so that its end is noticed
 
     def __init__(self, called: Callable[[], None]) -> None:
         """`called` is called when a build calls for the first time."""
@@ -54,10 +59,17 @@ class Server:
 
     def read(self) -> Any:
         """What the build says next."""
-        message = self._from_build.get()
+        message = self._next()
         if message.header.status != messages.GOES_ON:
             raise ConnectionError("it has stopped by itself")
         return message.unity_output
+
+    def _next(self) -> Any:
+        while True:
+            with suppress(queue.Empty):
+                return self._from_build.get(timeout=LOOKS_EVERY_S)
+            if self.build and self.build.poll() is not None:
+                raise ConnectionError("it has stopped by itself")
 
     def answer(self, message: Any, status: int = messages.GOES_ON) -> None:
         """Answers the build's call."""

@@ -49,7 +49,7 @@ def _serve(parent: Connection, launch: Launch) -> None:
         arrived: queue.SimpleQueue[socket.socket | None] = queue.SimpleQueue()
         threading.Thread(target=_accept, args=(listener, arrived), daemon=True).start()
         server = Server(lambda: arrived.put(None))
-        build = _started(launch, listener.getsockname()[1], server.port)
+        server.build = build = _started(launch, listener.getsockname()[1], server.port)
         talk: Talk | None = None
         try:
             connection = _first(arrived, build, launch)

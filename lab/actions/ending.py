@@ -1,13 +1,14 @@
 """Ends and repeats: stop, retry, clear."""
 
+import contextlib
 import os
 import shutil
 import signal
 import time
 from pathlib import Path
 
+from lab.actions.locking import running_by
 from lab.actions.looking import chosen
-from lab.actions.starting import is_running
 from lab.results import writing
 from lab.trials.folder import FAILED, OPEN, Experiment
 from lab.trials.sessions import RUNNING
@@ -20,18 +21,22 @@ LOOK_EVERY_S = 0.2
 def stop(argument: str, data: Path) -> int:
     """Stops an experiment and its sessions, and nothing else; it can go on later."""
     experiment = chosen(argument, data)
-    process = is_running(experiment.folder)
-    if process:
-        os.kill(process, signal.SIGTERM)
+    by = running_by(experiment.folder)
+    if by and not (by.process and by.is_here):
+        where = f"runs on {by.host}" if by.process else "is running, but which process is not known"
+        raise UserError(f"{experiment.folder} {where}; stop it where it was started.")
+    if by:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(by.process, signal.SIGTERM)
     until = time.monotonic() + STOP_WITHIN_S
     while (busy := _busy(experiment)) and time.monotonic() < until:
-        if not is_running(experiment.folder):  # it was killed; its sessions have outlived it
+        if not running_by(experiment.folder):  # it was killed; its sessions have outlived it
             for session in busy:
                 session.stop()
         time.sleep(LOOK_EVERY_S)
-    while is_running(experiment.folder) and time.monotonic() < until:
+    while running_by(experiment.folder) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
-    if _busy(experiment) or is_running(experiment.folder):
+    if _busy(experiment) or running_by(experiment.folder):
         raise UserError(f"{experiment.folder}: not all sessions ended within {STOP_WITHIN_S:g} s.")
     print(f"{experiment.folder} is stopped; bin/lab {experiment.mode} {experiment.folder} goes on.")
     return 0
@@ -45,7 +50,7 @@ def _busy(experiment: Experiment) -> list:
 def retry(argument: str, trials: list[str], data: Path) -> int:
     """Lets failed trials run again, from their start, with the next start of the experiment."""
     experiment = chosen(argument, data)
-    if is_running(experiment.folder):
+    if running_by(experiment.folder):
         raise UserError(f"{experiment.folder} is running; stop it first.")
     known = {trial.name: trial for trial in experiment.trials()}
     for name in trials:
@@ -78,7 +83,7 @@ def retry(argument: str, trials: list[str], data: Path) -> int:
 def clear(argument: str, yes: bool) -> int:
     """Removes the folder of an experiment, after asking."""
     experiment = Experiment(Path(argument))
-    if is_running(experiment.folder) or _busy(experiment):
+    if running_by(experiment.folder) or _busy(experiment):
         raise UserError(f"{experiment.folder} is running; stop it first.")
     files = [path for path in experiment.folder.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files) / 1e6

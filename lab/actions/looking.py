@@ -8,7 +8,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from lab.actions.starting import is_running
+from lab.actions.locking import running_by
 from lab.results import writing
 from lab.running.progress import Snapshot, counts
 from lab.specs import spec as specs
@@ -42,9 +42,9 @@ def status(argument: str, data: Path) -> int:
     """Prints every trial of an experiment: its state and its figures."""
     experiment = chosen(argument, data)
     trials = experiment.trials()
-    process = is_running(experiment.folder)
-    state = "running" if process else ("finished" if experiment.result() else "stopped")
-    about = f", process {process}" if process else ""
+    by = running_by(experiment.folder)
+    state = "running" if by else ("finished" if experiment.result() else "stopped")
+    about = f", {by}" if by else ""
     print(f"{experiment.folder} · {experiment.mode} · {state}{about}")
     print(counts(Snapshot(trials, (), plan.expected(experiment), 1)))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
@@ -81,7 +81,8 @@ def enjoy(argument: str, data: Path, flags: Sequence[str]) -> int:
     without: list[str] = []
     for trial in plan.ranked(experiment.trials()):
         sessions = experiment.sessions(trial)
-        returns = [one.get("best_return") or float("-inf") for one in trial.results["sessions"]]
+        known = [one.get("best_return") for one in trial.results["sessions"]]
+        returns = [float("-inf") if one is None else one for one in known]
         for place in sorted(range(len(sessions)), key=lambda place: -returns[place]):
             folder = sessions[place].folder
             if not list(folder.glob("checkpoints/*.npz")):

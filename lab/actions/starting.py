@@ -1,15 +1,16 @@
 """Starts experiments, or goes on with them: check, dev, train, search, benchmark, run."""
 
 import dataclasses
-import fcntl
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lab.actions import locking
 from lab.results.standards import SETS
 from lab.running.nodes import Nodes
 from lab.running.progress import Progress
@@ -17,13 +18,13 @@ from lab.running.runner import Runner
 from lab.running.slots import Here, Places
 from lab.specs import frozen
 from lab.specs import spec as specs
-from lab.specs.errors import refuse
+from lab.specs.errors import refuse, shown
 from lab.specs.meta import Resources
 from lab.specs.spec import Spec
 from lab.trials import plan
 from lab.trials.folder import Experiment, newest
 from trainer.settings import files
-from trainer.storage.folder import FolderLock, make_writable
+from trainer.storage.folder import make_writable
 from user_error import UserError, closest
 
 MODES = ("dev", "train", "search", "benchmark")
@@ -31,6 +32,11 @@ MODES = ("dev", "train", "search", "benchmark")
 DEV_FRAMES = 5_000
 LOG = "lab.log"
 PASSED_ON = ("data", "cores", "engine", "ray_address")  # to a process in the background
+# In meta, specs of one benchmark may differ by their seeds, and by what only a search looks at.
+MAY_DIFFER = {
+    *("sessions", "seed", "trials", "search", "population", "early_stopping"),
+    *("finalists", "final_sessions"),
+}
 
 
 def check(argument: str) -> int:
@@ -151,14 +157,36 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
                     f"--levels={levels}: found {level}; expected a set or levels. {near}"
                 )
             specs.for_level(one.name, one.content(), level, path)
+    _check_alike(every, path)
     title = name or re.sub(r"\W+", "_", Path(path).stem)
     base = specs.parse(f"{title}_benchmark", {**every[0].content(), "search": {}}, path)
     return base, {"specs": known, "levels": list(chosen)}
 
 
+def _check_alike(every: Sequence[Spec], path: str) -> None:
+    """Refuses specs that one benchmark cannot run alike."""
+    first, *others = every
+    wanted = _flat(first)
+    for one in others:
+        for key, value in _flat(one).items():
+            if value != wanted[key]:
+                expected = f"{shown(wanted[key])}, as {first.name} has: a benchmark runs all alike"
+                refuse(f"{path}: {one.name}.meta.{key}", value, expected)
+
+
+def _flat(spec: Spec) -> dict[str, Any]:
+    """What all specs of a benchmark have in common, by its path of keys in meta."""
+    found: dict[str, Any] = {}
+    for key, value in dataclasses.asdict(spec.meta).items():
+        if key not in MAY_DIFFER:
+            parts = value if isinstance(value, dict) else {}
+            found |= {f"{key}.{name}": one for name, one in parts.items()} or {key: value}
+    return found
+
+
 def run(experiment: Experiment, places: Places) -> int:
     """Runs an experiment to its end, or until a signal comes."""
-    lock = FolderLock(experiment.folder)
+    lock = locking.lock(experiment.folder)
     show = Progress(f"{experiment.spec.name} · {experiment.mode}")
     count = f"{plan.expected(experiment)} trial(s), {places.count()} session(s) side by side"
     show.say(f"{experiment.folder}: {count}.")
@@ -266,17 +294,3 @@ def _listed(path: str) -> list[tuple[str, str, str]]:
                 refuse(place, given, f"a mode, such as {MODES[1]!r}. {closest(mode, MODES)}")
             found.append((mode, f"{beside}{name and ':'}{name}", levels))
     return found
-
-
-def is_running(folder: Path) -> int:
-    """The process that runs an experiment; 0 if none does."""
-    try:
-        with open(folder / ".lock", "rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return 0
-            except BlockingIOError:
-                found = re.match(rb"process (\d+) ", file.read(200))
-                return int(found[1]) if found else 0
-    except OSError:
-        return 0

@@ -1,18 +1,21 @@
 """Copies results to a folder as they come: of experiments here, or on another host over SSH."""
 
 import io
+import math
 import shlex
 import subprocess
 import tarfile
 import time
 from pathlib import Path
 
+from lab.specs.errors import shown
 from trainer.storage.records import write_whole
 from user_error import UserError
 
 # What is looked at; checkpoints and events stay where they are.
 ENDINGS = ("json", "jsonl", "csv", "png", "html", "log", "txt")
 # A connection that is lost ends within a minute.
+CHANGED = 1  # what tar ends with where a file grew while it was read
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=20")
 
 
@@ -21,6 +24,8 @@ def watch(source: str, target: Path, every_s: float, once: bool) -> int:
 
     A connection that is lost meanwhile is reported, and tried again.
     """
+    if not 0 < every_s < math.inf:
+        raise UserError(f"--every_s={every_s:g}: expected a number of seconds above 0.")
     since = 0
     names: list[str] = []
     while True:
@@ -55,9 +60,25 @@ def copy(source: str, target: Path, since: int) -> tuple[list[str], int]:
     words = [*SSH, host, command] if host else ["sh", "-c", command]
     found = subprocess.run(words, capture_output=True, check=False)
     now, _, packed = found.stdout.partition(b"\n")
-    if not packed:
-        last = found.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing came"]
+    if not packed or found.returncode not in (0, CHANGED):
+        usual = f"it ended with {found.returncode}" if packed else "nothing came"
+        last = found.stderr.decode(errors="replace").strip().splitlines()[-1:] or [usual]
         raise UserError(f"{source}: {last[0]}; expected a folder of experiments.")
+    try:
+        begun = int(now)
+    except ValueError:
+        raise UserError(
+            f"{source}: found {shown(now.decode(errors='replace'))} before the files; expected "
+            "nothing: let ~/.bashrc there print only in terminals."
+        ) from None
+    try:
+        return _unpack(packed, target), begun
+    except tarfile.TarError as error:
+        raise UserError(f"{source}: what came is damaged ({error}).") from None
+
+
+def _unpack(packed: bytes, target: Path) -> list[str]:
+    """Writes the files of an archive; returns their names."""
     names = []
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         for member in archive.getmembers():
@@ -67,4 +88,4 @@ def copy(source: str, target: Path, since: int) -> tuple[list[str], int]:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             write_whole(target / name, file.read())
             names.append(str(name))
-    return names, int(now)
+    return names

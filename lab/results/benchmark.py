@@ -70,13 +70,17 @@ def rows(experiment: Experiment, trials: Sequence[Trial]) -> list[dict[str, Any]
                 ]
                 scores[level] = np.array(each)
                 row[level] = float(np.mean(each))
+        row |= {"scored": len(scores), "levels": len(experiment.spec.frozen["levels"])}
         row |= summary(list(scores.values()))
         found.append(row)
     return found
 
 
 def summary(levels: Sequence[np.ndarray]) -> dict[str, Any]:
-    """Median and interquartile mean over levels and seeds, each with its interval."""
+    """Median and interquartile mean over levels and seeds, each with its interval.
+
+    Without a second seed of each level nothing is known of how much seeds differ.
+    """
     if not levels:
         return dict.fromkeys(("median", "median_low", "median_high", "iqm", "iqm_low", "iqm_high"))
 
@@ -87,8 +91,9 @@ def summary(levels: Sequence[np.ndarray]) -> dict[str, Any]:
         return interquartile_mean(np.concatenate(list(each)))
 
     found: dict[str, Any] = {}
+    several = all(len(scores) > 1 for scores in levels)
     for name, of in (("median", median), ("iqm", iqm)):
-        low, high = interval(levels, of)
+        low, high = interval(levels, of) if several else (None, None)
         found |= {name: of(levels), f"{name}_low": low, f"{name}_high": high}
     return found
 
@@ -119,7 +124,11 @@ def cell(normalised: float | None, mean: float | None) -> str:
 
 
 def with_interval(row: Mapping[str, Any], name: str) -> str:
-    """A figure with its interval."""
+    """A figure with its interval, and of how many levels it is where some have no score."""
     if row[name] is None:
         return "–"
-    return f"{row[name]:.2f} ({row[f'{name}_low']:.2f} – {row[f'{name}_high']:.2f})"
+    text, low, high = f"{row[name]:.2f}", row[f"{name}_low"], row[f"{name}_high"]
+    if low is not None:
+        text += f" ({low:.2f} – {high:.2f})"
+    scored, levels = row["scored"], row["levels"]
+    return text if scored == levels else f"{text}, {scored} of {levels} levels"

@@ -14,7 +14,7 @@ from lab.trials.folder import Experiment, Trial
 from trainer.reporting import wording
 from user_error import UserError
 
-DRAWN = 10  # of one experiment the best, as a graph has no more colors
+DRAWN = 10  # a graph has no more colors: of one experiment, the best
 LAST, BEST = "last mean return", "best mean return"
 SHOWN = ("experiment", "trial", "seeds", "level", LAST, BEST, "agent steps/s", "policy lag")
 
@@ -47,7 +47,8 @@ def compare(folders: Sequence[str], out: Path, reach: float | None) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     tables.write(Path(f"{out}.csv"), list(rows[0]), rows)
     figure = Figure(figsize=(10, 4.6), layout="constrained")
-    graphs.draw_spread(figure, groups)
+    drawn = list(groups)[: DRAWN if len(folders) == 1 else None]
+    graphs.draw_spread(figure, {name: groups[name] for name in drawn})
     graphs.save(figure, Path(f"{out}.png"))
     print(tables.markdown([name for name in rows[0] if name in SHOWN or "reached" in name], rows))
     print(f"Written: {out}.csv, {out}.png")
@@ -61,7 +62,7 @@ def _chosen(folders: Sequence[str]) -> list[tuple[Experiment, Trial]]:
         ranked = plan.ranked(experiment.trials())
         if not ranked:
             raise UserError(f"{folder}: found no trial that came to its end; expected one.")
-        found += [(experiment, one) for one in ranked[: DRAWN if len(folders) == 1 else 1]]
+        found += [(experiment, one) for one in ranked[: None if len(folders) == 1 else 1]]
     return found
 
 

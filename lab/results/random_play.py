@@ -9,10 +9,11 @@ import contextlib
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 
 import environments
 from environments import View
+from lab.trials.keeper import ending_with_parent, kill_group
 from trainer.acting.settings import LevelSettings
 from trainer.machine.launching import PROJECT, import_from_here
 from trainer.settings.config import Settings
@@ -44,6 +46,8 @@ class RandomPlay:
     def __init__(self, path: Path):
         self._path = path
         self._known: dict[str, dict[str, float]] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._is_stopped = False
         with contextlib.suppress(OSError, ValueError):
             self._known = json.loads(path.read_text())
 
@@ -57,6 +61,12 @@ class RandomPlay:
         found = worlds(values)
         return {one.level_name: self._known[name]["return"] for name, one in found.items()}
 
+    def stop(self) -> None:
+        """Ends a measurement, which then raises a ``UserError``; a signal's handler may call it."""
+        self._is_stopped = True
+        if self._process is not None and self._process.returncode is None:
+            kill_group(self._process.pid, signal.SIGKILL)
+
     def measure(self, every: Iterable[Mapping[str, Any]]) -> None:
         """Measures what is not known yet of the worlds of several sessions' settings."""
         missing = {
@@ -66,8 +76,13 @@ class RandomPlay:
             if name not in self._known
         }
         if missing:
-            self._known |= measured(missing)
+            self._known |= measured(missing, self._begun)
             write_whole(self._path, json.dumps(self._known, indent=1).encode())
+
+    def _begun(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        if self._is_stopped:  # before there was a process to end
+            self.stop()
 
 
 def worlds(values: Mapping[str, Any]) -> dict[str, LevelSettings]:
@@ -81,25 +96,35 @@ def worlds(values: Mapping[str, Any]) -> dict[str, LevelSettings]:
     }
 
 
-def measured(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """The mean return, deviation and number of episodes of random play in each world."""
+def measured(
+    settings: Mapping[str, Mapping[str, Any]], begun: Callable[[subprocess.Popen[str]], None]
+) -> dict[str, dict[str, float]]:
+    """The mean return, deviation and number of episodes of random play in each world.
+
+    ``begun`` gets the process that plays, whose group is its own.
+    """
     path = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
     what = f"random play on {', '.join(settings)}"
-    try:
-        found = subprocess.run(
-            [sys.executable, "-m", "lab.results.random_play", json.dumps(settings)],
-            env=os.environ | {"PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=GIVE_UP_S * len(settings),
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UserError(f"{what} has not ended after {error.timeout:g} s") from None
-    if found.returncode:
-        last = found.stderr.strip().splitlines()[-1:] or ["no message"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "lab.results.random_play", json.dumps(settings)],
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C asks the lab to stop, which then decides
+    ) as process:
+        try:
+            begun(process)
+            printed, said = process.communicate(timeout=GIVE_UP_S * len(settings))
+        except subprocess.TimeoutExpired as error:
+            raise UserError(f"{what} has not ended after {error.timeout:g} s") from None
+        finally:
+            if process.returncode is None:
+                kill_group(process.pid, signal.SIGKILL)
+    if process.returncode:
+        last = said.strip().splitlines()[-1:] or ["no message"]
         raise UserError(f"{what}: {last[0]}")
-    return json.loads(found.stdout.splitlines()[-1])
+    return json.loads(printed.splitlines()[-1])
 
 
 def play(settings: LevelSettings) -> dict[str, float]:
@@ -133,6 +158,7 @@ def play(settings: LevelSettings) -> dict[str, float]:
 
 def main() -> int:
     """Prints what it measures for the settings in the argument."""
+    ending_with_parent()()  # nothing of a lab that was killed is left
     import_from_here()
     given = json.loads(sys.argv[1])
     try:

@@ -61,12 +61,19 @@ class Runner:
     def stop(self, reason: str) -> None:
         """Asks it to end; sessions write checkpoints, and the same command goes on."""
         self._stop = self._stop or reason
+        self._random.stop()
 
     def run(self) -> bool:
         """Runs until all is done; returns whether it came to the end."""
         experiment = self._experiment
-        self._random.measure([one.settings for one in self._fixed] or [experiment.spec.settings])
-        scoring.check_objective(experiment, self._random)
+        try:
+            self._random.measure(
+                [one.settings for one in self._fixed] or [experiment.spec.settings]
+            )
+            scoring.check_objective(experiment, self._random)
+        except UserError:
+            if not self._stop:  # which ends a measurement
+                raise
         if experiment.mode == "search":
             path = experiment.folder / STUDY
             self._proposals = proposing.Proposals(
@@ -169,6 +176,8 @@ class Runner:
         try:
             results = self._results(trial, state)
         except UserError as error:  # of random play with the trial's settings
+            if self._stop:  # which ends a measurement; the trial stays open
+                return
             state, reason, results = FAILED, str(error), {}
         # Written first: if that fails, the trial is still open, and is closed again.
         self._experiment.save(

@@ -219,6 +219,8 @@ def _search(
             left_out[f"search.{_place(path)}"] = values
             continue
         numbers = kind in ("uniform", "loguniform", "randint", "normal")
+        if not numbers and not isinstance(values, list):
+            refuse(f"{where}.search.{_place(path)}", values, 'a list such as ["a", "b"]')
         found[f"{rule[0]}__{kind}"] = values if numbers else [rule[1](one) for one in values]
     return found, left_out
 

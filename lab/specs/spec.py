@@ -1,6 +1,7 @@
 """Reads specs: named experiments in YAML or JSON, each checked before anything is started."""
 
 import dataclasses
+import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,6 +35,7 @@ OWN = {
 }
 # Small networks report once a second, so that short sessions have curves, too.
 USUAL = {"report_every_s": 1.0, "keep_checkpoints": 1}
+NAME = re.compile(r"[\w.-]+")
 MOST_CHECKED = 200  # combinations of a grid
 
 
@@ -95,7 +97,10 @@ def read(path: str | Path, name: str = "") -> Spec:
     name = name or next(iter(found))
     if name not in found:
         raise UserError(f"{path}: there is no spec {name!r}. {closest(name, found)}")
-    return parse(name, found[name], str(path))
+    spec = parse(name, found[name], str(path))
+    if not spec.frozen and not NAME.fullmatch(name):  # files of a frozen one have it already
+        refuse(str(path), name, "a name of letters, digits and _ . - only, as files have it, too")
+    return spec
 
 
 def read_all(path: str | Path, name: str = "") -> list[Spec]:

@@ -100,7 +100,7 @@ class Keeper:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 start_new_session=True, pass_fds=[lock],
-                preexec_fn=_ending_with_parent() if self._parent else None,  # noqa: PLW1509 (no threads)
+                preexec_fn=ending_with_parent() if self._parent else None,  # noqa: PLW1509 (no threads)
             )  # fmt: skip
         try:
             state = {"started": started, "host": socket.gethostname(),
@@ -152,7 +152,7 @@ class Keeper:
         self._ended_by = self._ended_by or STOPPED
 
 
-def _ending_with_parent() -> Callable[[], None]:
+def ending_with_parent() -> Callable[[], None]:
     """What a new process calls first, so that it gets TERM when this one is killed."""
     libc = ctypes.CDLL(None)
     return lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM) and None

@@ -64,6 +64,8 @@ def _act(arguments: list[str]) -> None:
     pictures = [one for one in rest if not one.startswith("--")]
     options = Options(**flags.parse(parser, [one for one in rest if one.startswith("--")]))
     flags.check_ranges(options)
+    if not options.network.endswith(".npz"):
+        raise UserError(f"--network={options.network}: expected a name that ends with .npz.")
     if action == "predict":
         if len(pictures) != 1:
             raise UserError("predict: expected the name of one picture.")

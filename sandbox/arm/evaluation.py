@@ -9,7 +9,7 @@ import numpy as np
 
 from sandbox.arm import geometry
 
-SHOWN, SCALE = 12, 4
+SHOWN, ACROSS, SCALE = 12, 4, 4
 TRUE, PREDICTED = (90, 220, 90), (250, 90, 60)
 LINES = ((4, 6), (6, 7))  # shoulder, elbow, tip among the points
 
@@ -68,5 +68,7 @@ def draw(path: Path, images: np.ndarray, poses: np.ndarray, truth: np.ndarray) -
                 first, last = (places[index].astype(int).tolist() for index in (start, end))
                 cv2.line(large, first, last, colour, 2, cv2.LINE_AA)
         tiles.append(large)
-    rows = [np.hstack(tiles[start : start + 4]) for start in range(0, len(tiles) // 4 * 4, 4)]
+    across = min(ACROSS, len(tiles))
+    whole = len(tiles) // across * across
+    rows = [np.hstack(tiles[start : start + across]) for start in range(0, whole, across)]
     cv2.imwrite(str(path), np.vstack(rows)[:, :, ::-1])

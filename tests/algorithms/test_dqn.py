@@ -66,7 +66,7 @@ def values(agent: Any, batch: Unroll) -> np.ndarray:
 @pytest.mark.parametrize(
     ("changes", "least"),
     [
-        ({"replay_steps": 7, "envs_per_actor": 4, "unroll_length": 1}, 8),
+        ({"replay_steps": 7, "envs_per_actor": 4, "unroll_length": 1, "n_steps": 1}, 8),
         ({"replay_steps": 63, "envs_per_actor": 4, "unroll_length": 4, "n_steps": 13}, 64),
     ],
 )

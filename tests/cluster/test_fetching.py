@@ -117,3 +117,15 @@ def test_results_that_do_not_fit_are_not_begun(run: Path, tmp_path: Path):
     with pytest.raises(UserError, match="its disk has .* MB left"):
         fetch(there, run, tmp_path / "here")
     assert there.pieces == []
+
+
+def test_what_is_only_of_use_to_resume_stays_there_also_that_of_several_agents(
+    run: Path, tmp_path: Path
+):
+    for name in ("replay/a.npz", "agents/red/replay/a.npz", "agents/replay/metrics.jsonl"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(b"content")
+    here = tmp_path / "here"
+    assert fetch(There(), run, here) == 0
+    copied = [str(path.relative_to(here)) for path in here.rglob("*") if path.is_file()]
+    assert copied == ["agents/replay/metrics.jsonl"]

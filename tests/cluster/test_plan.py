@@ -1,18 +1,21 @@
 """The plan: who is linked to whom, what is started where, and how it is shown."""
 
 import dataclasses
+import errno
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster import mpi, options, show
+import run_experiment_mm_raw
+from cluster import frontend, mpi, options, show
 from cluster.inventory import hosts_csv
 from cluster.inventory.columns import host_of
 from cluster.inventory.hosts_csv import Row
@@ -381,6 +384,16 @@ def test_problems_of_the_csv_are_lines_with_exit_code_2(tmp_path: Path):
     done = run(f"--workers_csv_path={hosts}", "--dry_run")
     assert done.returncode == 2 and done.stdout == ""
     assert len(done.stderr.splitlines()) == 2
+
+
+def test_what_cannot_be_written_is_one_line(monkeypatch, capsys):
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "records/stopped")
+
+    monkeypatch.setattr(frontend, "run", full)
+    assert run_experiment_mm_raw.main([]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(": records/stopped: No space left on device\n") and said.count("\n") == 1
 
 
 def test_flags_reach_every_process_as_they_were_given():

@@ -1,6 +1,8 @@
 """A run that is stopped while it is being started, here, with real tmux and mpirun."""
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -155,3 +157,19 @@ def test_a_keeper_looks_through_all_processes_once_to_end_its_own(monkeypatch: p
         one._terminate(child)
         assert len(looked) == int(under_mpirun)
     child.wait()
+
+
+def test_a_keeper_starts_its_process_again_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(keeper, "write_whole", full)
+    one = keeper.Keeper.__new__(keeper.Keeper)
+    one._spec, one._state, one._state_path = {"run_id": "id"}, {}, tmp_path / "actor-0.json"
+    one._restarts = 0
+    with pytest.raises(OSError, match="No space left"):  # the start is told that it failed
+        one._write(state="starting")
+    one._restarts = 1
+    one._write(state="starting")

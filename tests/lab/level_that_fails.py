@@ -1,5 +1,6 @@
-"""A level that is broken in random play, too."""
+"""Levels that are broken in random play, too."""
 
+import time
 from typing import Any
 
 import gymnasium
@@ -23,3 +24,15 @@ class Fails(gymnasium.Env):
         if self._broken:
             raise RuntimeError("the simulator has lost its licence")
         return np.zeros(3, np.float32), 1.0, True, False, {}
+
+
+class Hangs(Fails):
+    """Its first step does not end, with ``broken``."""
+
+    def __init__(self, broken: bool = True):
+        super().__init__(broken)
+
+    def step(self, action: Any) -> Any:
+        if self._broken:
+            time.sleep(600)
+        return super().step(action)

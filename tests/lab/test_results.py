@@ -2,16 +2,23 @@
 
 import csv
 import json
+import subprocess
+import threading
 import urllib.request
 
 import numpy as np
+import psutil
 import pytest
 from PIL import Image
 
-from lab.results import benchmark, random_play, standards, tables
+from lab.actions import looking
+from lab.results import benchmark, compare, random_play, standards, tables
+from lab.specs import spec as specs
 from lab.specs.meta import Standard
+from lab.trials.folder import Experiment, Trial
 from tests.browser import Browser
 from tests.lab.conftest import Lab
+from user_error import UserError
 
 
 def test_the_interquartile_mean_is_that_of_the_middle_half():
@@ -30,6 +37,17 @@ def test_an_interval_is_as_wide_as_the_seeds_differ():
         [np.array([0.0, 1.0])], lambda drawn: float(np.concatenate(drawn).mean())
     )
     assert (low, high) == (0.0, 1.0)
+
+
+def test_one_seed_of_a_level_has_no_interval():
+    two = [np.array([0.0, 1.0]), np.array([0.5, 0.5])]
+    assert benchmark.summary(two)["median_low"] is not None
+    one = benchmark.summary([*two, np.array([0.5])])
+    assert (one["median"], one["median_low"], one["iqm_high"]) == (0.5, None, None)
+    assert benchmark.with_interval(one | {"scored": 3, "levels": 3}, "median") == "0.50"
+    assert benchmark.with_interval(one | {"scored": 3, "levels": 4}, "iqm").endswith(
+        ", 3 of 4 levels"
+    )
 
 
 def test_scores_are_0_for_random_play_and_1_for_a_solved_level():
@@ -90,6 +108,36 @@ def test_random_play_is_measured_once_for_each_world(tmp_path, monkeypatch):
     ]  # fmt: skip
     monkeypatch.setattr(random_play, "measured", None)  # it is not called again
     assert random_play.RandomPlay(path).returns(other) == {"CartPole-v1": -1.0}
+
+
+def test_a_measurement_that_is_stopped_leaves_nothing(tmp_path):
+    play = random_play.RandomPlay(tmp_path / "random_play.json")
+    hanging = {"level_name": "tests.lab.level_that_fails:Hangs"}
+    stop = threading.Timer(2.0, play.stop)
+    stop.start()
+    with pytest.raises(UserError, match="random play on tests.lab.level_that_fails:Hangs"):
+        play.measure([hanging])
+    stop.join()
+    with pytest.raises(UserError):  # at once, also where it was stopped before
+        play.measure([hanging])
+    playing = [one.cmdline() for one in psutil.Process().children(recursive=True)]
+    assert not any("lab.results.random_play" in words for words in playing)
+
+
+def test_a_best_return_of_0_is_better_than_one_below(tmp_path, monkeypatch, capsys):
+    spec = specs.parse("mine", {"level": "CartPole-v1"}, "f")
+    experiment = Experiment.create(spec, "train", tmp_path, {})
+    returns = [{"best_return": one} for one in (-5.0, 0.0, None)]
+    results = {"objective": 1.0, "sessions": returns}
+    trial = Trial(0, "single", dict(spec.settings), [1, 2, 3], state="done", results=results)
+    experiment.save(trial)
+    for session in experiment.sessions(trial):
+        (session.folder / "checkpoints").mkdir(parents=True)
+        (session.folder / "checkpoints" / "best.npz").touch()
+    done: subprocess.CompletedProcess[bytes] = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr(looking.subprocess, "run", lambda *_, **__: done)
+    assert looking.enjoy(str(experiment.folder), tmp_path, []) == 0
+    assert capsys.readouterr().out.startswith("t0 s1, seed 2: ")
 
 
 def test_a_table_in_markdown_has_a_dash_for_what_is_not_known():
@@ -170,6 +218,22 @@ def test_tables_and_graphs_of_all_kinds_are_there(searched):
     assert [row["seed"] for row in rows] == ["1", "2", ""]
     frozen = json.loads((folder / "spec.json").read_text())["mine"]["frozen"]
     assert frozen["seeds"] == [1, 2] and frozen["commit"] and frozen["versions"]["tensorflow-cpu"]
+
+
+def test_all_trials_of_one_are_compared_and_the_best_of_them_drawn(searched, tmp_path, monkeypatch):
+    drawn: list[int] = []
+    draw = compare.graphs.draw_spread
+    monkeypatch.setattr(compare, "DRAWN", 2)
+
+    def count_and_draw(figure, groups):
+        drawn.append(len(groups))
+        draw(figure, groups)
+
+    monkeypatch.setattr(compare.graphs, "draw_spread", count_and_draw)
+    assert compare.compare([str(searched.only)], tmp_path / "compared", None) == 0
+    with open(tmp_path / "compared.csv", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 4
+    assert drawn == [2]
 
 
 def test_the_graph_command_writes_everything_anew(searched):

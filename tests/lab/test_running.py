@@ -195,6 +195,34 @@ def test_a_trial_whose_world_raises_is_reported_and_the_rest_goes_on(lab):
     assert [one["state"] for one in lab.trials()] == ["failed", "done"]
 
 
+def test_a_stop_while_random_play_is_measured_leaves_the_trial_open(lab):
+    spec = lab.write(
+        {"level": "tests.lab.level_that_fails:Hangs",
+         "settings": {"total_environment_frames": 500, "env_kwargs": "broken=false"},
+         "meta": {"search": "grid", "finalists": 0, "resources": {"memory_gb": 0.1}},
+         "search": {"settings": {"env_kwargs": ["broken=true"]}}}
+    )  # fmt: skip
+    process = lab.start("search", spec, "--data=data")
+
+    found = []
+
+    def measures():
+        with contextlib.suppress(psutil.Error):
+            for one in psutil.Process(process.pid).children():
+                words = one.cmdline()
+                if "lab.results.random_play" in words and "broken=true" in words[-1]:
+                    found.append(one)
+        return found
+
+    wait_for(measures)
+    measuring = found[0]
+    assert os.getpgid(measuring.pid) != os.getpgid(process.pid)  # Ctrl-C does not reach it
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT and "The same command goes on" in said
+    assert lab.trials()[0]["state"] == "open" and not measuring.is_running()
+
+
 def test_nothing_is_left_of_sessions_that_outlive_their_trial(lab):
     spec = lab.write(
         {"level": "CartPole-v1", "settings": {"reporters": "none"},

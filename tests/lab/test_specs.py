@@ -157,6 +157,7 @@ def test_a_mistake_is_one_line_and_nothing_is_started(path, value, words, tmp_pa
         ("a: {level: CartPole-v1, level: Catch-v0}", "level is given twice"),
         ("a: {level: [", "f.yaml: line 1"),
         ("a: 3", "f.yaml: a: found 3; expected keys with values"),
+        ("ALE/Pong: {level: CartPole-v1}", 'f.yaml: found "ALE/Pong"; expected a name of letters'),
     ],
 )
 def test_a_file_that_holds_no_spec_is_refused(text, words, tmp_path, capsys):
@@ -207,3 +208,20 @@ def test_every_example_is_right(capsys):
     studies = [file for file in PROJECT.glob("sandbox/*.yaml") if file.stem != "racer"]  # a game
     for file in [*examples.glob("*.yaml"), *examples.glob("slm*"), *studies]:
         assert main(["check", str(file)]) == 0, capsys.readouterr().err
+
+
+def test_specs_of_a_benchmark_have_the_same_meta(tmp_path, capsys):
+    file, data = tmp_path / "f.yaml", tmp_path / "data"
+    for other, words in (
+        ("retries: 2", "f.yaml: b.meta.retries: found 2; expected 0, as a has: a benchmark runs"),
+        ("resources: {cores: 2}", "f.yaml: b.meta.resources.cores: found 2; expected 1, as a has"),
+        ("standard: {solved_return: 1}", "b.meta.standard.solved_return: found 1.0; expected null"),
+    ):
+        file.write_text(
+            "a: {level: CartPole-v1, meta: {sessions: 2, seed: 5, trials: 3}}\n"
+            f"b: {{level: CartPole-v1, meta: {{{other}}}}}\n"
+        )
+        assert main(["benchmark", str(file), "--levels=CartPole-v1", f"--data={data}"]) == 2
+        said = capsys.readouterr().err
+        assert words in said and said.count("\n") == 1
+    assert not data.exists()

@@ -1,16 +1,20 @@
-"""Results come from another host as they are written: a network namespace with an SSH server."""
+"""Results that are copied as they are written, also over SSH from a network namespace."""
 
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lab.actions import watching
+from lab.commands import main
 from tests import namespaces
 from tests.namespaces import Bridge, make_key
+from user_error import UserError
 
 MISSING = namespaces.missing(namespaces.SSHD, "ssh-keygen")
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 PORT = 2222
 
 
@@ -41,6 +45,7 @@ def ssh_to_it(bridge: Bridge, folder: Path) -> str:
     return str(programs)
 
 
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_results_of_another_host_are_copied_as_they_come(lab, bridge, tmp_path):
     path = ssh_to_it(bridge, tmp_path)
     there, here = tmp_path / "there" / "mine_2026", tmp_path / "here"
@@ -65,3 +70,52 @@ def test_results_of_another_host_are_copied_as_they_come(lab, bridge, tmp_path):
     refused = lab.start("watch", f"far:{tmp_path}/nowhere", str(here), path=path)
     said, _ = refused.communicate()
     assert refused.returncode == 2 and "nowhere" in said and said.count("\n") == 1
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    folder = tmp_path / "there"
+    folder.mkdir()
+    (folder / "spec.json").write_text("{}" * 2000)
+    return folder
+
+
+def test_what_is_there_is_copied(there: Path, tmp_path: Path):
+    names, since = watching.copy(str(there), tmp_path / "here", 0)
+    assert names == ["spec.json"] and since > 0
+    assert watching.copy(str(there), tmp_path / "here", since + 60)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (lambda packed: packed[:1024], 255, "it ended with 255"),  # cut off between two files
+        (lambda packed: packed[:700], 0, "what came is damaged (unexpected end of data)"),
+        (lambda packed: b"Welcome!\n" + packed, 0, 'found "Welcome!" before the files'),
+        (lambda packed: packed, 1, ""),  # a file has grown meanwhile
+    ],
+)
+def test_what_comes_damaged_is_one_line_and_is_tried_again(
+    there: Path, tmp_path: Path, change: Any, code: int, words: str, monkeypatch
+):
+    run = subprocess.run
+
+    def broken(*arguments: Any, **more: Any) -> Any:
+        done = run(*arguments, **more)
+        return subprocess.CompletedProcess(done.args, code, change(done.stdout), done.stderr)
+
+    monkeypatch.setattr(watching.subprocess, "run", broken)
+    if not words:
+        assert watching.copy(str(there), tmp_path / "here", 0)[0] == ["spec.json"]
+        return
+    with pytest.raises(UserError) as error:
+        watching.copy(str(there), tmp_path / "here", 0)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf"])
+def test_an_interval_that_is_none_is_refused(there: Path, tmp_path: Path, seconds: str, capsys):
+    assert main(["watch", str(there), str(tmp_path / "here"), f"--every_s={seconds}"]) == 2
+    assert capsys.readouterr().err == (
+        f"lab: --every_s={seconds}: expected a number of seconds above 0.\n"
+    )

@@ -2,14 +2,17 @@
 
 import csv
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from sandbox import study_dreams
+from user_error import UserError
 
 PROJECT = Path(__file__).parents[2]
 
@@ -47,6 +50,40 @@ def test_all_ways_have_the_same_real_steps_and_what_is_done_is_kept(tmp_path):
     with open(tmp_path / "out" / "dreams.csv", newline="") as file:
         kept = list(csv.DictReader(file))
     assert [row["mean_return"] for row in kept] == [row["mean_return"] for row in rows]
+
+
+def test_the_games_of_another_level_are_refused(tmp_path):
+    (tmp_path / "evaluation.json").write_text('{"levels": {"Pong": {"mean": 1.0}}}')
+    training = study_dreams.Training("ppo", 1, [], tmp_path)
+    assert training.play("Pong", 3) == {"mean": 1.0}
+    with pytest.raises(UserError, match=r"--level=Catch: .* is of Pong\. Give that level"):
+        training.play("Catch", 3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_study_that_is_ended_waits_for_its_training(tmp_path, number):
+    (tmp_path / "experiment.py").write_text(
+        "import pathlib, signal, sys, time\n"
+        "here = pathlib.Path(__file__).parent\n"
+        "def end(*_):\n"
+        "    time.sleep(1); (here / 'saved').write_text('once'); sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "(here / 'started').touch()\n"
+        "time.sleep(600)\n"
+    )
+    code = (
+        "import pathlib, sys; from sandbox import study_dreams as study;"
+        "study.PROJECT = pathlib.Path(sys.argv.pop()); sys.exit(study.main())"
+    )
+    flags = (f"--logdir={tmp_path}/runs", f"--out={tmp_path}/out")
+    process = subprocess.Popen([sys.executable, "-c", code, *flags, str(tmp_path)], cwd=PROJECT)
+    until = time.monotonic() + 100
+    while not (tmp_path / "started").exists():
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    assert (tmp_path / "saved").read_text() == "once"
 
 
 def test_a_curve_has_the_games_that_ended_since_its_last_point():

@@ -8,7 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from sandbox import study_lag
+
 PROJECT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [("--seconds=100,150", "2 numbers for 3 lags"), ("--lags=0,much", "expected numbers")],
+)
+def test_numbers_that_do_not_fit_are_refused_before_anything_is_played(
+    flag, told, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", ["study_lag", flag])
+    assert study_lag.main() == 2
+    assert flag in (said := capsys.readouterr().err) and told in said
 
 
 @pytest.mark.xdist_group("remotes")

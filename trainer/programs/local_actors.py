@@ -19,12 +19,16 @@ from trainer.learning.replayed import Feeder, ReplayedBatches
 from trainer.learning.rollouts import Crew, Rollouts
 from trainer.learning.worker import Worker
 from trainer.machine.gpus import visible_gpus
+from trainer.machine.terminal import say
 from trainer.machine.threads import name_thread
 from trainer.reporting.metrics import EndedEpisodes
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Closed, UnrollQueue
 from user_error import EndedOutside, UserError
+
+# An environment may take minutes to start or to reset; one that hangs must not keep the process.
+END_WITHIN_S = 300.0
 
 
 class ActorFailed(Exception):
@@ -169,7 +173,7 @@ class Threads:
         self._play = play
         self._intakes = intakes
         self._threads = [
-            threading.Thread(target=self._act, args=(index,), name=f"actor {index}")
+            threading.Thread(target=self._act, args=(index,), name=f"actor {index}", daemon=True)
             for index in range(settings.actors.num_actors)
         ]
 
@@ -189,9 +193,16 @@ class Threads:
     def __exit__(self, *_: object) -> None:
         for intake in self._intakes:
             intake.close()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
+        until = time.monotonic() + END_WITHIN_S
+        started = [thread for thread in self._threads if thread.ident is not None]
+        for thread in started:
+            thread.join(max(0.0, until - time.monotonic()))
+        left = [thread.name for thread in started if thread.is_alive()]
+        if left:
+            say(
+                f"warning: {', '.join(left)} did not end within {END_WITHIN_S:g} s; an environment "
+                "may hang. The training ends without waiting any longer."
+            )
 
     def _act(self, index: int) -> None:
         """An actor's thread."""

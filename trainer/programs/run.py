@@ -231,10 +231,10 @@ class Run:
     ) -> None:
         """Writes the last report, checkpoint and picture, and prints the summary."""
         figures = self._figures(learner, meter, waits)
+        saved = self.save(learner, meter)  # first: what goes on beside it may not end
         self._end_companions()
         if figures["updates_in_report"]:
             self.reporter.report(figures, {})
-        saved = self.save(learner, meter)
         whole = meter.whole_run(waits) | {"num_actors": num_actors}
         self.reporter.finish(figures | whole, reason)
         self.outcome = self._outcome(figures | whole, reason)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import http.client
 import os
 import re
 import shutil
@@ -81,7 +82,7 @@ def _registry(given: str, what: str) -> tuple[dict[str, dict[str, Any]], str]:
         else:
             text = Path(base).read_text()
         entries = yaml.safe_load(text) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, http.client.HTTPException, yaml.YAMLError) as error:
         raise UserError(f"{what}: the registry {base} cannot be read ({_reason(error)}).") from None
     if not isinstance(entries, dict) or not all(isinstance(one, dict) for one in entries.values()):
         raise UserError(
@@ -109,7 +110,7 @@ def _fetched(address: str, checksum: str, what: str) -> Path:
             finally:
                 with contextlib.suppress(OSError):
                     temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise UserError(f"{what}: {address} could not be fetched ({_reason(error)}).") from None
     return path
 

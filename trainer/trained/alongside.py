@@ -31,6 +31,11 @@ def check(settings: Settings) -> None:
             "--test_policy=random: random play does not change in a training; with "
             "--evaluate_every_s or --watch, expected sampled or greedy."
         )
+    if looks and settings.actors.remotes:
+        raise UserError(
+            "--remotes: games for --evaluate_every_s or --watch would be played on the desktops of "
+            "the actors. Leave these out, or --remotes."
+        )
     if settings.trained.watch:
         from trainer.trained import video
 

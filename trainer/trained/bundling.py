@@ -24,6 +24,7 @@ OF_THIS_MACHINE = {"replay_played"}
 # In a run's folder: figures for the card in place of the training's own, such as real returns of
 # a policy that was trained elsewhere, and the environment_frames of the checkpoint that has them.
 REMARKS = "card.json"
+HOW = ("opponent", "policy", "temperature", "seed")
 OF_EVALUATION = ("episodes", "unfinished", "mean", "interval_of_mean", "median", "min", "max")
 
 
@@ -86,11 +87,13 @@ def _evaluation(found: Trained) -> dict[str, Any] | None:
         report = json.loads((found.folder / "evaluation.json").read_text())
         if report["checkpoint"] != str(found.path.resolve()):
             return None
+        if report["environment_frames"] != found.environment_frames:
+            return None  # a file such as best.npz has had another checkpoint since
         levels = report["levels"].items()
         figures = {level: {name: one[name] for name in OF_EVALUATION} for level, one in levels}
+        how = {name: report[name] for name in HOW}
     except (OSError, ValueError, KeyError):
         return None
-    how = {name: report[name] for name in ("policy", "temperature", "seed")}
     return {**how, "levels": figures}
 
 

@@ -1,5 +1,6 @@
 """Stops a run on Kubernetes: deletes all that has its label; the volume stays."""
 
+import contextlib
 import time
 from collections import Counter
 
@@ -28,7 +29,8 @@ def stop(record: Record, options: Options, cluster: Cluster) -> int:
             raise KubernetesFailed(unseen[0].removeprefix("unknown: "))
         alive = [one.part for one in seen.parts if one.is_alive]
         if folder.is_dir():
-            write_whole(folder / states.STOPPED, record.run_id)
+            with contextlib.suppress(OSError):  # a full disk; jobs are deleted anyway
+                write_whole(folder / states.STOPPED, record.run_id)
         for key, _ in record.jobs:
             kind, _, name = key.partition("/")
             if any(one["metadata"]["name"] == name for one in cluster.list(kind, label)):

@@ -1,5 +1,6 @@
 """Stops a run on Slurm: its jobs, by the ids that Slurm has for their names."""
 
+import contextlib
 import time
 from collections import Counter
 
@@ -21,7 +22,8 @@ def stop(record: Record, options: Options) -> int:
     folder = looking.records_of(record)
     if folder.is_dir():
         # A task that Slurm starts or puts back into the queue at this moment ends at once.
-        write_whole(folder / states.STOPPED, record.run_id)
+        with contextlib.suppress(OSError):  # a full disk; jobs are cancelled anyway
+            write_whole(folder / states.STOPPED, record.run_id)
     try:
         names = {one.name for one in looking.look(record).parts if one.is_alive}
         killed, left = _cancel(record, options.stop_grace_s)

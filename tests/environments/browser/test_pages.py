@@ -13,6 +13,7 @@ import pytest
 
 import environments
 from environments import names
+from environments.browser import level
 from environments.browser import page as pages
 from environments.browser.level import BrowserLevel
 from environments.names import find
@@ -133,6 +134,26 @@ def test_text_is_written_and_things_are_dragged(described):
         assert env.step(Action())[1] == 100  # it lets go where it was last
         assert env.step(Action(drag=(10, 30)))[1] == 0
         assert env.step(Action(click=(50, 30)))[1] != 0  # lets go, then clicks elsewhere
+
+
+@pytest.mark.parametrize("kind", ["virtual", "real"])
+def test_dialogs_of_a_page_are_answered(described, kind):
+    (described / "asks.html").write_text(
+        "<script>let said = 0; addEventListener('keydown', () => {"
+        " alert('a'); said = confirm('b') ? Number(prompt('c', '5')) : 1; });</script>"
+    )
+    (described / "asks.yaml").write_text(
+        "{url: asks.html, score: said, end: 'false', actions: [none, space], step_ms: 100,"
+        f" time: {kind}}}"
+    )
+    env = undressed(f"browser:{described}/asks.yaml")
+    with contextlib.closing(env):
+        env.reset()
+        env.step(1)
+        until = time.monotonic() + 60
+        while env._score != 5:
+            assert time.monotonic() < until
+            env.step(0)
 
 
 def test_a_page_that_is_always_busy_does_not_stop_the_clock(described):
@@ -285,6 +306,7 @@ def test_mistakes_are_told_in_one_line(described, tmp_path, one_line, monkeypatc
         (DESCRIPTION + "hight: 3", "'hight'. Did you mean height"),
         (DESCRIPTION.replace("40", "high"), "'high': expected int"),
         (DESCRIPTION + "time: slow", "expected virtual or real"),
+        (DESCRIPTION.replace("step_ms: 50", "step_ms: 0"), "step_ms: 0: expected a number above 0"),
     ):
         file.write_text(wrong)
         one_line(lambda: pages.read(str(file)), str(file), told)
@@ -293,5 +315,14 @@ def test_mistakes_are_told_in_one_line(described, tmp_path, one_line, monkeypatc
     env = undressed(f"browser:{file}")
     with contextlib.closing(env):
         one_line(env.reset, "nothing is not defined")
+    file.write_text(DESCRIPTION.replace("presses + 10 * clicks", "document.nothing"))
+    env = undressed(f"browser:{file}")
+    with contextlib.closing(env):
+        one_line(env.reset, "its score (document.nothing) is not a number")
+    file.write_text(DESCRIPTION.replace("presses >= 3", "1 < 2"))
+    monkeypatch.setattr(level, "ANSWERS_WITHIN_S", 0.5)
+    env = undressed(f"browser:{file}")
+    with contextlib.closing(env):
+        one_line(env.reset, "page.html", "still over 0.5 s after a reset", "end (1 < 2)")
     monkeypatch.setenv("PATH", "/nowhere")
     one_line(lambda: undressed("browser:dino"), "bin/setup --extra=browser")

@@ -190,6 +190,17 @@ def test_a_stalled_game_is_no_experience_and_a_frozen_one_is_given_up(seated):
     assert seat.row(3_200.0).lost and not seat.given_up()
 
 
+def test_a_slow_game_is_not_frozen_between_two_frames(seated):
+    seat, link = seated
+    link.described = {"fps": 0.2}
+    link.begin("a")
+    seat.row(0.0)
+    seat.row(20_000.0)
+    assert not seat.given_up()
+    seat.row(31_000.0)
+    assert "no new picture" in seat.given_up()
+
+
 def test_whether_the_game_still_runs_is_doubtful_before_it_is_given_up(seated):
     seat, link = seated
     link.begin("a")

@@ -16,7 +16,9 @@ from environments import Remotes
 from environments.realtime import game_file
 from environments.realtime.game_file import Box
 from environments.remote.digits import Digits
+from environments.remote.program import ProgramWorld
 from tests.environments.realtime.remotes import remote
+from user_error import UserError
 
 pytestmark = pytest.mark.xdist_group("remotes")
 
@@ -60,6 +62,107 @@ def test_a_program_is_played_for_its_score():
         assert all(value >= 0 and value == int(value) for value in returns)
     finally:
         env.close()
+
+
+def brightness(picture: np.ndarray) -> float | None:
+    """A score that is seen wherever it is not dark."""
+    return float(picture[0, 0, 0]) or None
+
+
+class Shown:
+    """A desktop of which the test says what is on it."""
+
+    changes = 0
+
+    def __init__(self) -> None:
+        self.bright = 7
+        self.pressed: list[str] = []
+
+    def picture(self) -> np.ndarray:
+        return np.full([40, 80, 3], self.bright, np.uint8)
+
+    def press(self, keys: list[str], click: tuple[int, int] | None) -> None:
+        self.pressed += keys
+        self.changes += 1
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Starts a program for a world without a desktop; what it has started ends with the test."""
+    worlds = []
+
+    def make(command: str, **entries: object) -> tuple[ProgramWorld, Shown]:
+        file = tmp_path / "own.yaml"
+        more = "".join(f"{name}: {value}\n" for name, value in entries.items())
+        file.write_text(
+            f"command: {command}\nwidth: 80\nheight: 40\nactions: [none, left]\n"
+            f"score: {__name__}:brightness\nend: 600\n{more}"
+        )
+        world, screen = ProgramWorld("own", game_file.read(str(file)), 0.0), Shown()
+        world._screen = screen  # type: ignore[assignment]
+        worlds.append(world)
+        world._start()
+        return world, screen
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+def test_a_game_that_ends_by_silence_begins_again_by_its_keys(started, monkeypatch):
+    world, screen = started("sleep 600", reset="[tap space]")
+    world.reset(time.sleep)
+    before = world._process
+    assert not world.frame([]).terminated
+    world._scored_at -= 601
+    assert world.frame([]).terminated
+    world.reset(time.sleep)
+    assert screen.pressed == ["space"] and not world.frame([]).terminated
+    assert world._process is before
+
+
+def test_a_program_that_is_started_again_does_not_begin_with_the_old_score(started):
+    world, screen = started("sleep 600")
+    world.reset(time.sleep)
+    world._score, before = 7.0, world._process
+    shows = iter([7, 7, 0, 0, 3])
+
+    def pause(seconds: float) -> None:
+        screen.bright = next(shows)
+
+    world.reset(pause)
+    assert world._score == 3.0 and world._process is not before
+    world.reset(lambda seconds: time.sleep(0.2))  # a score that never goes away
+    assert world._score == 3.0
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("python -c 'raise SystemExit(\"no such map\")'", "code 1 .*no such map"),
+        ("no-such-program", "code 127 .*no-such-program: No such file"),
+    ],
+)
+def test_a_program_that_cannot_be_started_is_told_with_its_reason(started, command, told):
+    world, screen = started(command)
+    screen.bright = 0
+    with pytest.raises(UserError, match=told) as caught:
+        world.reset(time.sleep)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_program_has_started_ends_with_it(started, tmp_path):
+    world, screen = started("bash -c 'sleep 598 & sleep 599 & echo $! > pid; wait'")
+    world.reset(time.sleep)
+    until = time.monotonic() + 60
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    child = psutil.Process(int((tmp_path / "pid").read_text()))
+    world.close()
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def program_of(remote_pid: int, script: str) -> psutil.Process:
@@ -152,6 +255,12 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
         ("fps: 30", "speed: 30", "there is no entry 'speed'"),
         ("end: sandbox.racer:is_over", "end: never", "end: 'never'"),
         ("[0, 0, 200, 24]", "[0, 0]", "score"),
+        ("[0, 0, 200, 24]", "[10, 0, 200, 24]", "expected left, top"),
+        ("[0, 0, 200, 24]", "[0, 0, 0, 24]", "of the 200 × 240 pixels"),
+        ("command: python racer.py", "command: python 'racer.py", "No closing quotation"),
+        ("command: python racer.py", "command: ''", "expected a program"),
+        ("reset: [tap space]", "reset: 5", "reset: 5: expected a list"),
+        ("reset: [tap space]", "reset: tap space", "expected a list"),
         ("racer_digits", "digits", "there is no picture"),
         ("left, right", "lleft", "lleft"),
     ):

@@ -80,6 +80,10 @@ def test_mistakes_are_told_in_one_line(tmp_path):
         port = taken.getsockname()[1]
         told = refusal("--level_name=Catch-v0", f"--rewarder_port={port}")
         assert f"--rewarder_port={port}" in told and "Choose another" in told
+    told = refusal("--level_name=Catch-v0", "--host=192.0.2.1")
+    assert "--host=192.0.2.1: nothing can listen there" in told and "\n" not in told
+    told = refusal("--level_name=Catch-v0", f"--record={tmp_path}/none/record")
+    assert "it cannot be written (No such file" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", PATH="/nowhere", HOME=str(tmp_path))
     assert "bin/setup --extra=vnc" in told and "\n" not in told
     assert "one of --level_name and --game" in refusal()

@@ -40,7 +40,11 @@ answer = exchange(hello).rl_initialization_input
 assert answer.communication_version.startswith("1."), answer
 command = exchange(Message()).rl_input
 assert len(command.side_channel) % 4 == 0 and command.side_channel
-first_id, ages, seen, is_described = 7, [0, 0], 0.0, False
+with open(os.environ["PID_FILE"], "a+") as file:
+    print(os.getpid(), file=file, flush=True)
+    file.seek(0)
+    is_first = int(file.readline()) == os.getpid()
+first_id, ages, seen, is_described, steps = 7, [0, 0], 0.0, False, 0
 ids = [7, 8]
 while True:
     message = Message()
@@ -62,6 +66,9 @@ while True:
         rewards = [sum([*act.continuous_actions, *act.discrete_actions]) for act in acts]
         ages = [age + 1 for age in ages]
         ended = [age == length for age, length in zip(ages, LENGTHS, strict=True)]
+        steps += 1
+        if steps == 6 and is_first and FAULT == "dies":
+            os._exit(1)
     for agent in range(2):
         if ended[agent]:
             info = infos.add(id=ids[agent], reward=rewards[agent], done=True)

@@ -7,9 +7,10 @@ import pytest
 from gymnasium import spaces
 
 import environments
+from environments.unity import process
 from environments.unity.grpc_api import ENGINE, _engine, _parameter
 from environments.unity.messages import Message
-from tests.environments.playing import play
+from tests.environments.playing import copied, play
 
 pytestmark = pytest.mark.xdist_group("unity")
 
@@ -76,6 +77,17 @@ def test_agents_that_come_under_new_numbers_take_the_columns_of_those_that_left(
     acted = ~rows.first[1:]
     np.testing.assert_allclose(rows.reward[1:][acted], actions.sum(axis=2)[acted], rtol=1e-5)
     assert [one.length for one in episodes if one.environment == 1] == [5, 4]
+
+
+def test_a_build_that_dies_is_noticed_at_once_and_started_again(build, monkeypatch, capsys):
+    monkeypatch.setattr(process, "ANSWERS_WITHIN_S", 3600.0)
+    env = environments.make(build("build", "dies"), 4, seed=1)
+    rows = [copied(env.reset())]
+    while len(rows) < 9 or rows[-1].first.reshape(-1, 2).all(axis=1).any():  # until it is back
+        rows.append(copied(env.step(np.zeros((4, 2), np.float32))))
+    env.close()
+    told = capsys.readouterr().err
+    assert "has ended: it has stopped by itself; it is started again" in told
 
 
 def test_several_discrete_actions(build):

@@ -117,6 +117,13 @@ def test_a_network_learns_and_is_kept_evaluated_and_asked(pictures, tmp_path):
     assert set(json.loads(asked.stdout)["geometry"]) == set(geometry.NAMES)
 
 
+@pytest.mark.parametrize("count", [1, 3, 4, 7])
+def test_few_pictures_are_drawn_as_well(count, tmp_path):
+    images = np.zeros([count, 96, 96, 3], np.uint8)
+    evaluation.draw(tmp_path / "few.png", images, poses(count), poses(count))
+    assert (tmp_path / "few.png").stat().st_size > 0
+
+
 def test_mistakes_are_one_line(pictures, tmp_path):
     (tmp_path / "text.png").write_text("no picture")
     for arguments, expected in (
@@ -124,6 +131,7 @@ def test_mistakes_are_one_line(pictures, tmp_path):
         (["train", f"--data={tmp_path}"], "Make pictures first"),
         (["evaluate", f"--data={pictures}", f"--network={tmp_path}/x.npz"], "Train one first"),
         (["predict"], "expected the name of one picture"),
+        (["train", "--network=weights"], "--network=weights: expected a name that ends with .npz"),
         (["predict", f"{tmp_path}/text.png"], "is not a picture"),
         (["predict", f"{tmp_path}/none.png"], "No such file"),
         (["capture", "--count=3"], "--count=3: must be 10 or more"),

@@ -25,7 +25,7 @@ from tests.trainer.levels import (
 )
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
-from trainer.programs import local
+from trainer.programs import local, local_actors
 from trainer.programs.local import ActorThreads, train
 from trainer.programs.local_actors import ActorFailed
 from trainer.settings.config import Settings
@@ -174,6 +174,46 @@ def test_a_training_that_ends_while_its_actors_start_makes_no_further_environmen
     with ActorThreads(chosen, players, batches, make_environment=make_slowly):
         assert begun.wait(60)
     assert len(made) == 1
+
+
+def test_an_environment_that_hangs_does_not_keep_the_process(tmp_path, monkeypatch, capsys):
+    hanging, released = threading.Event(), threading.Event()
+
+    def make(chosen: Settings, actor: int, start: int) -> VectorEnvironment:
+        environment = build.actor_environment(chosen, actor, start)
+        if actor == 1:
+            hanging.set()
+            released.wait()
+        return environment
+
+    monkeypatch.setattr(local_actors, "END_WITHIN_S", 0.5)
+    try:
+        train(settings(tmp_path, num_actors=2), make_environment=make)
+        assert hanging.is_set() and newest(tmp_path).counters["updates"] > 0
+        told = [line for line in capsys.readouterr().out.splitlines() if "did not end" in line]
+        assert len(told) == 1 and told[0].startswith("warning: actor 1 did not end within 0.5 s;")
+    finally:
+        released.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("actor"):
+                thread.join(60)
+
+
+def test_the_last_checkpoint_is_there_before_what_goes_on_beside_is_ended(tmp_path):
+    found: list[int] = []
+
+    class Beside:
+        def offer(self, learner: Any, environment_frames: int) -> None:
+            pass
+
+        def figures(self) -> dict[str, Any]:
+            return {}
+
+        def close(self) -> None:
+            found.append(newest(tmp_path).counters["updates"])
+
+    train(settings(tmp_path), companions=lambda *_: [Beside()])
+    assert found == [newest(tmp_path).counters["updates"]]
 
 
 def test_a_damaged_newest_checkpoint_is_reported_and_the_previous_one_used(tmp_path, capsys):

@@ -160,6 +160,13 @@ def test_watching_a_training_without_a_screen_is_refused_before_it_starts(tmp_pa
         alongside.check(Settings(watch=True))
 
 
+@pytest.mark.parametrize("looks", [{"evaluate_every_s": 1.0}, {"watch": True}])
+def test_games_beside_a_training_are_refused_on_the_desktops_of_its_actors(looks):
+    chosen = Settings(level_name="vnc:Catch-v0", remotes="h:1+2", **looks)
+    with pytest.raises(UserError, match="--remotes: games for --evaluate_every_s or --watch"):
+        alongside.check(chosen)
+
+
 def test_masks_are_learned_with(tmp_path):
     outcome = run(tmp_path, level_name=f"{MASKS}:Turns", action_masks=True)
     # Any action that is not allowed would end the episode.

@@ -180,3 +180,19 @@ def test_weights_beyond_16_bits_keep_all_of_them():
     assert bundles._halved(large).dtype == np.float32
     assert bundles._halved(small).dtype == np.float16
     assert fetching.located("best", "--checkpoint") is None
+
+
+def test_a_card_has_the_evaluation_of_its_own_checkpoint_only(run):
+    greedy(logdir=str(run))
+    found = trained.find(Settings(mode="export", logdir=str(run)))
+    evaluation = bundling.card(found)["evaluation"]
+    assert evaluation["opponent"] == "" and evaluation["policy"] == "greedy"
+    written = run / "evaluation.json"
+    report = json.loads(written.read_text())
+    written.write_text(json.dumps(report | {"environment_frames": 999}))
+    assert bundling.card(found)["evaluation"] is None
+
+
+def test_an_address_that_none_can_be_is_one_line(run):
+    assert "could not be fetched (" in refused(f"http://127.0.0.1:9/a b.npz#sha256={'0' * 64}")
+    assert "cannot be read (" in refused("zoo:pole", registry="http://127.0.0.1:9/a b.yaml")
