@@ -36,6 +36,10 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
         expected = f"one of SLM Lab's that there is here. {closest(str(name), keys.ALGORITHMS)}"
         refuse(f"{where}.agent[0].algorithm.name", name, expected)
     algorithm = keys.ALGORITHMS[name]
+    for path in keys.NUMBERS:
+        number = given.get(path)
+        if number is not None and not isinstance(number, int | float):
+            refuse(f"{where}.{_place(path)}", number, "a number")
     settings = _settings(given, algorithm) | _together(given, algorithm)
     meta = _meta(given)
     search, left_out = _search(mapping(content.get("search"), f"{where}.search"), algorithm, where)

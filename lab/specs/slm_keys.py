@@ -95,6 +95,13 @@ TIMES = (
     *("algorithm.training_epoch", "algorithm.training_batch_epoch", "algorithm.training_iter"),
     *("algorithm.training_iters_per_batch", "algorithm.training_batch_iter"),
 )
+# Computed with here, before the values of settings are checked.
+NUMBERS = (
+    *TIMES,
+    *("algorithm.training_frequency", "algorithm.time_horizon", "algorithm.minibatch_size"),
+    *("env.num_envs", "env.max_frame", "env.max_episode", "env.max_t", "env.max_timestep"),
+    *("body.num", "net.polyak_weight", "net.polyak_coef"),
+)
 # Values that mean what is done here anyway; others of these keys have no counterpart.
 HERE: dict[str, tuple[Any, ...]] = {
     "algorithm.action_pdtype": ("default", "Argmax", "Categorical", "Normal"),

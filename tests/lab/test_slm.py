@@ -172,6 +172,8 @@ def test_the_search_is_translated_with_its_values():
          "search.agent[0].net.hid_layers__chioce: found [[1]]; expected a kind of choice"),
         ({"search": {"agent": [{"algorithm": {"gamma__choice": 0.99}}]}},
          "search.agent[0].algorithm.gamma__choice: found 0.99; expected a list such as"),
+        ({"env": [{"name": "CartPole-v1", "num_envs": "x"}]},
+         'slm.env[0].num_envs: found "x"; expected a number'),
         ({"search": {"body": [1]}}, "slm.search.body: found [1]; expected keys with values"),
         ({"meta": 3}, "slm.meta: found 3; expected keys with values"),
         ({"env": [{"name": "CartPol-v1"}]}, "there is no level 'CartPol-v1'"),
