@@ -173,6 +173,17 @@ def test_a_models_file_names_no_code_unless_its_user_does(tmp_path):
     assert bundles_of_models.find(str(bundle), "", given)[1].settings == theirs.settings
 
 
+def test_the_model_of_pong_that_comes_with_the_project_knows_what_comes_next(tmp_path):
+    path, found = bundles_of_models.find("zoo:pong_model")
+    card = bundles.card(found)
+    assert path.stat().st_size < 2**20 and card is not None and card["trained_with"]["commit"]
+    words = ["--model_bundle=zoo:pong_model", f"--logdir={tmp_path}", "--played_steps=200"]
+    few = ["--rollouts=16", "--rollout_steps=12", "--subjects=model", "--test_policy=random"]
+    assert evaluate.main([*words, *few]) == 0
+    [cell] = json.loads((tmp_path / "evaluation_model.json").read_text())["cells"]
+    assert cell["from_start/reward_accuracy/at_12"] >= 0.9 and cell["pixels_right/at_12"] >= 0.97
+
+
 def test_the_model_that_comes_with_the_project_predicts_catch(tmp_path):
     path, found = bundles_of_models.find("zoo:catch_model")
     card = bundles.card(found)

@@ -63,6 +63,7 @@ class Rollouts:
             self._add(block)
         with self._lock:
             blocks, self._blocks, self._first = self._blocks, [], np.inf
+            self._delivered = 0  # for the next batch, nobody is to play before new weights
         return self._batch(blocks)._replace(weights_version=float(self._updates))
 
     def _add(self, block: Unroll) -> None:

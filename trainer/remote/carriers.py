@@ -47,7 +47,7 @@ def of_team(settings: RemoteSettings, credentials_file: str, team: Team) -> Cred
 def server(
     settings: RemoteSettings, mine: Credentials | None, block_bytes: int, say: Callable[[str], None]
 ) -> Server:
-    """Listens for a learner's actors; warns of the risks if other machines can connect.
+    """Listens for a learner's actors; warns of the risks if others can connect.
 
     ``block_bytes`` is the size of the largest block of unrolls that an actor may send.
     """
@@ -55,12 +55,12 @@ def server(
     if mine is None:
         plain = distributed.Server(host, port)
         _warn_if_unknown(host, say)
-        if not is_loopback(host):
-            say(
-                f"warning: anyone who can reach port {port} of this machine can run TensorFlow "
-                "operations in this process, and read and change its traffic. Make sure that only "
-                "trusted machines can reach it, or use --transport=secure: see docs/trust.md."
-            )
+        say(
+            f"warning: anyone who can reach port {port} of this machine can run TensorFlow "
+            "operations in this process, and read and change its traffic: TensorFlow listens at "
+            "all addresses, whatever --learner_host is. Make sure that only trusted machines can "
+            "reach it, or use --transport=secure: see docs/trust.md."
+        )
         return plain
     from transport import secure
 

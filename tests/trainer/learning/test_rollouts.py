@@ -67,6 +67,18 @@ def test_any_actors_fill_batches_of_any_size_with_the_newest_weights_only(sizes,
     assert crew.repeats % 3 == 0
 
 
+def test_nobody_plays_again_while_the_learner_learns_from_a_full_batch():
+    crew = Crew(LIKE, [2])
+    rollouts = Rollouts(2, crew)
+    crew.play(rollouts.begin(0))
+    assert rollouts.next(crew.take)
+    # The next batch is asked for at once; its actors wait for the weights of the update.
+    assert rollouts.next(crew.take) is None
+    assert crew.repeats == 0
+    crew.play(rollouts.begin(1))
+    assert rollouts.next(crew.take)
+
+
 def test_what_was_played_with_earlier_weights_is_thrown_away():
     crew = Crew(LIKE, [2])
     rollouts = Rollouts(2, crew)
