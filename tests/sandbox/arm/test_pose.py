@@ -99,7 +99,7 @@ def test_an_interrupted_capture_is_continued(pictures, tmp_path):
 def test_a_network_learns_and_is_kept_evaluated_and_asked(pictures, tmp_path):
     weights = tmp_path / "network.npz"
     flags = [f"--data={pictures}", f"--network={weights}"]
-    trained = arm("train", *flags, "--updates=60")
+    trained = arm("train", *flags, "--updates=40")
     assert trained.returncode == 0, trained.stderr
     images, known = capture.load(pictures)
     predicted = network.predict(network.load(weights), images)
