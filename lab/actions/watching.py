@@ -14,8 +14,8 @@ from user_error import UserError
 
 # What is looked at; checkpoints and events stay where they are.
 ENDINGS = ("json", "jsonl", "csv", "png", "html", "log", "txt")
-# A connection that is lost ends within a minute.
 CHANGED = 1  # what tar ends with where a file grew while it was read
+# A connection that is lost ends within a minute.
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=20")
 
 
