@@ -209,10 +209,11 @@ class Loop:
 
     def _report(self, phase: Phase, new: list[Stored]) -> None:
         model, of_model = self._restored(), dict[str, Any]()
-        played, seed = self._experience(new), self._settings.program.seed
-        # So little play may have no step that is preceded by all pictures that the model sees.
-        if model.updates and len(played.targets) and not self._stop.is_set():
-            of_model, _ = evaluating.evaluate(model, played, seed)
+        if model.updates and not self._stop.is_set():
+            played = self._experience(new)
+            # So little play may have no step that is preceded by all pictures that the model sees.
+            if len(played.targets):
+                of_model, _ = evaluating.evaluate(model, played, self._settings.program.seed)
         figures = self._reports.of_play(phase, new, self._steps, of_model)
         steps = policy_steps(self._settings, self._spec)
         if steps:
