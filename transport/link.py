@@ -22,6 +22,8 @@ from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent
 # Retries are cheap, and an actor that waits longer may miss the start of its learner.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 1.0
 LEAVE_WITHIN_S = 2.0
+# A block that was not taken so often is worth a line: the first times, the queue may be full.
+TRIES_BEFORE_A_LINE = 3
 # A learner may need a millisecond for an update, or a minute.
 FIRST_ASK_S, ASK_LATER = 0.001, 1.3
 
@@ -75,6 +77,7 @@ class Link:
         self._identity = identity
         self._fingerprint = messages.fingerprint(identity)
         self._blocks = blocks
+        self._timeout_s = timeout_s
         self._beat_s = timeout_s / messages.BEATS_PER_TIMEOUT
         self._ask_every_s = ask_every_s
         self._asked_after_s = math.inf if ask_every_s is None else FIRST_ASK_S  # the last such time
@@ -268,6 +271,7 @@ class Link:
     # Thread 2: blocks.
 
     def _send(self) -> None:
+        tries = 0  # of this block that the learner has not taken in time
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closing or (self._block and self._connection))
@@ -282,15 +286,29 @@ class Link:
             try:
                 self._note(connection.put(header, block))
             except Silent:
-                continue  # no room yet; the other thread checks whether the learner is there
+                # The other thread checks whether the learner is there.
+                tries += 1
+                if tries == TRIES_BEFORE_A_LINE:
+                    self._say_not_taken(block.nbytes)
+                continue
             except (Lost, Closed):
                 with self._changed:
                     if self._connection is connection:
                         self._connection = None
                         self._changed.notify_all()
                 continue
+            tries = 0
             with self._changed:
                 self._done()
+
+    def _say_not_taken(self, size: int) -> None:
+        self._say(
+            f"The learner at {self._learner} is there, but has not taken a block of "
+            f"{size / 1e6:.3g} MB in {TRIES_BEFORE_A_LINE} tries of {self._timeout_s:g} s: its "
+            "queue is full, or the link carries less than "
+            f"{size / self._timeout_s / 1e6:.2g} MB/s. A longer --peer_timeout_s gives a slow link "
+            "time. Trying further."
+        )
 
     def _done(self) -> None:
         self._block = None

@@ -13,7 +13,8 @@
   transport   unrolls through the queue of one process, joined to batches; and, from actors in
               other processes, over distributed TensorFlow
 
-Each is measured on one core and on all, in turns, so that a busy machine favours none. Where
+Each is measured on one core and on all: the parts in turns, so that a busy machine favours none
+of them, the ways of using the cores one after another, each in a process of its own. Where
 one call has too little work for all cores, several calls at a time may do more: both are shown.
 The last line is their sum if every step takes all three on the same cores:
 1 / (1 / emulation + 1 / inference + 1 / learning), counted with the better way of each.

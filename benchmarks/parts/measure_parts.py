@@ -57,7 +57,7 @@ def calls(part: str, settings: Settings, own: Own) -> list[Call]:
         "emulation": lambda: parts.emulation(settings, own.threads, own.callers),
         "inference": lambda: parts.inference(settings, own.callers),
         "acting": lambda: parts.acting(settings, own.threads, own.callers),
-        "learning": lambda: parts.learning(settings, own.callers),
+        "learning": lambda: parts.learning(settings, own.threads, own.callers),
         "transport": lambda: parts.transport(settings),
         "multiplying for inference": lambda: multiplying.for_inference(settings, own.callers),
         "multiplying for learning": lambda: multiplying.for_learning(settings, own.callers),

@@ -83,16 +83,18 @@ def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
     return [caller(index) for index in range(callers)]
 
 
-def learning(settings: Settings, callers: int) -> list[Call]:
+def learning(settings: Settings, threads: int, callers: int) -> list[Call]:
     """The learner's updates with a batch that was really played; the weights stay as they are."""
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
     actor = _actor(settings, _acting(settings), 0, cores())
-    batch = _batches(settings).next(actor.unroll)
+    batches = _batches(settings)
+    batches.next(actor.unroll)  # with nothing to replay yet, it would hold new unrolls only
+    batch = batches.next(actor.unroll)
     assert batch is not None
 
     def caller() -> Call:
-        learner = build.learner(settings, spec)
+        learner = build.learner(settings, spec, pieces=threads)
         passes = _several_updates(settings, learner)
 
         def update() -> int:

@@ -76,7 +76,13 @@ def _measured(path: Path, line: int, row: dict[str, str]) -> Measured:
             network_bytes_per_s=bytes_per_s(row["network"]),
             one_machine=row["placement"] == "one_machine",
         )
-        return Measured(path.parent / row["parts"], cluster, float(row["steps_per_s"]))
+        rate = float(row["steps_per_s"])
+        if cluster.learners < 1 or cluster.actors < 0 or not 0 < rate < math.inf:
+            raise ValueError(
+                f"{cluster.learners} learners, {cluster.actors} actors, {rate:g} steps/s; expected "
+                "1 learner or more, 0 actors or more, and a rate above 0"
+            )
+        return Measured(path.parent / row["parts"], cluster, rate)
     except (ValueError, TypeError, UserError) as error:
         raise UserError(f"{path}:{line}: {error}") from None
 

@@ -24,6 +24,7 @@ from typing import Any
 from user_error import UserError
 
 RING, TREE = "ring", "tree"
+MAY_BE_0 = ("weights_bytes", "gradient_bytes", "reduce_latency_s")  # of the parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +156,9 @@ def read_parts(path: Path) -> Parts:
             f"{', '.join(sorted(set(fields) - needed))} may be left out."
         )
     for name, value in given.items():
-        if name != "about" and not (isinstance(value, (int, float)) and value >= 0):
-            raise UserError(f"{path}: {name} is {value!r}; expected a number that is not negative.")
+        if name == "about":
+            continue
+        if not isinstance(value, (int, float)) or value < 0 or (not value and name not in MAY_BE_0):
+            kind = "a number that is not negative" if name in MAY_BE_0 else "a number above 0"
+            raise UserError(f"{path}: {name} is {value!r}; expected {kind}.")
     return Parts(**given)

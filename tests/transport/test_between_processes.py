@@ -41,10 +41,12 @@ def test_a_full_queue_holds_back_its_actors(carrier):
         learner.receiver.publish([np.zeros(3, np.float32)], 0)
         sent = 0
         # Longer than a call may take: waiting for room must not count as silence.
-        while actor.put([sent] * 4, seconds=3 * TIMEOUT_S):
+        while actor.put([sent] * 4, seconds=4 * TIMEOUT_S):
             sent += 1
         assert sent == carrier.held
-        assert "Waiting" not in "".join(actor.printed)
+        told = "".join(actor.printed)
+        assert "Waiting" not in told
+        assert told.count("is there, but has not taken a block") == 1
         assert learner.take(4 * sent) == [i for i in range(sent) for _ in range(4)]
         assert learner.receiver.waited_s() > 0
 

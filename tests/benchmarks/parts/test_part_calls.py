@@ -13,14 +13,14 @@ def learn_once(**changes) -> tuple[float, int]:
     made = []
     whole = part_calls.build.learner
 
-    def learner(*given):
-        made.append(whole(*given))
+    def learner(*given, **more):
+        made.append(whole(*given, **more))
         return made[0]
 
     small = {"level_name": level(Steps), "envs_per_actor": 4, "batch_size": 4, "unroll_length": 8}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(part_calls.build, "learner", learner)
-        [call] = part_calls.learning(Settings(**small | changes), 1)
+        [call] = part_calls.learning(Settings(**small | changes), threads=2, callers=1)
     steps = call()
     return steps, made[0].updates
 
@@ -37,6 +37,11 @@ def learn_once(**changes) -> tuple[float, int]:
 def test_a_call_learns_from_a_batch_as_often_as_a_training(changes, updates):
     steps, made = learn_once(**changes)
     assert made == updates and 0 < steps <= 32
+
+
+def test_steps_of_a_batch_that_replays_are_the_new_ones():
+    steps, _ = learn_once(batch_size=4, replay_share=0.5)
+    assert 0 < steps <= 16
 
 
 @pytest.mark.parametrize(

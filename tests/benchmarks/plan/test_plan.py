@@ -223,6 +223,7 @@ def test_a_mistake_is_told_in_one_line(monkeypatch, capsys, arguments, words):
         ({**dataclasses.asdict(PARTS), "nose": 1}, "nose"),
         ({**dataclasses.asdict(PARTS), "batch_steps": "many"}, "batch_steps is 'many'"),
         ({**dataclasses.asdict(PARTS), "batch_steps": -1}, "batch_steps is -1"),
+        ({**dataclasses.asdict(PARTS), "step_bytes": 0}, "step_bytes is 0; .* above 0"),
     ],
 )
 def test_parts_that_are_wrong_are_told_by_name(content, words, tmp_path):
@@ -239,6 +240,8 @@ def test_parts_that_are_wrong_are_told_by_name(content, words, tmp_path):
         ("p.json,hosts,one,2,,300", "rows.csv:2: .*one"),
         ("p.json,hosts,1,2,10,300", "rows.csv:2: '10' is not a network speed"),
         ("p.json,hosts,1", "rows.csv:2: "),
+        ("p.json,hosts,0,2,,300", "rows.csv:2: 0 learners"),
+        ("p.json,hosts,1,2,,0", "rows.csv:2: .*0 steps/s"),
     ],
 )
 def test_rows_that_are_wrong_are_told_by_line(row, words, tmp_path: Path):
