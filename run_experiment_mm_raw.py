@@ -26,7 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{script}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return 130
+        sys.stdout.flush()
+        os._exit(130)  # Python would wait for threads that wait for hosts
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

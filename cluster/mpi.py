@@ -110,7 +110,14 @@ def _entry(name: str, host: Host, socket: str | None, here: Here) -> str:
 def _jump_entries(routes: Sequence[Route], here: Here) -> list[str]:
     """What the jump hosts need: the user's own configuration, whatever it says of them."""
     names = list(dict.fromkeys(one.ip for route in routes for one in route.jumps))
-    lines = [f"Host {' '.join(names)}", *_common(here), f"  Include {_path(here.ssh_config)}"]
+    # A connection that the user's later ones share must not be one of the run, which ends with it.
+    alone = ["  ControlMaster no", "  ControlPath none"]
+    lines = [
+        f"Host {' '.join(names)}",
+        *_common(here),
+        *alone,
+        f"  Include {_path(here.ssh_config)}",
+    ]
     return ["\n".join(lines) + "\n"] if names else []
 
 

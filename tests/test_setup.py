@@ -211,6 +211,31 @@ def test_an_incomplete_environment_is_made_again(set_up):
     assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
 
 
+def test_an_environment_of_a_python_that_is_gone_is_made_again(set_up):
+    (lib,) = set_up.folder.glob(".venv/lib/python*")
+    lib.rename(lib.with_name("python3.9"))
+    assert "environment" in set_up.run("bin/setup", "--actor").stderr
+    assert lib.exists()
+    assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
+
+
+def test_system_packages_are_left_alone_by_later_commands_if_they_are_to_be(set_up, bare_path):
+    (set_up.folder / ".venv/setup/horovod").write_text(horovod_recipe(set_up))
+    both = {"PATH": bare_path, "PIP_FIND_LINKS": ""}
+    assert "tmux" in set_up.run("bin/setup", "--learner", "--quiet", **both).stderr
+    assert set_up.run("bin/setup", "--learner", "--no_system").returncode == 0
+    quiet = set_up.run("bin/setup", "--learner", "--quiet", **both)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    assert set_up.run("bin/setup", "--actor").returncode == 0
+    assert "tmux" in set_up.run("bin/setup", "--learner", "--quiet", **both).stderr
+
+
+def horovod_recipe(copy: Copy) -> str:
+    """What is left behind once it is installed."""
+    names = ("horovod.txt", "build_horovod", "tensorflow-cpu.txt")
+    return "".join((copy.requirements / name).read_text() for name in names)
+
+
 def test_an_incomplete_package_is_installed_again(set_up):
     (record,) = set_up.folder.glob(".venv/lib/*/site-packages/tiny_actor-1.0.dist-info/RECORD")
     record.unlink()

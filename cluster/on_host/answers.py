@@ -60,6 +60,8 @@ def _start(request: dict[str, Any], records: Path) -> dict[str, Any]:
         spec_path.write_text(json.dumps(spec))
         python = program(request["folder"], process["python"])
         argv = [python, "-m", "cluster.on_host.keeper", str(spec_path)]
+        # One whose process has ended stays to be read, and may have the same name.
+        windows.close(request["tmux"], request["run_id"], process["name"])
         windows.open_window(request["tmux"], process["name"], argv, home, request["run_id"])
     names = [process["name"] for process in request["processes"]]
     wait_until(

@@ -120,8 +120,9 @@ def _limited(
 
 def _talk(channel: paramiko.Channel, command: str, text: str) -> tuple[int, str, str]:
     channel.exec_command(command)
-    channel.sendall(text.encode())
-    channel.shutdown_write()
+    with contextlib.suppress(OSError):  # it may end, and say why, before it has read everything
+        channel.sendall(text.encode())
+        channel.shutdown_write()
     output, errors = bytearray(), bytearray()
     while data := channel.recv(65536):
         output += data

@@ -1,6 +1,8 @@
 """Actors that are added to a run here and removed: real tmux, a stand-in for experiment.py."""
 
 import json
+import os
+import signal
 
 import pytest
 
@@ -82,6 +84,19 @@ def test_removed_actors_end_the_rest_goes_on_and_they_can_be_added_again(fronten
     assert all(running(frontend, f"actor-{number}") for number in range(3))
     assert frontend.run("stop").stdout == "Stopped 1 learner and 3 actors.\n"
     assert frontend.processes() == []
+
+
+def test_an_actor_that_has_ended_is_added_again(frontend: Frontend):
+    frontend.csv(*GROWN)
+    assert frontend.run("start").returncode == 0
+    os.kill(state(frontend, "actor-1")["child"][0], signal.SIGKILL)
+    wait_for(lambda: not running(frontend, "actor-1"))
+    wait_for(lambda: "actor-1" in frontend.run("status").stdout)
+    added = frontend.run("add")
+    assert added.stdout == "Added 1 actor: actor-1.\n", added.stdout + added.stderr
+    assert all(running(frontend, f"actor-{number}") for number in range(3))
+    windows = frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split()
+    assert sorted(windows) == ["actor-0", "actor-1", "actor-2", "learner-0"]
 
 
 def test_an_actor_that_ignores_a_signal_is_killed_when_it_is_removed(frontend: Frontend):

@@ -126,6 +126,9 @@ def test_actors_with_the_same_flags_get_numbers_of_their_own(tmp_path):
         # A container that starts again plays on under its number.
         assert enter(*flags, folder=tmp_path / box)[0] == told
     assert len(tasks) == 3
+    # What a start on a full disk has left is no number.
+    (tmp_path / "a" / "number").write_text("")
+    assert enter(*flags, folder=tmp_path / "a")[0][-1].removeprefix("--task=").isdecimal()
     for given in (["--task=5"], ["--task", "5"]):
         told, _ = enter(*flags, *given, folder=tmp_path / "given")
         assert told == ["experiment.py", *flags, *given]

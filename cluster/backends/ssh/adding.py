@@ -57,7 +57,8 @@ def plan(
     if records.listeners_of(whole) != record.listeners:
         raise UserError(
             f"{options.workers_csv_path}: its learners are not those of the run, and --action=add "
-            "adds actors only. Use --action=restart."
+            "adds actors only. Give it in the folder in which the run was started, if that was "
+            "another one; otherwise use --action=restart."
         )
     there = {one.name for one in seen.parts if one.is_alive or one.is_unseen}
     return dataclasses.replace(

@@ -102,7 +102,7 @@ class Hosts:
             last = (error.errors.strip().splitlines() or ["no output"])[-1]
             raise HostFailed(
                 f"Python cannot be run there (exit code {error.code}: {last[:200]})",
-                "--action=sync installs it, as root or with sudo",
+                "--action=sync installs it, as root or with sudo that asks for no password",
             ) from None
         try:
             return json.loads(reply)
@@ -141,8 +141,11 @@ def at_once(
 
     listed = list(keys)
     make_room(len(listed))
-    with ThreadPoolExecutor(min(most, len(listed) or 1)) as pool:
+    pool = ThreadPoolExecutor(min(most, len(listed) or 1))
+    try:
         return dict(zip(listed, pool.map(one, listed), strict=True))
+    finally:  # after Ctrl-C it does not wait for a host that is frozen
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def patiently(

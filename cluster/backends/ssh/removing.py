@@ -8,6 +8,7 @@ from cluster.backends.ssh.hosts import Hosts, places, request
 from cluster.options import Options
 from cluster.record import Part, Record
 from cluster.ssh.failures import HostFailed
+from cluster.this_machine import here
 from user_error import UserError
 
 LISTED = 8
@@ -74,4 +75,5 @@ def _chosen(record: Record, given: str) -> list[Part]:
 
 
 def _is_on(part: Part, word: str) -> bool:
-    return word in (part.host.ip, str(part.host))
+    is_here = part.host.is_local and here().is_own_address(word)
+    return is_here or word in (part.host.ip, str(part.host))

@@ -155,7 +155,7 @@ def _last_line(seen: Seen) -> str:
 def _again(plan: Plan, options: Options) -> list[str]:
     """Flags of later commands; they need passwords if this one did."""
     flags = []
-    if any(one.row.ssh_password for one in (*plan.learners, *plan.actors)):
+    if any(one.row.ssh_password for one in plan.members):
         flags.append(f"--workers_csv_path={options.workers_csv_path}")
     if options.ssh_config:
         flags.append(f"--ssh_config={options.ssh_config}")

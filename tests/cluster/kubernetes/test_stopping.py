@@ -7,7 +7,7 @@ import pytest
 
 from cluster.backends.kubernetes import stopping
 from cluster.options import Options
-from tests.cluster.full_disk import full, recorded, running
+from tests.cluster.slurm.full_disk import full, recorded, running
 
 
 class Objects:

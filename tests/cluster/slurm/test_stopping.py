@@ -7,7 +7,7 @@ import pytest
 from cluster.backends.slurm import stopping
 from cluster.options import Options
 from cluster.record import Record
-from tests.cluster.full_disk import full, recorded, running
+from tests.cluster.slurm.full_disk import full, recorded, running
 
 
 def test_jobs_are_cancelled_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):

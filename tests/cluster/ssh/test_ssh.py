@@ -152,6 +152,32 @@ def test_lines_with_markers_stop_no_host_and_revoked_keys_are_refused(
         assert known.read_text().count("\n") == 2
 
 
+class Refusing(Server):
+    """Begins commands, which end before they have read all of their input."""
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        def refuse() -> None:
+            channel.recv(1000)
+            channel.send_stderr(b"a run is running in it\n")
+            channel.send_exit_status(1)
+            channel.close()
+
+        threading.Thread(target=refuse, daemon=True).start()
+        return True
+
+
+def test_a_command_that_ends_before_it_has_read_everything_is_heard(tmp_path: Path):
+    server = Refusing()
+    host = Host("127.0.0.1", server.port, "ann")
+    known = str(known_hosts(tmp_path, server))
+    connections = Connections(Passwords({host: "hush"}, Options()), known, False, 30)
+    much = "x" * 5_000_000  # more than a channel's window
+    told = connections.run(host, "unpack", much, 20.0)
+    assert told == (1, "", "a run is running in it\n")
+    connections.close()
+    server.close()
+
+
 def test_a_kept_connection_that_has_closed_is_made_anew(server: Server, tmp_path: Path):
     host = Host("127.0.0.1", server.port, "ann")
     known = known_hosts(tmp_path, server)
