@@ -15,6 +15,7 @@ import tensorflow as tf
 from user_error import UserError
 
 LOG_STD_RANGE = (-5.0, 1.0)
+WIDEST_BOUNDS = 1e8  # larger bounds mean "no bounds"
 FORBIDDEN = -1e9  # the logit, or the value, of an action that is not to be chosen
 
 
@@ -133,7 +134,7 @@ class DiagonalGaussian:
     def __init__(self, space: gym.spaces.Box):
         low = np.asarray(space.low, np.float32).reshape(-1)
         high = np.asarray(space.high, np.float32).reshape(-1)
-        bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
+        bounded = (np.abs(low) < WIDEST_BOUNDS) & (np.abs(high) < WIDEST_BOUNDS) & (low < high)
         self._low, self._high = low, high
         low, high = np.where(bounded, low, -1), np.where(bounded, high, 1)
         self._centre, self._half_range = low / 2 + high / 2, high / 2 - low / 2

@@ -40,7 +40,7 @@ def _emulator(rom: str) -> ale_py.ALEInterface:
 def atari_spec(level_name: str, rom: str, view: View) -> EnvironmentSpec:
     """The specification of a game for its agent."""
     meanings = action_meanings(rom, view.full_action_set)
-    for flag in ("env_kwargs", "wrappers"):
+    for flag in ("env_kwargs", "wrappers", "action_masks"):
         if value := getattr(view, flag):
             raise UserError(
                 f"--{flag}={value} is for environments written in Python, but {level_name} is "

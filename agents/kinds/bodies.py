@@ -42,7 +42,7 @@ class Alike:
         """What the head gives → the policy's parameters or the actions' values, [N, P]."""
         if not self._masked:
             return outputs
-        return tf.where(observation[..., -self._masked :] > 0.5, outputs, FORBIDDEN)
+        return _allowed(outputs, observation[..., -self._masked :])
 
     def baseline(self, outputs: tf.Tensor, observation: tf.Tensor) -> tf.Tensor:
         """The baseline's outputs [N, V] → [N, V], or [N] for one value."""
@@ -95,7 +95,7 @@ class Unlike:
             return self._of_kinds.joined(outputs, marks)
         if self._masks:
             outputs = [
-                tf.where(observation[..., mask] > 0.5, own, FORBIDDEN)
+                _allowed(own, observation[..., mask])
                 for own, mask in zip(outputs, self._masks, strict=True)
             ]
         most = self.distribution.parameter_count
@@ -122,6 +122,12 @@ class _Heads(snt.Module):
 
     def __call__(self, features: tf.Tensor) -> list[tf.Tensor]:
         return [head(features) for head in self._heads]
+
+
+def _allowed(outputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """[N, P] with ``FORBIDDEN`` where a mask is 0, unless it is 0 everywhere: the game is over."""
+    ends = tf.reduce_all(mask < 0.5, axis=-1, keepdims=True)
+    return tf.where(ends | (mask > 0.5), outputs, FORBIDDEN)
 
 
 def _mask(kind: BodyKind) -> slice:

@@ -75,6 +75,7 @@ class BodiesEnvironment(VectorEnvironment):
         """The step that the games' `rows` are."""
         bodies, in_view = self._share
         for game, row in enumerate(rows):
+            self._view.forget()
             for column, (body, place) in enumerate(zip(bodies, in_view, strict=True)):
                 if body in row.seen:
                     shown = self._view.shown(row.seen[body], place)

@@ -51,7 +51,8 @@ class BodyView:
         self.spec = self._with_spaces(spec, [self._own(one) for one in specs])
         self._own_actions = [kind.action_space for kind in self.spec.rows]
         frames = self.spec.frames_per_step
-        self.pictures_per_second = (env.metadata or {}).get("render_fps", 30) / frames
+        metadata = getattr(env, "metadata", None) or {}
+        self.pictures_per_second = metadata.get("render_fps", 30) / frames
         self._last: tuple[Any, np.ndarray] | None = None
 
     def _own(self, spec: EnvironmentSpec) -> BodyKind:
@@ -85,6 +86,10 @@ class BodyView:
             return rows
         own = rows if self.spec.image else rows[:, :-1]
         return widened(own, np.array(self.spec.row_kinds), space)
+
+    def forget(self) -> None:
+        """Takes nothing of a step before as seen: a game may draw into the same array again."""
+        self._last = None
 
     def shown(self, seen: Any, body: int) -> np.ndarray:
         """The row of a body that observes this."""

@@ -9,9 +9,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 WHOLE = ("chromium", "google-chrome")
 PROGRAMS = ("chromium-headless-shell", *WHOLE)
@@ -32,6 +33,10 @@ FLAGS = (
 )
 
 Command = tuple[str, dict[str, Any]]
+
+
+class ChromiumEnded(EndedOutside):
+    """The browser is gone, with what it said last."""
 
 
 class Tab:
@@ -64,20 +69,26 @@ class Tab:
         ]
         # The protocol is spoken on its descriptors 3 and 4.
         shell = f'exec "$@" 3<&{theirs} 4>&{ours}'
-        self._process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "--", "bash", "-c", shell, "--", *command],
-            pass_fds=(theirs, ours),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
+        self._said = Path(self._home.name) / "said.txt"
+        with open(self._said, "wb") as said:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", "bash", "-c", shell, "--", *command],
+                pass_fds=(theirs, ours),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                process_group=0,
+            )
         os.close(theirs)
         os.close(ours)
         self._buffer, self._number, self._session = bytearray(), 0, ""
         self.events: list[dict[str, Any]] = []  # of the kinds in `listen_to`
         self.listen_to: set[str] = set()
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        except (ChromiumEnded, TimeoutError) as error:
+            self.close()
+            raise UserError(f"{program} does not start: {error}.") from None
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
             "sessionId"
         ]
@@ -137,7 +148,10 @@ class Tab:
             if self._session:
                 message["sessionId"] = self._session
             text += json.dumps(message).encode() + b"\0"
-        os.write(self._to, text)
+        try:
+            os.write(self._to, text)
+        except BrokenPipeError:
+            raise ChromiumEnded(self._last_words()) from None
 
     def read(self, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Any]:
         """The next message, or a `TimeoutError`; one of `listen_to` is kept in `events`."""
@@ -146,7 +160,7 @@ class Tab:
                 raise TimeoutError("Chromium does not answer any more")
             data = os.read(self._from, 1 << 20)
             if not data:
-                raise ConnectionError("Chromium has ended")
+                raise ChromiumEnded(self._last_words())
             self._buffer += data
         message = json.loads(bytes(self._buffer[:end]))
         del self._buffer[: end + 1]
@@ -157,6 +171,13 @@ class Tab:
         if message.get("method") in self.listen_to:
             self.events.append(message)
         return message
+
+    def _last_words(self) -> str:
+        """What the browser said before it ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)  # or else its last line may be missing
+        lines = self._said.read_text("utf-8", "replace").strip().splitlines()
+        return f"Chromium has ended ({lines[-1].strip()[:300] if lines else 'without a word'})"
 
     def close(self) -> None:
         """Ends the browser."""

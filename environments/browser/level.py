@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 import time
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -57,7 +58,14 @@ class BrowserLevel(gymnasium.Env):
         self._ahead_ms = 0  # of where steps have brought the page's clock
         self._load()
         if page.observe:
-            count = len(self._tab.evaluate(page.observe))
+            seen = self._tab.evaluate(page.observe)
+            if not (isinstance(seen, list) and seen and all(map(_is_number, seen))):
+                self._tab.close()
+                raise UserError(
+                    f"{page.url}: observe ({page.observe}) is {json.dumps(seen)[:80]}; expected a "
+                    "list of numbers."
+                )
+            count = len(seen)
             self.observation_space: Any = spaces.Box(-np.inf, np.inf, (count,), np.float32)
         else:
             self.observation_space = spaces.Box(0, 255, (page.height, page.width, 3), np.uint8)
@@ -65,12 +73,12 @@ class BrowserLevel(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self._enter(Action())
+        if not self._page.reset:
+            self._load()
         if seed is not None and self._tab.evaluate("typeof Math.seedrandom === 'function'"):
             self._tab.evaluate(f"void Math.seedrandom('{seed}')")
         if self._page.reset:
             self._tab.evaluate(f"void ({self._page.reset})")
-        else:
-            self._load()
         self._pass()
         self._score, over, observation = self._look()
         until = time.monotonic() + ANSWERS_WITHIN_S
@@ -232,3 +240,7 @@ def _key(name: str, kind: str, held: Collection[str]) -> Command:
     names = {"key": key, "code": code, "windowsVirtualKeyCode": number}
     modifiers = sum(_MODIFIERS.get(one, 0) for one in held)
     return "Input.dispatchKeyEvent", {"type": kind, **names, **text, "modifiers": modifiers}
+
+
+def _is_number(one: Any) -> bool:
+    return isinstance(one, (int, float)) and not isinstance(one, bool)

@@ -42,15 +42,25 @@ class RandomActions:
         for kind in spec.kinds or spec.rows[:1]:
             kind.action_space.seed(seed)
 
-    def draw(self, count: int, row_kinds: Sequence[int] = ()) -> np.ndarray:
-        """[count, ...]; `row_kinds` are those of the rows, again and again, if not the level's."""
+    def draw(
+        self, count: int, row_kinds: Sequence[int] = (), seen: np.ndarray | None = None
+    ) -> np.ndarray:
+        """[count, ...]; `row_kinds` are those of the rows, again and again, if not the level's.
+
+        Of levels with masks, `seen` [count, ...] says which actions are allowed.
+        """
         spec, row_kinds = self._spec, row_kinds or self._spec.row_kinds
         own = [spec.kinds[index] for index in row_kinds] or spec.rows
-        drawn = [self._drawn(own[row % len(own)]) for row in range(count)]
+        rows = seen if spec.masked and seen is not None else [None] * count
+        drawn = [self._drawn(own[row % len(own)], rows[row]) for row in range(count)]
         return np.array(drawn, spec.action_dtype)
 
-    def _drawn(self, kind: BodyKind) -> Any:
-        action, space = kind.action_space.sample(), self._spec.action_space
+    def _drawn(self, kind: BodyKind, seen: np.ndarray | None) -> Any:
+        mask, own = None, kind.action_space
+        if seen is not None and isinstance(own, spaces.Discrete):
+            end = kind.observation_space.shape[0]
+            mask = (seen[end - int(own.n) : end] > 0.5).astype(np.int8)
+        action, space = own.sample(mask=mask), self._spec.action_space
         if not space.shape or not self._spec.kinds:
             return action
         flat = np.ravel(action)

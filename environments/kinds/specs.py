@@ -108,6 +108,10 @@ def _difference(one: EnvironmentSpec, other: EnvironmentSpec) -> str:
         return f"observations {_shape(one.rows[0])} and {_shape(other.rows[0])}"
     if one.bodies != other.bodies:
         return f"bodies {_named(one)} and {_named(other)}"
+    if one.measures != other.measures:
+        return "worlds in real time and worlds that wait"
+    if one.frames_per_step != other.frames_per_step:
+        return f"steps of {one.frames_per_step} and {other.frames_per_step} frames"
     if one.frame_stack != other.frame_stack:
         return f"frame stacks {one.frame_stack} and {other.frame_stack}"
     return ""

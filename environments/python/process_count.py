@@ -3,8 +3,12 @@
 import os
 import statistics
 import time
+from typing import Any
 
 import gymnasium
+import numpy as np
+
+from environments.python.masks import KEY
 
 # Below this, what it costs to wake processes and to wait for them outweighs what they save; see
 # `python -m benchmarks environment_processes`.
@@ -28,13 +32,21 @@ def process_count(env: gymnasium.Env, num_envs: int, batches: int, cores: int = 
 def step_time(env: gymnasium.Env) -> float:
     """The median time of an environment's step with random actions, in seconds."""
     env.action_space.seed(0)
-    env.reset(seed=0)
+    _, info = env.reset(seed=0)
     times: list[float] = []
     started = time.perf_counter()
     while len(times) < MOST_STEPS and time.perf_counter() - started < LONGEST_S:
-        action, start = env.action_space.sample(), time.perf_counter()
-        _, _, terminated, truncated, _ = env.step(action)
+        action, start = _allowed(env.action_space, info), time.perf_counter()
+        _, _, terminated, truncated, info = env.step(action)
         times.append(time.perf_counter() - start)
         if terminated or truncated:
-            env.reset()
+            _, info = env.reset()
     return statistics.median(times)
+
+
+def _allowed(actions: gymnasium.Space, info: dict[str, Any]) -> Any:
+    """A random action; one that the environment allows now, if it says which it does."""
+    mask = np.asarray(info.get(KEY, ()), np.int8).ravel()
+    if isinstance(actions, gymnasium.spaces.Discrete) and len(mask) == actions.n and mask.any():
+        return actions.sample(mask=mask)
+    return actions.sample()

@@ -27,12 +27,19 @@ class Rows(NamedTuple):
     frames: np.ndarray  # int64 [N], simulator steps of the running episode if actions are repeated
 
 
+class _WithoutInfo(SyncVectorEnv):
+    """Leaves out infos: nobody reads them, and those of environments need not be alike."""
+
+    def _add_info(self, vector_infos: dict, env_info: dict, env_num: int) -> dict:
+        return vector_infos
+
+
 class Slice:
     """N environments in this process."""
 
     def __init__(self, factory: Factory, seeds: list[int], level_name: str, view: View) -> None:
         # No copy: the observations are the caller's until the next step only.
-        self.vector = SyncVectorEnv([factory] * len(seeds), copy=False)
+        self.vector = _WithoutInfo([factory] * len(seeds), copy=False)
         one = self.vector.envs[0]
         self.spec = gymnasium_spec(one, level_name, view)
         self.pictures_per_second = pictures_per_second(one, view)

@@ -47,6 +47,8 @@ def check_installed(*modules: str) -> None:
 
 def spec(level: RealTimeLevel, level_name: str, view: View) -> EnvironmentSpec:
     """The specification: pictures, grey unless `--colour`, and actions to count."""
+    if view.action_masks:
+        raise UserError(f"--action_masks is not for worlds in real time, as {level_name} is.")
     shape = (view.height, view.width, 3 if view.colour else 1)
     return EnvironmentSpec(
         level_name=level_name,

@@ -35,6 +35,21 @@ class Shown(NamedTuple):
     over: bool = False  # all episodes are cut, and the build waits for a reset
 
 
+def joined(one: Shown, other: Shown) -> Shown:
+    """Two messages as if the build had sent but one."""
+    known = one.last is not None and other.last is not None
+    return Shown(
+        asked=[*one.asked, *other.asked],
+        observation=np.concatenate([one.observation, other.observation]),
+        reward=np.concatenate([one.reward, other.reward]),
+        ended=[*one.ended, *other.ended],
+        last=np.concatenate([one.last, other.last]) if known else None,
+        last_reward=[*one.last_reward, *other.last_reward],
+        terminated=[*one.terminated, *other.terminated],
+        over=other.over,
+    )
+
+
 class Talk(Protocol):
     """A conversation with one build."""
 

@@ -46,6 +46,14 @@ class Columns:
         self._columns, self._waiting = {}, {}
         return self.add(shown)
 
+    def expects_more(self, shown: Shown) -> bool:
+        """Whether a message asks none of the agents that go on.
+
+        A build sends one as soon as an agent's episode ends, also between the decisions of others.
+        """
+        going = self._columns.keys() - set(shown.ended)
+        return bool(going) and not shown.over and going.isdisjoint(shown.asked)
+
     def add(self, shown: Shown) -> Rows:
         """The rows after a message."""
         free = [column for column, agent in enumerate(self._agents) if agent is None]
@@ -74,7 +82,7 @@ class Columns:
             self._agents = [None] * self.count
         else:
             self._seat(free)
-            first[free] = True
+        first[free] = True
         return Rows(self._observation.copy(), reward, terminated, first, over)
 
     def begin(self) -> Rows:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from environments.unity.api2 import Api2
-from environments.unity.behaviour import Talk, Unusable
+from environments.unity.behaviour import Talk, Unusable, joined
 from environments.unity.columns import Columns, Rows
 from environments.unity.grpc_api import GrpcApi, Server
 from environments.unity.process import OUTPUT, RESET, Failed, Launch, Level
@@ -87,6 +87,8 @@ def _play(parent: Connection, talk: Talk, launch: Launch) -> None:
             rows = columns.begin()
         else:
             shown = talk.step(columns.actions(command))
+            while columns.expects_more(shown):
+                shown = joined(shown, talk.step({}))
             rows, over = columns.add(shown), shown.over
         parent.send(rows)
         rows = None

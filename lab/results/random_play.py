@@ -143,9 +143,9 @@ def play(settings: LevelSettings) -> dict[str, float]:
     returns: list[float] = []
     until = time.monotonic() + LONGEST_S
     with contextlib.closing(environment):
-        environment.reset()
+        step = environment.reset()
         while len(returns) < EPISODES and (not returns or time.monotonic() < until):
-            environment.step(actions.draw(environment.num_envs))
+            step = environment.step(actions.draw(environment.num_envs, seen=step.observation))
             returns += [one.raw_return for one in environment.episodes()]
             if not returns and time.monotonic() > until + GIVE_UP_S / 2:
                 raise UserError(f"{settings.level_name}: no episode has ended")

@@ -61,6 +61,19 @@ def test_actions_that_a_mask_excludes_are_never_chosen_and_the_others_share_all_
     assert {tuple(mask[range(2), action]) for action in chosen} == {(1.0, 1.0)}
 
 
+def test_a_mask_of_a_game_that_is_over_excludes_nothing():
+    seen = gym.spaces.Box(-1, 1, (2 + 3,), np.float32)
+    heads = agents.Heads(action_values=True, values=0)
+    network = Network(masked=True)
+    agent = agents.make("VectorAgent", seen, gym.spaces.Discrete(3), heads=heads, network=network)
+    observation = np.array([[[0, 0, 0, 0, 0], [0, 0, 0, 1, 0]]], np.float32)
+    zeros = np.zeros([1, 2], np.float32)
+    output, _ = agent(observation, zeros, zeros.astype(np.int32), zeros > 0, agent.initial_state(2))
+    values = output.policy[0].numpy()
+    assert np.abs(values[0]).max() < 100
+    assert np.abs(values[1, 1]) < 100 and (values[1, [0, 2]] < -1e8).all()
+
+
 def test_numbers_are_shown_in_units_of_their_spread_however_large_they_are():
     normaliser = Normaliser(tf.TensorSpec([3], tf.float32))
     random = np.random.default_rng(0)

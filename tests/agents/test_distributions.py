@@ -160,3 +160,15 @@ def test_a_temperature_sharpens_or_flattens():
 def test_an_error_names_an_unsupported_space(space):
     with pytest.raises(UserError, match="agents support Discrete"):
         distribution_for(space)
+
+
+def test_bounds_as_far_as_floats_go_are_none():
+    most = np.finfo(np.float32).max
+    far, none = (
+        distribution_for(gym.spaces.Box(-bound, bound, (2,), np.float32))
+        for bound in (most, np.inf)
+    )
+    parameters = np.array([0.5, -1.0, 0.0, 0.3], np.float32)
+    action = far.sample(parameters, [1, 2])
+    np.testing.assert_array_equal(action, none.sample(parameters, [1, 2]))
+    assert np.isfinite(far.log_prob(parameters, action))

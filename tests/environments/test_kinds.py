@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 import environments
 from environments import EnvironmentSpec
+from environments.realtime import measures
 from tests.environments.bodies.game import LENGTH
 from tests.environments.playing import assert_same_rows, play
 from tests.trainer.levels import Continuous, Glimpses, Pictures, Steps, Tens, TwoChoices, level
@@ -78,6 +79,14 @@ def test_numbers_beside_pictures_and_pictures_of_two_sizes_do_not_fit(one_line, 
 def test_levels_with_other_stacks_do_not_fit(one_line):
     specs = [environments.spec(POLE), environments.spec(ACROBOT, frame_stack=2)]
     one_line(lambda: environments.together(specs), "frame stacks 1 and 2")
+
+
+def test_levels_with_other_steps_or_other_clocks_do_not_fit(one_line):
+    one = environments.spec(level(Steps))
+    slower = dataclasses.replace(one, frames_per_step=4)
+    one_line(lambda: environments.together([one, slower]), "steps of 1 and 4 frames")
+    real = dataclasses.replace(one, measures=measures.MEASURES)
+    one_line(lambda: environments.together([one, real]), "real time and worlds that wait")
 
 
 def test_rows_are_the_level_s_own_with_zeros_and_the_number_of_the_kind():

@@ -34,6 +34,19 @@ class Turns(gymnasium.Env):
         return {"action_mask": np.arange(3) == self.count % 3}
 
 
+class Strict(Turns):
+    """The same, but what is not allowed cannot be done, and infos differ from step to step."""
+
+    def step(self, action: Any) -> Any:
+        if action != self.count % 3:
+            raise ValueError(f"{action} is not allowed")
+        return super().step(action)
+
+    def info(self) -> dict[str, Any]:
+        who = None if self.count % 2 else self.count
+        return {**super().info(), "who": who, "all": np.arange(self.count % 5)}
+
+
 class Silent(Turns):
     """The same without masks."""
 
@@ -58,6 +71,19 @@ def test_a_mask_follows_the_observation(processes):
     env.close()
 
 
+@pytest.mark.parametrize("processes", [None, 0])
+def test_nothing_is_played_that_a_mask_excludes(processes, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    env = environments.make(f"{HERE}:Strict", 3, 0, action_masks=True, env_processes=processes)
+    actions = environments.RandomActions(env.spec, 0)
+    step, episodes = env.reset(), 0
+    for _ in range(70):
+        step = env.step(actions.draw(3, seen=step.observation))
+        episodes += len(env.episodes())
+    env.close()
+    assert episodes == 6
+
+
 @pytest.mark.parametrize(
     ("level", "message"),
     [
@@ -74,3 +100,9 @@ def test_what_has_no_masks_is_refused(level, message):
 def test_masks_of_pictures_are_refused():
     with pytest.raises(UserError, match="needs observations that are numbers"):
         environments.spec("tests.trainer.levels:Pictures", action_masks=True)
+
+
+@pytest.mark.parametrize("level", ["PongNoFrameskip-v4", "vnc:Catch-v0"])
+def test_masks_that_a_level_cannot_have_are_refused(level):
+    with pytest.raises(UserError, match="action_masks.* is"):
+        environments.spec(level, action_masks=True)

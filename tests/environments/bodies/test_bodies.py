@@ -56,6 +56,15 @@ def test_bodies_see_what_is_theirs_from_their_first_row_to_their_last():
     assert (rows.observation[:, NEVER] == 0).all()
 
 
+def test_a_picture_that_is_drawn_in_place_is_seen_anew_each_step():
+    name = "pettingzoo:tests.environments.bodies.canvas"
+    env = environments.make(name, 2, seed=1, width=36, height=36, tell_bodies="none")
+    rows, _ = play(env, num_steps=3)
+    assert env.pictures_per_second == 30
+    assert rows.observation[:, 0].max(axis=(1, 2, 3)).tolist() == [0, 10, 20, 30]
+    np.testing.assert_array_equal(rows.observation[:, 0], rows.observation[:, 1])
+
+
 def test_each_body_has_episodes_of_its_own():
     env = environments.make(SHIFT, 8, seed=1)
     play(env, num_steps=LENGTH)

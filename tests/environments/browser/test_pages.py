@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import os
 import shutil
 import time
 from pathlib import Path
@@ -324,5 +325,12 @@ def test_mistakes_are_told_in_one_line(described, tmp_path, one_line, monkeypatc
     env = undressed(f"browser:{file}")
     with contextlib.closing(env):
         one_line(env.reset, "page.html", "still over 0.5 s after a reset", "end (1 < 2)")
+    file.write_text(DESCRIPTION + "observe: presses")
+    one_line(lambda: undressed(f"browser:{file}"), "observe (presses) is 0", "a list of numbers")
+    broken = tmp_path / "chromium-headless-shell"
+    broken.write_text("#!/bin/sh\necho no usable sandbox >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    one_line(lambda: undressed(f"browser:{file}"), "does not start", "(no usable sandbox)")
     monkeypatch.setenv("PATH", "/nowhere")
     one_line(lambda: undressed("browser:dino"), "bin/setup --extra=browser")

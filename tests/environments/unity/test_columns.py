@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from environments.unity.behaviour import Shown
+from environments.unity.behaviour import Shown, joined
 from environments.unity.columns import Columns
 
 
@@ -53,3 +53,27 @@ def test_a_column_without_an_agent_waits_for_one_and_what_is_too_many_waits_for_
     rows = columns.add(shown({2: 22, 3: 32}))
     np.testing.assert_array_equal(rows.observation[:, 0], [32, 22])
     np.testing.assert_array_equal(rows.first, [True, False])
+
+
+def test_messages_that_ask_none_of_those_who_go_on_belong_to_the_next():
+    columns = Columns(2, 1)
+    columns.restart(shown({1: 10, 2: 20}))
+    ends = shown({}, {1: 13})
+    assert columns.expects_more(ends)
+    assert not columns.expects_more(shown({2: 21}, {1: 13}))
+    assert not columns.expects_more(shown({}, {1: 13, 2: 23}))
+    whole = joined(ends, shown({3: 30, 2: 21}, reward=1))
+    assert not columns.expects_more(whole)
+    rows = columns.add(whole)
+    np.testing.assert_array_equal(rows.observation[:, 0], [13, 21])
+    np.testing.assert_array_equal(rows.reward, [9, 1])
+    np.testing.assert_array_equal(rows.over, [True, False])
+
+
+def test_a_column_without_an_agent_learns_nothing_when_the_world_ends():
+    columns = Columns(2, 1)
+    columns.restart(shown({1: 10, 2: 20}))
+    columns.add(shown({2: 21}, {1: 13}))
+    rows = columns.add(shown({2: 22})._replace(over=True))
+    np.testing.assert_array_equal(rows.first, [True, False])
+    np.testing.assert_array_equal(rows.over, [False, True])
