@@ -86,6 +86,8 @@ def check_ranges(settings: Any) -> None:
 def value_of(field: dataclasses.Field, given: Any) -> Any:
     """A value from a file as the flag would take it, or as it is if the flag would not."""
     kind = kind_of(field)
+    if isinstance(given, bool) and {"on", "off"} <= set(field.metadata["choices"] or ()):
+        return "on" if given else "off"  # as YAML reads these words
     if not isinstance(given, (str, int, float)) or (kind is str and isinstance(given, bool)):
         return given
     try:

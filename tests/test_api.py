@@ -213,6 +213,13 @@ def test_an_evaluation_returns_returns_and_statistics(trained):
     assert written["levels"] == played.levels
 
 
+def test_a_grid_has_no_mean_of_all_its_combinations(trained):
+    played = evaluate(trained.settings.replace(test_num_episodes=1, grid="noops=0,1"))
+    assert len(played.grid) == 2
+    with pytest.raises(UserError, match="each of .grid has a mean"):
+        _ = played.mean_return
+
+
 def test_an_evaluation_finds_the_run_by_its_level(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "logs").mkdir()

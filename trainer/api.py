@@ -38,6 +38,8 @@ class Evaluation:
     @property
     def mean_return(self) -> float:
         """The mean raw return; of several levels, the mean of their means."""
+        if not self.levels:
+            raise UserError("mean_return: with a grid, each of .grid has a mean of its own.")
         return sum(level["mean"] for level in self.levels.values()) / len(self.levels)
 
 

@@ -4,12 +4,13 @@ Two threads of its own keep the actor free to play: one connects, announces the 
 weights; the other sends blocks.
 """
 
+import contextlib
 import functools
 import math
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -149,6 +150,14 @@ class Link:
             if self._end:
                 raise self._end
             return bool(ready)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Counts the time inside as waiting for the learner."""
+        started = time.monotonic()
+        yield
+        with self._changed:
+            self._wait_s += time.monotonic() - started
 
     def put(self, block: Any, count: int) -> None:
         """Sends ``count`` unrolls that were announced."""

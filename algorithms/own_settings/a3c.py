@@ -14,6 +14,7 @@ class A3CSettings(ActorCriticSettings):
     """Actors compute the gradients; ``--batch_size`` is the number of unrolls in each."""
 
     normalise_advantages: ClassVar[bool] = False  # no actor knows the others' advantages
+    fixed: ClassVar[tuple[str, ...]] = ("shared_optimizer",)
     defaults: ClassVar[Mapping[str, Any]] = {
         "unroll_length": 20,
         "batch_size": 8,

@@ -20,10 +20,12 @@ from trainer.learning.worker import Worker, blank_computed
 from trainer.programs import local
 from trainer.programs.local import train
 from trainer.remote import wire
+from trainer.remote.peers import _distance
 from trainer.settings import config
 from trainer.settings.checks import check
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
+from transport import messages
 from user_error import UserError
 
 CLUSTER = pytest.mark.xdist_group("trainer cluster")
@@ -85,6 +87,31 @@ def test_gradients_travel_as_bytes_without_observations():
     came = layout.unpack(layout.pack(sent, count=len(batch.level)), count=len(batch.level))
     tf.nest.map_structure(np.testing.assert_array_equal, came, sent)
     assert came.unrolls.environment.observation == () and came.unrolls.action == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "differing"),
+    [
+        ({}, ""),
+        ({"discounting": 0.9}, "discounting"),
+        ({"shared_optimizer": False}, "shared_optimizer"),
+        ({"learning_rate": 0.1}, ""),  # the learner's
+    ],
+)
+def test_a_worker_with_other_rules_is_refused(changes, differing):
+    prints, none = [], dict[str, Any]()
+    for more in (none, changes):
+        chosen = small(level(Steps), algorithm="a3c", **more)
+        made = parts(chosen)
+        blocks = build.blocks(chosen, made.spec, made.learner.agent, made.learner.contribution)
+        prints.append(build.identity(chosen, made.spec, made.learner.agent, blocks))
+    found = messages.differences(*prints)
+    assert (differing in found) if differing else not found
+
+
+def test_how_far_learners_are_apart_counts_what_they_train():
+    weights = [tf.Variable([3.0, 4.0]), tf.Variable([1e6], trainable=False)]
+    assert _distance(weights, [np.array([3.0, 9.0]), np.array([2e6])]) == pytest.approx(1.0)
 
 
 def test_a_worker_keeps_its_weights_until_it_asks_for_others():

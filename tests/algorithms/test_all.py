@@ -153,6 +153,26 @@ def test_a_replay_is_kept_if_asked_and_otherwise_refilled(kept, tmp_path, monkey
         assert said and updates == pytest.approx(0.5 * (steps - 200), abs=10)
 
 
+def test_a_kept_replay_of_other_settings_is_refused_and_stays(tmp_path, monkeypatch):
+    kept: dict[str, Any] = {"checkpoint_replay": True}
+    run("dqn", tmp_path, monkeypatch, **kept)
+    index = tmp_path / "replay" / "index.npz"
+    before = index.read_bytes()
+    changed = kept | {"replay_steps": 3000, "total_environment_frames": 2500}
+    with pytest.raises(UserError, match="of another size.* or move it away"):
+        run("dqn", tmp_path, monkeypatch, **changed)
+    assert index.read_bytes() == before
+
+
+def test_a_replay_that_was_kept_before_the_first_update_is_used(tmp_path, monkeypatch, capsys):
+    warming: dict[str, Any] = {"checkpoint_replay": True, "replay_warm_up": 1000}
+    first = run("dqn", tmp_path, monkeypatch, stop_after_s=0.01, **warming)
+    assert first.figures["updates"] == 0
+    again = run("dqn", tmp_path, monkeypatch, **warming)
+    assert again.figures["updates"] > 0
+    assert "The replay was not kept" not in capsys.readouterr().out
+
+
 def test_more_minibatches_than_pieces_of_a_rollout_are_refused(tmp_path):
     from trainer.settings.checks import check
 

@@ -8,6 +8,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from user_error import UserError
+
 HERE = "tests.trainer.levels"
 HANGS_FILE = "TEST_HANGS_FILE"
 
@@ -66,6 +68,19 @@ class Continuous(Steps):
     """The same, with an action of two real numbers."""
 
     action_space = gymnasium.spaces.Box(-2, 2, (2,), np.float32)
+
+
+class Refuses(Steps):
+    """The same, but finds a mistake of the user after two hundred steps."""
+
+    def __init__(self) -> None:
+        self.left = 200
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise UserError("the page cannot be loaded any more")
+        return super().step(action)
 
 
 class Breaks(Steps):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from environments import RandomActions
 from tests.trainer.launching import newest
 from tests.trainer.levels import Breaks, Steps, Tens, level
 from trainer import seats
@@ -179,6 +180,18 @@ def test_trained_agents_play_each_other_and_have_returns_of_their_own(trained):
         "left": {"early": [3.0] * 3, "whole": [21.0] * 3},
         "right": {"late": [15.0] * 3},
     }
+
+
+def test_random_play_of_several_agents_is_random(trained, monkeypatch):
+    drawn, draw = [], RandomActions.draw
+
+    def counted(*given: Any, **more: Any) -> np.ndarray:
+        drawn.append(given)
+        return draw(*given, **more)
+
+    monkeypatch.setattr(RandomActions, "draw", counted)
+    assert set(report(trained, test_policy="random")) == {"left", "right"}
+    assert drawn
 
 
 def test_one_of_them_plays_against_an_opponent(trained):

@@ -1,5 +1,6 @@
 """Learners, their batches, and what actors must send them."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,9 @@ from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.team import ALONE, Team
 from transport import Identity, Layout
+
+# Settings of an optimizer that an actor may have for itself.
+OF_OPTIMIZERS = ("optimizer", "gradients_clipping", "decay", "momentum", "epsilon")
 
 
 def learner(
@@ -115,7 +119,20 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layo
         settings.remote.compression,
         blocks,
         settings.program.agent,
+        _rules_of_actors(settings),
     )
+
+
+def _rules_of_actors(settings: Settings) -> dict[str, Any]:
+    """The settings by which actors compute gradients, where they do."""
+    feeding = settings.algorithm.feeding
+    if not isinstance(feeding, Gradients):
+        return {}
+    rules = dataclasses.asdict(settings.algorithm)
+    if not feeding.shared_optimizer:
+        learning = dataclasses.asdict(settings.learning)
+        rules |= {name: learning[name] for name in OF_OPTIMIZERS}
+    return rules
 
 
 def _check_room(settings: Settings, shape: WindowShape, feeding: Replayed) -> None:

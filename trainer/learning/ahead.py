@@ -44,7 +44,9 @@ class BatchesAhead:
         try:
             return self._ready.take(wait_s)
         except Closed:
-            raise self._error or Closed from None
+            if self._error:
+                raise self._error  # noqa: B904 (it has its own cause)
+            raise
 
     @property
     def take_wait_s(self) -> float:

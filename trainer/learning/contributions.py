@@ -10,18 +10,22 @@ import numpy as np
 import tensorflow as tf
 
 from algorithms.algorithm import Algorithm
+from algorithms.feeding import InStep
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import cut, unrolls_in
 from trainer.learning.compiling import Compiler
 from trainer.learning.minibatches import chosen
 from user_error import UserError
 
+# Batches of whole episodes have any number of steps; they count as fractions of this one.
+STEPS_OF_ANY = 1000.0
+
 
 class Contribution(NamedTuple):
     """What one batch adds to an update; those of several learners are summed."""
 
     gradients: list[tf.Tensor]  # times ``count``
-    count: tf.Tensor  # real transitions, as a fraction of those that a batch can have
+    count: tf.Tensor  # real transitions, as a fraction of those that a usual batch can have
     figures: tf.Tensor  # [F], the total loss and the algorithm's figures, times ``count``
     sums: tf.Tensor  # see ``Algorithm.after_update``
     frames: tf.Tensor  # see ``Backdrop.sums``
@@ -48,6 +52,8 @@ class Contributions:
         self._compiler = compiler
         self._pieces = pieces
         self._trained = list(agent.trainable_variables)
+        feeding = algorithm.settings.feeding
+        self._any_size = isinstance(feeding, InStep) and feeding.whole_episodes
         self.averaged = ("total_loss", *(figure.name for figure in algorithm.settings.figures))
         self._differentiate = compiler.graph(self._contribution)
         self._differentiate_some = compiler.graph(self.within)
@@ -84,12 +90,14 @@ class Contributions:
     ) -> tuple[Contribution, list[tf.Tensor]]:
         """The sum of the pieces' contributions."""
         count = unrolls_in(batch)
+        usual = count * (batch.action.shape[0] - 1) / STEPS_OF_ANY if self._any_size else 1.0
         if prepared is None:
             prepared = self.prepared(batch)
 
         def part(start: int, stop: int) -> tuple[Contribution, list[tf.Tensor]]:
             piece = tf.nest.map_structure(lambda array: array[:, start:stop], prepared)
-            return self._contribution_of(cut(batch, start, stop), piece, (stop - start) / count)
+            share = usual * (stop - start) / count
+            return self._contribution_of(cut(batch, start, stop), piece, share)
 
         contributions, samples = zip(
             *(part(start, stop) for start, stop in self._cuts(count)),
@@ -116,7 +124,7 @@ class Contributions:
     def _contribution_of(
         self, piece: Unroll, prepared: Any, part: float
     ) -> tuple[Contribution, list[tf.Tensor]]:
-        """What a piece adds; ``part`` is the fraction of the batch that it is."""
+        """What a piece adds; ``part`` is the fraction of a usual batch that it is."""
         with tf.GradientTape() as tape:
             loss = self._algorithm.loss(self._agent, piece, prepared)
             count = part * tf.reduce_mean(loss.weights)

@@ -141,10 +141,10 @@ class ReplayedBatches:
         with self._lock:
             self._store.save(folder)
 
-    def load(self, folder: Path) -> None:
-        """Continues with what was saved, without a warm-up."""
+    def load(self, folder: Path, *, has_learned: bool) -> None:
+        """Continues with what was saved, without a warm-up if it has been learned from."""
         self._store.load(folder)
-        self._warm_up = 0
+        self._warm_up = 0 if has_learned else max(0, self._warm_up - self._store.windows)
 
     def _add(self, block: Unroll) -> None:
         steps = steps_in(block)

@@ -64,7 +64,10 @@ class Rollouts:
         with self._lock:
             blocks, self._blocks, self._first = self._blocks, [], np.inf
             self._delivered = 0  # for the next batch, nobody is to play before new weights
-        return self._batch(blocks)._replace(weights_version=float(self._updates))
+            updates = float(self._updates)
+        if not blocks:  # they are not of the newest weights any more
+            return None
+        return self._batch(blocks)._replace(weights_version=updates)
 
     def _add(self, block: Unroll) -> None:
         """Keeps a block unless it was played with other weights."""
@@ -129,13 +132,27 @@ class WholeEpisodes(Rollouts):
         return whole >= self._size
 
     def _batch(self, blocks: list[Unroll]) -> Batch:
-        of_actor: dict[int, list[Unroll]] = {}
+        of_actor: list[list[Unroll]] = []
         for block in blocks:
-            of_actor.setdefault(int(block.stream[0]), []).append(block)
-        longest = max(map(len, of_actor.values()))
-        # An actor that joined later has fewer.
-        whole = join([_in_a_row(each) for each in of_actor.values() if len(each) == longest])
+            before = next((each for each in of_actor if _continues(each[-1], block)), None)
+            if before is None:
+                of_actor.append(before := [])
+            before.append(block)
+        longest = max(map(len, of_actor))
+        # An actor that joined later, or was started again meanwhile, has fewer.
+        whole = join([_in_a_row(each) for each in of_actor if len(each) == longest])
         return describe(whole, unrolls_in(whole))
+
+
+def _continues(one: Unroll, other: Unroll) -> bool:
+    """Whether an actor has played a block right after another: several may have one number."""
+    same = (one.stream == other.stream).all() and (one.number + 1 == other.number).all()
+    last, first = (
+        tf.nest.map_structure(lambda array, row=row: array[row], block.environment)
+        for block, row in ((one, -1), (other, 0))
+    )
+    pairs = zip(tf.nest.flatten(last), tf.nest.flatten(first), strict=True)
+    return bool(same) and all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
 
 
 def _in_a_row(blocks: list[Unroll]) -> Unroll:

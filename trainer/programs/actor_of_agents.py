@@ -87,6 +87,8 @@ def _play(settings: Settings, turns: Sequence["_Turns"], stop: StopSignal) -> No
             wanted = [one.wants() for one in turns]
             ready = None not in wanted
             if ready:
+                for one in turns:
+                    one.begin()
                 for (one, part), wants, block in zip(pairs, wanted, actor.unrolls(), strict=True):
                     if wants:
                         one.put(block, part.num_envs)
@@ -146,11 +148,17 @@ class _Turns:
             # A learner that was started again may have weights of the same number.
             self._learner, self._played = self.link.learner_process, -1
         if ready and self._waits:
-            ready = self.acting.wait_for_other(self._played, LOOK_EVERY_S)
-        if ready:
-            self._played = self.acting.version
-            return True
-        return None if self.link.is_connected else False
+            with self.link.waiting():
+                ready = self.acting.wait_for_other(self._played, LOOK_EVERY_S)
+        return True if ready else None if self.link.is_connected else False
+
+    def begin(self) -> None:
+        """Notes that a block is played with the weights of now.
+
+        Not before all learners want one: these weights would count as played, and a learner in
+        step has no others until it gets the block.
+        """
+        self._played = self.acting.version
 
     def put(self, block: Any, count: int) -> None:
         """Sends a block of unrolls."""

@@ -108,7 +108,8 @@ def _fill(
                 # A learner that was started again may have weights of the same number.
                 learner, played = link.learner_process, -1
             if ready and waits:
-                ready = acting.wait_for_other(played, LOOK_EVERY_S)
+                with link.waiting():
+                    ready = acting.wait_for_other(played, LOOK_EVERY_S)
             frames = 0
             if ready:
                 played = acting.version

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 import credentials
-from algorithms.feeding import Gradients
+from algorithms.feeding import Gradients, Replayed
 from credentials import Credentials
 from environments import EnvironmentSpec
 from trainer import build, seats
 from trainer.learning.learner import Learner
+from trainer.learning.replayed import Feeder
+from trainer.learning.rollouts import Crew
 from trainer.machine import terminal
 from trainer.machine.launching import keep_to_this_host
 from trainer.programs import replay
@@ -60,9 +62,18 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             receiver = stack.enter_context(
                 _receiver(settings, spec, agent, blocks, team, mine, say)
             )
-            make_batches = functools.partial(
+            make_batches: Callable[[Crew], Feeder] = functools.partial(
                 build.batches, settings, spec, agent, say=say, learners=team.size
             )
+            feeding = settings.algorithm.feeding
+            if team.size > 1 and isinstance(feeding, Replayed) and (feeding.kept or feeding.played):
+                flag = "checkpoint_replay" if feeding.kept else "replay_played"
+                raise UserError(f"--{flag} is for a single learner; {team.size} were started.")
+            if run and team.size == 1:
+                example = build.unroll(settings, spec, agent)
+                make_batches = replay.filled(
+                    make_batches, run, settings, spec, learner.updates, example
+                )
             peers = _peers(settings, build.identity(settings, spec, agent, blocks), blocks, say)
             actors = stack.enter_context(
                 SyntheticActors(
@@ -80,9 +91,6 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                     spec.num_bodies,
                 )
             )
-            if run and team.size == 1:
-                example = build.unroll(settings, spec, agent)
-                replay.connect(run, settings, spec, actors.batches, learner.updates, example)
             if peers and run:
                 run.add(stack.enter_context(peers))
                 peers.begin(learner, stop)

@@ -59,13 +59,13 @@ def train(
         agent = build.acting_agent(settings, spec, device)
         players = players_of(settings, spec, agent, device)
         stop = stop or StopSignal()
-        make = functools.partial(build.batches, settings, spec, agent, say=run.reporter.say)
+        batches = functools.partial(build.batches, settings, spec, agent, say=run.reporter.say)
+        example = build.unroll(settings, spec, learner.agent)
+        make = replay.filled(batches, run, settings, spec, learner.updates, example)
         threads = ActorThreads(
             settings, players, make, learner.updates, make_environment, spec.num_bodies
         )
         with stop, threads as actors:
-            example = build.unroll(settings, spec, learner.agent)
-            replay.connect(run, settings, spec, actors.batches, learner.updates, example)
             training = Training(settings, learner, meter, actors, stop, run)
             computes = not isinstance(settings.algorithm.feeding, Gradients)
             like = build.random_unrolls(settings, spec, learner.agent) if computes else None

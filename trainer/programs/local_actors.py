@@ -65,6 +65,8 @@ class Intake:
         self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[Any] = []
         self._episodes = EndedEpisodes(bodies)
+        self._weights_wait_s = 0.0  # for which actors in step have waited
+        self._counting = threading.Lock()
         self.queue = UnrollQueue(sizes.capacity(settings))
         # A GPU's batches are copied while it computes; on a processor the copy would only be older.
         self._ahead = BatchesAhead(self._make_on_gpu) if visible_gpus() else None
@@ -124,16 +126,20 @@ class Intake:
         return len(self.players)
 
     def waits(self) -> dict[str, float]:
-        """Seconds waited so far: the learner for unrolls, an actor for the queue."""
+        """Seconds waited so far: the learner for unrolls, an actor for room or new weights."""
         return {
             "learner_wait_share": (self._ahead or self.queue).take_wait_s,
-            "actor_wait_share": self.queue.put_wait_s / len(self.players),
+            "actor_wait_share": (self.queue.put_wait_s + self._weights_wait_s) / len(self.players),
         }
 
     def wait_for_other(self, player: ActingAgent, version: int) -> None:
         """Waits until a player has other weights than these."""
+        started = time.monotonic()
         while not player.wait_for_other(version, LOOK_EVERY_S):
             self.queue.check_open()
+        if version >= 0:  # before the first ones, nobody could have played
+            with self._counting:
+                self._weights_wait_s += time.monotonic() - started
 
     def _make(self, wait_s: float) -> Batch | None:
         until = time.monotonic() + wait_s

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from trainer import build, seats
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.actor import SharedActor
 from trainer.learning.learner import Learner
+from trainer.learning.replayed import Feeder
+from trainer.learning.rollouts import Crew
 from trainer.machine import cores
 from trainer.machine.threads import name_thread
 from trainer.programs import replay
@@ -95,7 +97,12 @@ def _part(agent: OneOf, learner: Learner, run: Run) -> _Part:
     device = build.acting_device(settings)
     acting = build.acting_agent(settings, spec, device)
     players = players_of(settings, spec, acting, device)
-    make = functools.partial(build.batches, settings, spec, acting, say=run.reporter.say)
+    make: Callable[[Crew], Feeder] = functools.partial(
+        build.batches, settings, spec, acting, say=run.reporter.say
+    )
+    if meter.environment_frames < settings.learning.total_environment_frames:
+        example = build.unroll(settings, spec, learner.agent)
+        make = replay.filled(make, run, settings, spec, learner.updates, example)
     intake = Intake(settings, players, make, spec.num_bodies)
     return _Part(agent, learner, run, meter, intake, learner.updates)
 
@@ -133,8 +140,6 @@ def _learn(part: _Part, stop: StopSignal) -> None:
     if part.is_trained:
         part.intake.publish(part.learner)
         return
-    example = build.unroll(settings, spec, part.learner.agent)
-    replay.connect(part.run, settings, spec, part.intake.batches, part.start, example)
     computes = not isinstance(settings.algorithm.feeding, Gradients)
     like = build.random_unrolls(settings, spec, part.learner.agent) if computes else None
     training = Training(

@@ -1,13 +1,16 @@
 """What a replay store begins with: what it held before, or what somebody has played."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from algorithms.feeding import FirstInFirstOut, Replayed
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec
-from trainer.learning.replayed import ReplayedBatches
+from trainer.learning.replayed import Feeder, ReplayedBatches
+from trainer.learning.rollouts import Crew
 from trainer.programs.run import Run
 from trainer.replay import recorded
+from trainer.replay.copy_on_disk import OtherReplay
 from trainer.settings.config import Settings
 from trainer.storage import played
 from user_error import UserError
@@ -15,18 +18,36 @@ from user_error import UserError
 FOLDER = "replay"  # of a run's folder
 
 
-def connect(
+def filled(
+    make: Callable[[Crew], Feeder],
     run: Run,
     settings: Settings,
     spec: EnvironmentSpec,
-    batches: object,
+    updates: int,
+    example: Unroll,
+) -> Callable[[Crew], Feeder]:
+    """``make``, whose batches hold at once what a run that resumes or has ``--replay_played`` has.
+
+    So nothing that actors send can come before it.
+    """
+
+    def made(crew: Crew) -> Feeder:
+        batches = make(crew)
+        _fill(run, settings, spec, batches, updates, example)
+        return batches
+
+    return made
+
+
+def _fill(
+    run: Run,
+    settings: Settings,
+    spec: EnvironmentSpec,
+    batches: Feeder,
     updates: int,
     example: Unroll,
 ) -> None:
-    """Fills the store of a run that resumes or has ``--replay_played``.
-
-    It is saved with every checkpoint from now on if ``--checkpoint_replay`` says so.
-    """
+    """Fills the store; it is saved with every checkpoint if ``--checkpoint_replay`` says so."""
     feeding = settings.algorithm.feeding
     if updates and isinstance(feeding, FirstInFirstOut) and feeding.replayed:
         run.reporter.say(
@@ -37,12 +58,14 @@ def connect(
     folder = run.folder / FOLDER
     if feeding.kept:
         run.saved_too.append(lambda: batches.save(folder))
-    if updates and feeding.kept and run.has_changed_level:
+    if run.resumes and feeding.kept and run.has_changed_level:
         run.reporter.say("The replay that was kept is of another level.")
-    elif updates and feeding.kept:
+    elif run.resumes and feeding.kept:
         try:
-            batches.load(folder)
+            batches.load(folder, has_learned=bool(updates))
             return
+        except OtherReplay:
+            raise  # training would overwrite it
         except UserError as error:
             run.reporter.say(f"warning: {error}")
     elif updates:

@@ -137,9 +137,10 @@ def _misfit(
     now: dict[str, Any], before: dict[str, Any], flags: list[str], detail: str, where: Path
 ) -> str:
     """The error message; it names the flags that have changed, or else the first."""
-    changed = [flag for flag in flags if now[flag] != before[flag]] or flags[:1]
+    # Checkpoints know no flags that are younger.
+    changed = [flag for flag in flags if now[flag] != before.get(flag, now[flag])] or flags[:1]
     given = " ".join(f"--{flag}={now[flag]}" for flag in changed)
-    trained = " ".join(f"--{flag}={before[flag]}" for flag in changed)
+    trained = " ".join(f"--{flag}={before.get(flag, now[flag])}" for flag in changed)
     if given == trained:
         return (
             f"{given}{detail} does not fit the run in {where}: the code behind it has changed. "

@@ -73,6 +73,7 @@ class Run:
         self.store = Store(self.folder / "checkpoints", settings.storage.keep_checkpoints)
         warnings: list[str] = []
         self._found = self.store.newest(warnings.append)
+        self.resumes = self._found is not None
         source = settings.storage.initial_weights
         starts_from = source and not self._found
         registry = settings.storage.registry
@@ -202,14 +203,20 @@ class Run:
                     self._best_of_other_level = False
                 self.store.save_best(checkpoint)
                 self._best_return = best
-            for save in self.saved_too:
-                save()
         except OSError as error:
             self.reporter.say(
                 f"warning: a checkpoint could not be written to {self.store.folder} "
                 f"({error.strerror or error}); earlier checkpoints are untouched."
             )
             return False
+        for save in self.saved_too:
+            try:
+                save()
+            except OSError as error:
+                self.reporter.say(
+                    f"warning: the checkpoint was written, but not what is kept beside it "
+                    f"({error.strerror or error}): the next checkpoint tries again."
+                )
         self.reporter.note(
             f"checkpoint {path.name} written{', the best so far' if is_best else ''}"
         )

@@ -28,6 +28,8 @@ from user_error import UserError
 # How often the first learner asks the others for their episodes. Reports and checkpoints are
 # written right after, so that none counts steps without their episodes.
 GATHER_EVERY_S = 0.25
+# How much longer than others' actors those of a learner in step may play before it is left out.
+LATER_THAN_OTHERS = 1.5
 
 
 class Actors(Protocol):
@@ -48,8 +50,15 @@ class Actors(Protocol):
     def waits(self) -> dict[str, float]:
         """Seconds waited so far: the learner for unrolls, an actor for the learner."""
 
+    def present(self) -> int:
+        """The number of actors that are there now."""
+
     def count(self) -> float:
         """The mean number of actors since the first one joined."""
+
+
+class NeverFinite(UserError):
+    """Updates are skipped again and again: there is nothing new to save."""
 
 
 class Training:
@@ -80,12 +89,15 @@ class Training:
         self._stopped = False
         self._starved = False  # had no batch in time, and has had none since
         self._idle = False  # no learner had a batch in the last round
+        self._published = time.monotonic()
+        self._played_s = 0.0  # how long actors in step play for a batch, at other learners, too
         self._gathered = time.monotonic()
         self._feeding = settings.algorithm.feeding
         self._passes = passes_of(settings, learner, team.size)
         alike = self._passes is not None and self._passes.are_alike
         self._in_one_call = alike and team.size == 1
         self._started = time.monotonic()
+        self._begun_at = learner.updates
         # Counts this learner alone; reports count the team.
         self._pace = Pace(f"learner {team.rank}", settings.reporting.report_every_s, say)
 
@@ -96,12 +108,16 @@ class Training:
         actors play the first batch.
         """
         self._actors.publish(self._learner)
+        self._published = time.monotonic()
         try:
             if like is not None:
                 self._prepare(like)
             while not self._done():
                 self._round()
-        except UserError:
+        except UserError as error:
+            learned = self._learner.updates > self._begun_at
+            if self._run and learned and not isinstance(error, NeverFinite):
+                self._run.save(self._learner, self._meter)
             raise
         except Exception as error:
             if self._run:
@@ -143,6 +159,7 @@ class Training:
         every = self._settings.learning.publish_every_updates
         if self._feeding.actors_wait or self._in_one_call or learner.updates % every == 0:
             self._actors.publish(learner)
+            self._published = time.monotonic()
         if self._run and gather:
             self._run.after_update(learner, meter, statistics, self._waits())
 
@@ -213,6 +230,8 @@ class Training:
         if self._team.size > 1:
             self._pace.add(int(batch.steps) * self._meter.frames_per_step if batch else 0)
         self._stopped, self._idle = bool(round.stop), not round.batches
+        if round.batches:
+            self._played_s = float(round.played_s / round.batches)
         self.is_complete = self.is_complete or bool(round.reached)
         return not (self._stopped or self._idle)
 
@@ -235,7 +254,10 @@ class Training:
         if batch is None:
             return message
         return message._replace(
-            batches=1.0, steps=batch.steps, weights_version=batch.weights_version
+            batches=1.0,
+            steps=batch.steps,
+            weights_version=batch.weights_version,
+            played_s=now - self._published if self._feeding.actors_wait else 0.0,
         )
 
     def _is_enough(self) -> bool:
@@ -254,16 +276,21 @@ class Training:
     def _await_batch(self) -> Batch | None:
         """The next batch; None after ``--max_batch_wait_s`` if there are other learners.
 
-        A learner that was late does not wait again until it has a batch.
+        A learner that was late does not wait again until it has a batch. In step it does, if it has
+        actors: the others' update would throw away what they are playing.
         """
         if self._stop.is_set():
             return None
         patience = self._settings.team.max_batch_wait_s if self._team.size > 1 else math.inf
-        if self._starved:
+        if self._feeding.actors_wait and self._actors.present():
+            patience = max(patience, LATER_THAN_OTHERS * self._played_s)
+        elif self._starved:
             patience = LOOK_EVERY_S if self._idle else 0.0
         until = time.monotonic() + patience
         batch = self._actors.next(min(patience, LOOK_EVERY_S))
         while batch is None and not self._stop.is_set() and time.monotonic() < until:
+            if self._team.size == 1 and self._is_enough():
+                return None
             batch = self._actors.next(min(until - time.monotonic(), LOOK_EVERY_S))
         if not self._stop.is_set() and self._starved != (batch is None):
             self._starved = batch is None
@@ -282,7 +309,7 @@ class Training:
         if self._run is None:
             raise SystemExit(2)
         newest = next(iter(self._run.store.numbered()), None)
-        raise UserError(
+        raise NeverFinite(
             f"{self._meter.skipped_in_a_row} updates in a row had losses or gradients that were "
             f"not finite and were skipped, so the run stops. The last good checkpoint is "
             f"{newest or 'none'}. Check the level's rewards and observations, or lower "

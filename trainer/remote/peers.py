@@ -200,8 +200,12 @@ class _Other:
 
 
 def _distance(mine: Sequence[tf.Variable], theirs: Sequence[np.ndarray]) -> float:
-    """The distance of two learners' weights, as a fraction of the size of one's weights."""
-    pairs = [(one.numpy(), other) for one, other in zip(mine, theirs, strict=True)]
+    """The distance of two learners' trained weights, as a fraction of the size of one's.
+
+    Counters and means of what is seen are not trained, and much larger.
+    """
+    both = zip(mine, theirs, strict=True)
+    pairs = [(one.numpy(), other) for one, other in both if one.trainable]
     apart = sum(float(np.sum(np.square(one - other))) for one, other in pairs)
     size = sum(float(np.sum(np.square(one))) for one, _ in pairs)
     return float(np.sqrt(apart / max(size, 1e-12)))

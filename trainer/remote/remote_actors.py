@@ -40,6 +40,7 @@ class RemoteActors:
         self.batches = make_batches(self)
         self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[tf.Tensor] = []
+        self._updates = 0  # of these weights
         self._episodes = EndedEpisodes(bodies)
         self._ahead = BatchesAhead(self._next)
         dtypes = [weight.dtype for weight in agent.variables]
@@ -57,8 +58,13 @@ class RemoteActors:
         self._ahead.close()
 
     def next(self, wait_s: float) -> Batch | None:
-        """The next batch, on the learner's device; None if none is ready in time."""
-        return self._ahead.next(wait_s)
+        """The next batch, on the learner's device; None if none is ready in time.
+
+        One that was played in step and came too late is dropped: others have learned meanwhile.
+        """
+        batch = self._ahead.next(wait_s)
+        is_late = batch and self._rollouts and batch.weights_version != self._updates
+        return None if is_late else batch
 
     def episodes(self) -> np.ndarray:
         """The episodes that have ended since the last call, see ``ended_episodes``."""
@@ -67,6 +73,7 @@ class RemoteActors:
     def publish(self, learner: Learner) -> None:
         """Sends the learner's weights to the actors."""
         number = self._rollouts.begin(learner.updates) if self._rollouts else learner.updates
+        self._updates = learner.updates
         self._published = self._copy(learner.weights)
         self._receiver.publish(self._published, number)
 

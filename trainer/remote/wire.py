@@ -1,6 +1,7 @@
 """The layout of messages between processes, and what learner and actors must agree on."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -61,11 +62,13 @@ def identity(
     unroll_length: int,
     compression: str,
     blocks: Layout,
-    agent_of_several: str = "",
+    agent_of_several: str,
+    rules: Mapping[str, Any],
 ) -> Identity:
     """Everything on which an actor must agree with its learner.
 
-    ``agent_of_several`` is the name of one of ``--agents``.
+    ``agent_of_several`` is the name of one of ``--agents``, ``rules`` are settings of what actors
+    compute with.
     """
     own: dict[str, Any] = dataclasses.asdict(level) | {
         "agent": agent_of_several,
@@ -79,6 +82,7 @@ def identity(
         "actions": spec.action_space,
         "weights": f"{sum(int(tf.size(w)) for w in agent.variables):,}",
     }
+    own |= rules
     if spec.kinds:
         own["bodies"] = described(spec.kinds)
     return make_identity(own, blocks.digest())

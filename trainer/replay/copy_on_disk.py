@@ -23,6 +23,10 @@ NOTES = "slots"
 PIECE = 2**26  # bytes written at once: Linux takes at most 2 GiB
 
 
+class OtherReplay(UserError):
+    """A copy that is whole, but of a store with other settings."""
+
+
 class ReplayCopy:
     """One folder's copy of ``arrays``, [slots, ...] each, by the names of their files."""
 
@@ -113,9 +117,10 @@ class ReplayCopy:
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"{path} is damaged ({error}): the replay is lost.") from None
         if layout != self._layout():
-            raise UserError(
+            raise OtherReplay(
                 f"{self.folder} is the copy of a replay of another size, or of other "
-                "observations, actions or unrolls. Move it away to begin an empty replay."
+                "observations, actions or unrolls. Give the settings that it was kept with "
+                "(--replay_steps, --unroll_length), or move it away to begin an empty replay."
             )
         return about
 

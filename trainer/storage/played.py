@@ -89,8 +89,9 @@ def read(path: Path) -> Stored:
 
 def read_all(folder: Path, level_name: str) -> list[Stored]:
     """All parts of a folder; refuses those of another game."""
-    found = [read(path) for path in parts_in(folder)]
-    for path, stored in zip(parts_in(folder), found, strict=True):
+    paths = parts_in(folder)  # once: more may be recorded meanwhile
+    found = [read(path) for path in paths]
+    for path, stored in zip(paths, found, strict=True):
         if stored.about["level_name"] != level_name:
             raise UserError(
                 f"--level_name={level_name}: {path} is play of {stored.about['level_name']}. "

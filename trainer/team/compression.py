@@ -14,6 +14,8 @@ TYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
 
 def sums(hvd: Any, tensors: list[tf.Tensor], dtype: tf.DType) -> list[tf.Tensor]:
     """The sums over all learners; call it in a graph, where Horovod's tensor names are fixed."""
+    if not tensors:
+        return []
     sizes = [tensor.shape.num_elements() for tensor in tensors]
     flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
     part = -(-sum(sizes) // hvd.size())

@@ -17,6 +17,7 @@ class Round(NamedTuple):
     weights_version: float = 0.0  # mean update count of the weights that chose the actions
     stop: float = 0.0  # 1 if it was asked to stop
     reached: float = 0.0  # 1 if what it was asked to train for is reached
+    played_s: float = 0.0  # seconds for which its actors played that batch in step
     gather: float = 0.0  # 1 if episodes should be gathered now
 
 

@@ -15,7 +15,7 @@ from trainer.settings import config, seating
 from trainer.settings.config import Settings
 from trainer.storage.records import SETTINGS
 from trainer.trained import scoreboard, trained_agent, video
-from trainer.trained.opponent import instead
+from trainer.trained.opponent import Anyhow, instead
 from trainer.trained.trained_agent import Trained
 from user_error import UserError
 
@@ -102,6 +102,8 @@ def find(settings: Settings, given: Collection[str]) -> list[Playing]:
             test.test_policy == "greedy",
             test.test_temperature,
         )
+        if test.test_policy == "random":
+            player = Anyhow(player, agent.spec)
         found.append(Playing(agent, player, one))
     return found
 

@@ -5,6 +5,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def check(settings: Settings) -> None:
     if settings.trained.watch:
         from trainer.trained import video
 
-        video.prepare(settings.replace(video=""))
+        video.prepare(settings.replace(video=""), Path(settings.run_folder))
 
 
 def start(settings: Settings, spec: EnvironmentSpec, say: Say) -> list["Alongside"]:

@@ -50,8 +50,8 @@ def evaluate(
     of_all = agents_of_run.settings_of(settings, given)
     if of_all:
         return _evaluate_agents(of_all, given)
-    video.prepare(settings)
     found = trained.find(settings, given)
+    video.prepare(settings, found.folder)
     spec = found.spec()
     agent = found.agent(spec)
     console = scoreboard.console()
@@ -68,8 +68,10 @@ def evaluate(
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
         console.print(f"Human-normalised, mean over levels: {mean:.1f}%")
-    if settings.trained.video:
-        console.print(warnings[0] if warnings else f"Video: {settings.trained.video} (first game)")
+    for warning in warnings:
+        console.print(warning)
+    if settings.trained.video and not any(settings.trained.video in one for one in warnings):
+        console.print(f"Video: {settings.trained.video} (first game)")
     console.print(_written(found.folder / f"evaluation{place.suffix}.json", report))
     return report
 
@@ -100,7 +102,7 @@ def _evaluate_grid(
 
 def _evaluate_agents(settings: Settings, given: Collection[str]) -> dict[str, Any]:
     """The same with the agents of a run of several, which play each other or ``--opponent``."""
-    video.prepare(settings)
+    video.prepare(settings, Path(settings.run_folder))
     console = scoreboard.console()
     agents = agents_of_run.find(settings, given)
     test = settings.trained
@@ -261,8 +263,9 @@ def interval_of_mean(returns: Sequence[float]) -> list[float] | None:
     """
     if len(returns) < 2:
         return None
-    drawn = np.random.default_rng(0).choice(returns, [RESAMPLED, len(returns)])
-    low, high = np.percentile(drawn.mean(axis=1), [2.5, 97.5])
+    random = np.random.default_rng(0)
+    means = [random.choice(returns, len(returns)).mean() for _ in range(RESAMPLED)]
+    low, high = np.percentile(means, [2.5, 97.5])
     return [float(low), float(high)]
 
 

@@ -42,7 +42,7 @@ class AtRandom:
 
     def act(self, step: EnvironmentStep, last_action: np.ndarray) -> _Actions:
         """An action for each row."""
-        return _Actions(self._actions.draw(len(step.first)))
+        return _Actions(self._actions.draw(len(step.first), seen=step.observation))
 
 
 class Alone(Player):

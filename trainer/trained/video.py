@@ -27,8 +27,11 @@ ENCODER_FAILED = "ffmpeg could not write it: is the disk full?"
 Value = Callable[[np.ndarray], float]  # the value of one environment's baselines
 
 
-def prepare(settings: Settings) -> None:
-    """Checks, before environments are made, that the video can be written and games be drawn."""
+def prepare(settings: Settings, folder: Path) -> None:
+    """Checks, before environments are made, that videos can be written and games be drawn.
+
+    Those of ``--num_videos`` are going to be in ``folder``.
+    """
     if settings.trained.watch and not _has_display():
         raise UserError(
             "--watch needs a screen, and there is none here (DISPLAY is not set). "
@@ -37,7 +40,7 @@ def prepare(settings: Settings) -> None:
     if settings.trained.video:
         _check_writable(Path(settings.trained.video), f"--video={settings.trained.video}")
     if settings.trained.num_videos:
-        folder = Path(settings.run_folder) / "videos"
+        folder = folder / "videos"
         _check_writable(folder / "1.mp4", f"--num_videos: {folder}")
     if not _has_display():
         # Several of Gymnasium's simulators draw with SDL, which reads this when it starts.

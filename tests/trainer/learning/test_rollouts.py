@@ -1,6 +1,10 @@
 """Rollouts: every batch is played with the newest weights; minibatches hold each step once."""
 
 import collections
+import contextlib
+import queue
+import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,11 +12,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.reinforce import Reinforce
 from algorithms.trajectory import Unroll
 from tests.trainer.levels import Pictures, Steps, level
 from tests.trainer.training import block, parts, small
 from trainer.learning import minibatches
-from trainer.learning.rollouts import Rollouts
+from trainer.learning.rollouts import Rollouts, WholeEpisodes
+from trainer.remote.remote_actors import RemoteActors
 
 
 class Crew:
@@ -115,6 +121,86 @@ def test_unrolls_beyond_a_batch_are_reported_once():
         crew.play(rollouts.begin(updates))
         assert rollouts.next(crew.take)
     assert len(said) == 1 and "6 unrolls for batches of 4; 2 of them are thrown away" in said[0]
+
+
+def numbered(number: int, version: int) -> Unroll:
+    return LIKE._replace(
+        number=np.full_like(LIKE.number, number),
+        weights_version=np.full_like(LIKE.weights_version, version),
+        # Each begins with the last row of the one before.
+        environment=tf.nest.map_structure(
+            lambda array: np.concatenate([array[:1], array[1:-1], array[:1]]), LIKE.environment
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "rows", "unrolls"),
+    [
+        ([4, 5, 6], 3, 3),
+        ([4, 4, 5, 5], 2, 6),  # two actors with one number
+        ([4, 5, 0, 6], 3, 3),  # one of them has only begun
+        ([4, 5, 0], 2, 3),  # an actor that was started again
+    ],
+)
+def test_blocks_are_joined_only_to_what_was_played_right_before(numbers, rows, unrolls):
+    crew = Crew(LIKE, [3])
+    episodes = WholeEpisodes(1, crew)
+    version = episodes.begin(0)
+    batch = episodes._batch([numbered(number, version) for number in numbers])
+    length = len(LIKE.action) - 1
+    assert batch.unrolls.action.shape[:2] == (rows * length + 1, unrolls)
+
+
+def test_steps_of_whole_episodes_count_alike_whatever_the_size_of_their_batch():
+    for length in (30, 60):
+        made = parts(small(level(Steps), algorithm="reinforce", unroll_length=length))
+        batch = block(made.settings)
+        algorithm = made.learner.algorithm
+        assert isinstance(algorithm, Reinforce)
+        weights = algorithm.weights(batch)
+        contribution, _ = made.learner.contribution(batch)
+        assert float(contribution.count) == pytest.approx(float(tf.reduce_sum(weights)) / 1000)
+
+
+class Inbox:
+    """A receiver whose blocks are put in by hand."""
+
+    def __init__(self) -> None:
+        self.blocks: queue.Queue[Unroll] = queue.Queue()
+        self.numbers: list[int] = []
+
+    def take(self, wait_s: float) -> Unroll | None:
+        with contextlib.suppress(queue.Empty):
+            return self.blocks.get(timeout=wait_s)
+        return None
+
+    def publish(self, weights: list, number: int) -> None:
+        self.numbers.append(number)
+
+    def present(self) -> int:
+        return 1
+
+    def play(self) -> None:
+        """A block with the newest weights."""
+        version = np.full_like(LIKE.weights_version, self.numbers[-1])
+        self.blocks.put(LIKE._replace(weights_version=version))
+
+
+def test_a_rollout_that_is_complete_only_after_the_others_have_learned_is_dropped():
+    inbox, learner = Inbox(), parts(small(level(Steps), algorithm="ppo")).learner
+    receiver: Any = inbox
+    with RemoteActors(receiver, learner.agent, lambda crew: Rollouts(3, crew)) as actors:
+        actors.publish(learner)
+        inbox.play()
+        while actors._ahead._ready._blocks == collections.deque():
+            time.sleep(0.01)
+        learner.updates += 1
+        actors.publish(learner)
+        assert actors.next(1.0) is None
+        inbox.play()
+        batch = actors.next(20.0)
+        assert batch is not None and batch.weights_version == learner.updates
 
 
 @pytest.mark.parametrize(("count", "epochs", "parts_"), [(8, 3, 4), (7, 2, 3), (5, 1, 1)])

@@ -72,6 +72,29 @@ def test_an_actor_plays_for_both_learners_whatever_happens_to_one(tmp_path, tran
     assert (tmp_path / "learning_curve.png").exists()
 
 
+def test_learners_in_step_wait_for_each_other_and_both_go_on(tmp_path):
+    hosts = {agent: free_address() for agent in RETURNS}
+    named = ",".join(f"{agent}={host}" for agent, host in hosts.items())
+    actor_flags = ["--algorithm=ppo", f"--learner_host={named}", f"--logdir={tmp_path}"]
+    ppo = {"algorithm": "ppo", "epochs": 1, "minibatches": 2, "total_environment_frames": 1500}
+    common = [flag for flag in COMMON if not flag.startswith("--replay_share")]
+
+    def learns(agent: str) -> Process:
+        own = [f"--agent={agent}", f"--learner_host={hosts[agent]}", f"--logdir={tmp_path}"]
+        return alone("--job_name=learner", *common, *own, *(f"--{k}={v}" for k, v in ppo.items()))
+
+    with (
+        alone("--job_name=actor", *common, *actor_flags) as actor,
+        learns("left") as left,
+        learns("right") as right,
+    ):
+        for one in (left, right):
+            assert one.wait(150) == 0 and "Ended: all frames are played" in one.output()
+        assert actor.wait(30) == 0
+    for agent in RETURNS:
+        assert all(row["policy_lag"] == 0 for row in read_metrics(tmp_path / "agents" / agent))
+
+
 def test_a_learner_refuses_an_actor_of_another_agent(tmp_path):
     hosts = [free_address(), free_address()]
     swapped = f"--learner_host=left={hosts[1]},right={hosts[0]}"

@@ -18,6 +18,7 @@ from tests.trainer.levels import (
     Leaves,
     NoNumbers,
     Pictures,
+    Refuses,
     Steps,
     Tens,
     TwoChoices,
@@ -377,6 +378,30 @@ def test_an_error_in_an_environment_ends_the_training_and_names_the_actor(tmp_pa
         train(settings(tmp_path, level_name=level(environment), total_environment_frames=10**6))
     assert newest(tmp_path).counters["environment_frames"] > 0
     assert "Ended by an error: actor" in (tmp_path / "train.log").read_text()
+
+
+def test_a_mistake_that_shows_while_it_trains_costs_nothing_that_was_learned(tmp_path):
+    with pytest.raises(UserError, match="^the page cannot be loaded any more$"):
+        train(settings(tmp_path, level_name=level(Refuses), total_environment_frames=10**6))
+    assert newest(tmp_path).counters["environment_frames"] > 0
+
+
+def test_a_time_limit_ends_a_training_without_a_batch(tmp_path, monkeypatch):
+    released = threading.Event()
+
+    def make(chosen: Settings, actor: int, start: int) -> VectorEnvironment:
+        released.wait()
+        return build.actor_environment(chosen, actor, start)
+
+    monkeypatch.setattr(local_actors, "END_WITHIN_S", 0.1)
+    try:
+        outcome = train(settings(tmp_path, stop_after_s=1.0), make_environment=make)
+        assert outcome.reason == "1 s have passed (--stop_after_s)"
+    finally:
+        released.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("actor"):
+                thread.join(60)
 
 
 def test_the_error_names_the_level_that_failed(tmp_path):

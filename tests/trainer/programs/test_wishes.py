@@ -16,8 +16,8 @@ from tests.trainer import launching
 from tests.trainer.launching import newest
 from tests.trainer.levels import Breaks, Pictures, Steps, Tens, level
 from tests.trainer.training import block, parts, small
-from trainer import build
 from trainer.acting.acting_agent import ActingAgent
+from trainer.build import networks
 from trainer.programs import local, local_actors
 from trainer.programs.local import train
 from trainer.programs.local_actors import ActorFailed
@@ -201,7 +201,7 @@ def test_beside_a_gpu_actors_compute_on_the_processor_and_batches_are_made_ahead
         devices.append(acting._device)
         load(acting, weights, version)
 
-    for module in local_actors, build:
+    for module in local_actors, networks:
         monkeypatch.setattr(module, "visible_gpus", lambda: ["a GPU"])
     monkeypatch.setattr(local_actors, "on_device", note)
     monkeypatch.setattr(ActingAgent, "load", note_device)

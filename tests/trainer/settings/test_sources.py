@@ -70,6 +70,12 @@ def test_an_unknown_preset_is_answered_with_the_closest():
     assert "Did you mean pong_two_cores" in answer
 
 
+def test_on_and_off_are_words_in_a_file(written):
+    settings = config.parse([written("xla: off\nseparate_baseline: on\nwatch: off\n")])
+    assert (settings.learning.xla, settings.agent.separate_baseline) == ("off", "on")
+    assert settings.trained.watch is False
+
+
 def test_flags_win_over_a_file_and_a_file_wins_over_a_preset(written):
     file = written("batch_size: 16\nunroll_length: 20\n")
     settings = config.parse(["--preset=cartpole", file, "--unroll_length=30"])

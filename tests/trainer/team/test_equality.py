@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from trainer.team import compression
 from trainer.team.equality import COMPARE_EVERY_UPDATES, Equality, digest
 from trainer.team.team import ALONE
 
@@ -64,3 +65,7 @@ def test_learners_that_differ_copy_the_first_ones_weights():
 
 def test_a_single_learner_has_nothing_to_compare():
     assert compared(ALONE, 200) == []
+
+
+def test_without_gradients_there_is_nothing_to_compress():
+    assert compression.sums(None, [], tf.float16) == []

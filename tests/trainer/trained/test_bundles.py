@@ -98,6 +98,14 @@ def test_a_bundle_plays_as_its_run_does_and_says_where_it_comes_from(run, bundle
     assert bundle.stat().st_size < original.stat().st_size
 
 
+def test_videos_of_its_games_are_in_the_folder_of_its_level(bundle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    evaluate(Settings(mode="test", checkpoint=str(bundle), test_num_episodes=1, num_videos=1))
+    [folder] = (tmp_path / "logs").iterdir()
+    [video] = (folder / "videos").iterdir()
+    assert folder.name == "CartPole-v1" and video.stat().st_size > 1000
+
+
 def test_it_is_fetched_once_and_only_with_its_checksum(bundle, served, tmp_path):
     address = f"{served}/{bundle.name}"
     assert len(greedy(checkpoint=f"{address}#sha256={sha256(bundle)}")) == 4

@@ -29,6 +29,7 @@ class WandbReporter:
             dir=folder,
             config=settings,
             mode=_mode(),
+            reinit="create_new",  # each of several agents that train in one process has its own
             # The terminal belongs to the trainer.
             settings=wandb.Settings(console="off", silent=True),
         )
