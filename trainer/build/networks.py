@@ -41,7 +41,7 @@ def player(settings: Settings, agent: Any, device: str = "", pieces: int = 1) ->
     if not isinstance(feeding, Gradients):
         return ActingAgent(agent, algorithm(settings), device)
     backdrop = backdrop_of(settings, agent)
-    return Worker(agent, algorithm(settings), settings.learning, feeding, backdrop, pieces)
+    return Worker(agent, algorithm(settings), settings.learning, feeding, backdrop, pieces, device)
 
 
 def acting_device(settings: Settings) -> str:

@@ -59,18 +59,24 @@ class Worker(ActingAgent):
         feeding: Gradients,
         backdrop: Any = None,
         pieces: int = 1,
+        device: str = "",
     ):
-        """``agent`` and ``algorithm`` are like the learner's; see also ``Learner``."""
-        super().__init__(agent, algorithm)
-        algorithm.start(agent)
+        """``agent`` and ``algorithm`` are like the learner's; see also ``Learner``.
+
+        ``device`` is where it acts and computes; empty: where TensorFlow decides.
+        """
+        super().__init__(agent, algorithm, device)
+        with tf.device(device or None):
+            algorithm.start(agent)
         self._newest: tuple[Sequence[Any], int] | None = None
         self.contributions = Contributions(agent, algorithm, Compiler("off"), backdrop, pieces)
         self._settings = settings
-        self._advice = (
-            None
-            if feeding.shared_optimizer
-            else optimizers.Advice(agent.trainable_variables, settings)
-        )
+        with tf.device(device or None):
+            self._advice = (
+                None
+                if feeding.shared_optimizer
+                else optimizers.Advice(agent.trainable_variables, settings)
+            )
         self._advised = tf.function(self._advise, autograph=False)
 
     def load(self, weights: Sequence[Any], version: int) -> None:
@@ -94,11 +100,12 @@ class Worker(ActingAgent):
 
     def finish(self, unroll: Unroll) -> Computed:
         """The gradients of what was played with the weights in use."""
-        contribution, samples = self.contributions(unroll)
-        if self._advice is not None:
-            contribution = contribution._replace(
-                gradients=self._advised(contribution.gradients, contribution.count)
-            )
+        with tf.device(self._device or None):  # also of the graphs that the first call makes
+            contribution, samples = self.contributions(unroll)
+            if self._advice is not None:
+                contribution = contribution._replace(
+                    gradients=self._advised(contribution.gradients, contribution.count)
+                )
         return Computed(lean(unroll), contribution, samples, OF_ACTOR)
 
     def _advise(self, gradients: list[tf.Tensor], count: tf.Tensor) -> list[tf.Tensor]:
