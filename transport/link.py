@@ -135,11 +135,6 @@ class Link:
         return self._process
 
     @property
-    def is_finished(self) -> bool:
-        """Whether the learner has said that it needs no more."""
-        return isinstance(self._end, Closed)
-
-    @property
     def is_connected(self) -> bool:
         """Whether the learner is there."""
         return self._connection is not None

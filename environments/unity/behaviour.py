@@ -36,7 +36,14 @@ class Shown(NamedTuple):
 
 
 def joined(one: Shown, other: Shown) -> Shown:
-    """Two messages as if the build had sent but one."""
+    """Two messages as if the build had sent but one: what the second says of an agent counts."""
+    gone = {*other.ended, *other.asked}
+    kept = [row for row, agent in enumerate(one.asked) if agent not in gone]
+    one = one._replace(
+        asked=[one.asked[row] for row in kept],
+        observation=one.observation[kept],
+        reward=one.reward[kept],
+    )
     known = one.last is not None and other.last is not None
     return Shown(
         asked=[*one.asked, *other.asked],

@@ -62,11 +62,11 @@ class Rollouts:
                 return None
             self._add(block)
         with self._lock:
+            if not self._blocks:  # newer weights have been published in between
+                return None
             blocks, self._blocks, self._first = self._blocks, [], np.inf
             self._delivered = 0  # for the next batch, nobody is to play before new weights
             updates = float(self._updates)
-        if not blocks:  # they are not of the newest weights any more
-            return None
         return self._batch(blocks)._replace(weights_version=updates)
 
     def _add(self, block: Unroll) -> None:

@@ -87,8 +87,9 @@ def _play(settings: Settings, turns: Sequence["_Turns"], stop: StopSignal) -> No
             wanted = [one.wants() for one in turns]
             ready = None not in wanted
             if ready:
-                for one in turns:
-                    one.begin()
+                for one, wants in zip(turns, wanted, strict=True):
+                    if wants:
+                        one.begin()
                 for (one, part), wants, block in zip(pairs, wanted, actor.unrolls(), strict=True):
                     if wants:
                         one.put(block, part.num_envs)

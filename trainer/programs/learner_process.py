@@ -5,7 +5,6 @@ Started by ``mpirun`` as one of several, it trains together with the others.
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from algorithms.feeding import Gradients, Replayed
 from credentials import Credentials
 from environments import EnvironmentSpec
 from trainer import build, seats
-from trainer.learning.batches import LOOK_EVERY_S
 from trainer.learning.learner import Learner
 from trainer.learning.replayed import Feeder
 from trainer.learning.rollouts import Crew
@@ -53,6 +51,10 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             run, meter = _start(settings, spec, learner, team, stack, companions)
             if run and of_all.level.agents:
                 several.write_settings(Path(of_all.run_folder), of_all, run.reporter.say)
+            if meter.environment_frames >= settings.learning.total_environment_frames:
+                if run:
+                    run.report_trained(meter)
+                return
             say = run.reporter.say if run else terminal.say
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings.remote, settings.credentials_file, team)
@@ -60,11 +62,6 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             receiver = stack.enter_context(
                 _receiver(settings, spec, agent, blocks, team, mine, say)
             )
-            if meter.environment_frames >= settings.learning.total_environment_frames:
-                if run:
-                    run.report_trained(meter)
-                _let_actors_leave(receiver, settings, stop)
-                return
             make_batches: Callable[[Crew], Feeder] = functools.partial(
                 build.batches, settings, spec, agent, say=say, learners=team.size
             )
@@ -103,16 +100,6 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 receiver.finish()
             if run and of_all.level.agents:
                 several.draw(Path(of_all.run_folder), of_all, run.reporter.say)
-
-
-def _let_actors_leave(receiver: Receiver, settings: Settings, stop: StopSignal) -> None:
-    """Tells actors and peers that start along with this learner that they are not needed."""
-    if settings.remote.synthetic_unrolls:
-        return
-    receiver.finish()
-    until = time.monotonic() + settings.remote.peer_timeout_s
-    while time.monotonic() < until and not stop.is_set():
-        time.sleep(LOOK_EVERY_S)
 
 
 def _own(settings: Settings) -> tuple[Settings, EnvironmentSpec]:

@@ -167,7 +167,7 @@ def players_of(
     if not isinstance(settings.algorithm.feeding, Gradients):
         return [build.player(settings, agent, device)] * count
     more = [build.acting_agent(settings, spec, device) for _ in range(count - 1)]
-    return [build.player(settings, one) for one in (agent, *more)]
+    return [build.player(settings, one, device) for one in (agent, *more)]
 
 
 class Threads:

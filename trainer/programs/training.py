@@ -30,6 +30,7 @@ from user_error import UserError
 GATHER_EVERY_S = 0.25
 # How much longer than others' actors those of a learner in step may play before it is left out.
 LATER_THAN_OTHERS = 1.5
+MOST_MISSED = 3  # rounds in a row for which it is waited for so long
 
 
 class Actors(Protocol):
@@ -90,7 +91,9 @@ class Training:
         self._starved = False  # had no batch in time, and has had none since
         self._idle = False  # no learner had a batch in the last round
         self._published = time.monotonic()
+        self._arrived = self._published  # when this learner's last batch was there
         self._played_s = 0.0  # how long actors in step play for a batch, at other learners, too
+        self._missed = 0  # rounds in a row without a batch in which others had one
         self._gathered = time.monotonic()
         self._feeding = settings.algorithm.feeding
         self._passes = passes_of(settings, learner, team.size)
@@ -232,6 +235,7 @@ class Training:
         self._stopped, self._idle = bool(round.stop), not round.batches
         if round.batches:
             self._played_s = float(round.played_s / round.batches)
+            self._missed = 0 if batch else self._missed + 1
         self.is_complete = self.is_complete or bool(round.reached)
         return not (self._stopped or self._idle)
 
@@ -257,7 +261,7 @@ class Training:
             batches=1.0,
             steps=batch.steps,
             weights_version=batch.weights_version,
-            played_s=now - self._published if self._feeding.actors_wait else 0.0,
+            played_s=max(0.0, self._arrived - self._published),
         )
 
     def _is_enough(self) -> bool:
@@ -276,13 +280,14 @@ class Training:
     def _await_batch(self) -> Batch | None:
         """The next batch; None after ``--max_batch_wait_s`` if there are other learners.
 
-        A learner that was late does not wait again until it has a batch. In step it does, if it has
-        actors: the others' update would throw away what they are playing.
+        A learner that was late does not wait again until it has a batch. In step it does, a few
+        times, if it has actors: the others' update throws away what they are playing.
         """
         if self._stop.is_set():
             return None
         patience = self._settings.team.max_batch_wait_s if self._team.size > 1 else math.inf
-        if self._feeding.actors_wait and self._actors.present():
+        in_step = self._feeding.actors_wait and self._missed < MOST_MISSED
+        if in_step and self._actors.present():
             patience = max(patience, LATER_THAN_OTHERS * self._played_s)
         elif self._starved:
             patience = LOOK_EVERY_S if self._idle else 0.0
@@ -292,6 +297,8 @@ class Training:
             if self._team.size == 1 and self._is_enough():
                 return None
             batch = self._actors.next(min(until - time.monotonic(), LOOK_EVERY_S))
+        if batch:
+            self._arrived = time.monotonic()
         if not self._stop.is_set() and self._starved != (batch is None):
             self._starved = batch is None
             self._say(

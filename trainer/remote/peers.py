@@ -60,10 +60,7 @@ class Peers:
         self.close()
 
     def begin(self, learner: Learner, stop: Stop) -> None:
-        """Waits for the start: the first learner gives it when all others can be reached.
-
-        Those that have finished are not waited for, and the first of the others gives it.
-        """
+        """Waits for the start: the first learner gives it when all others can be reached."""
         self._say(
             "waiting for the other learners: "
             + ", ".join(other.address for other in self._others)
@@ -78,8 +75,7 @@ class Peers:
                 learner.updates = version
                 self._say(f"the learners start with the weights after {version:,} updates.")
                 return
-            leads = all(other.has_finished() for other in self._others[: self._rank])
-            if leads and all(one.is_reached() or one.has_finished() for one in self._others):
+            if self._rank == 0 and all(other.is_reached() for other in self._others):
                 self._say("all learners are there: they start.")
                 return
             self._check()
@@ -160,10 +156,6 @@ class _Other:
     def is_reached(self) -> bool:
         """Whether there is a connection now."""
         return self._link.is_connected
-
-    def has_finished(self) -> bool:
-        """Whether it has learned all that it was to learn."""
-        return self._link.is_finished
 
     def weights(self) -> tuple[list[np.ndarray], int] | None:
         """Its newest weights, and their number of updates; None if it has not started."""

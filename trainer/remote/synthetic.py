@@ -28,6 +28,10 @@ class SyntheticActors(RemoteActors):
         super().__init__(receiver, agent, make_batches)
         self._batch = on_device(describe(batch, len(batch.level)))
 
+    def next(self, wait_s: float) -> Batch | None:
+        """The batch, however old the weights are that it is said to be of."""
+        return self._ahead.next(wait_s)
+
     def _next(self) -> Batch:
         return self._batch
 

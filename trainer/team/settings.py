@@ -15,7 +15,7 @@ class TeamSettings:
         5.0,
         "Cluster",
         "seconds that other learners wait for one whose actors are late before they continue "
-        "without its batch",
+        "without its batch; in step a few times longer, if their own actors played for longer",
         above=0,
     )
     gradient_compression: str = setting(

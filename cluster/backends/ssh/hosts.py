@@ -21,6 +21,7 @@ from cluster.ssh.ssh import Connections
 
 AT_ONCE = 64
 AGAIN_S = 2.0
+ONLY_LOOK = ("status", "tail")  # requests that change nothing
 ANSWERS_WITHIN_S = 30.0
 ON_HOST = (
     "processes",
@@ -87,7 +88,10 @@ class Hosts:
         self, requests: Mapping[Place, dict[str, Any]], patience_s: float = 0.0
     ) -> dict[Place, dict[str, Any] | HostFailed]:
         """A request to each place; a failure stands in the place of its answer."""
-        return patiently(lambda place: self.ask(place, requests[place]), requests, patience_s)
+        lasting = any(request["do"] not in ONLY_LOOK for request in requests.values())
+        return patiently(
+            lambda place: self.ask(place, requests[place]), requests, patience_s, lasting
+        )
 
     def _there(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
         command = f"exec sh -c {shlex.join([COMMAND, place.folder, place.python, LOADER])}"
@@ -129,9 +133,16 @@ def _program() -> bytes:
 
 
 def at_once(
-    work: Callable[[Key], dict[str, Any]], keys: Iterable[Key], most: int = AT_ONCE
+    work: Callable[[Key], dict[str, Any]],
+    keys: Iterable[Key],
+    most: int = AT_ONCE,
+    lasting: bool = True,
 ) -> dict[Key, dict[str, Any] | HostFailed]:
-    """The result of each key's work, done side by side, ``most`` at a time."""
+    """The result of each key's work, done side by side, ``most`` at a time.
+
+    After Ctrl-C, work that is ``lasting`` is waited for; what only looks is not, as a host may be
+    frozen.
+    """
 
     def one(key: Key) -> dict[str, Any] | HostFailed:
         try:
@@ -144,16 +155,19 @@ def at_once(
     pool = ThreadPoolExecutor(min(most, len(listed) or 1))
     try:
         return dict(zip(listed, pool.map(one, listed), strict=True))
-    finally:  # after Ctrl-C it does not wait for a host that is frozen
-        pool.shutdown(wait=False, cancel_futures=True)
+    finally:
+        pool.shutdown(wait=lasting, cancel_futures=True)
 
 
 def patiently(
-    work: Callable[[Place], dict[str, Any]], asked: Iterable[Place], seconds: float
+    work: Callable[[Place], dict[str, Any]],
+    asked: Iterable[Place],
+    seconds: float,
+    lasting: bool = True,
 ) -> dict[Place, dict[str, Any] | HostFailed]:
     """``at_once``, and again for so long where a failure may pass, such as a cut link."""
     end = time.monotonic() + seconds
-    replies = at_once(work, asked)
+    replies = at_once(work, asked, lasting=lasting)
     announced: set[Place] = set()
     while again := [one for one, reply in replies.items() if _may_pass(reply)]:
         if time.monotonic() >= end:
@@ -163,7 +177,7 @@ def patiently(
                 print(f"{place.host}: {replies[place]} Asking again for {seconds:g} s.", flush=True)
         announced.update(again)
         time.sleep(AGAIN_S)
-        replies |= at_once(work, again)
+        replies |= at_once(work, again, lasting=lasting)
     return replies
 
 

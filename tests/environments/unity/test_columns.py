@@ -70,6 +70,16 @@ def test_messages_that_ask_none_of_those_who_go_on_belong_to_the_next():
     np.testing.assert_array_equal(rows.over, [True, False])
 
 
+def test_an_agent_that_has_begun_and_ended_between_two_messages_gets_no_column():
+    columns = Columns(2, 1)
+    columns.restart(shown({1: 10, 2: 20}))
+    columns.add(shown({2: 21}, {1: 13}))
+    whole = joined(shown({3: 30}), shown({2: 22, 4: 40}, {3: 31}))
+    assert list(whole.asked) == [2, 4]
+    rows = columns.add(whole)
+    np.testing.assert_array_equal(rows.observation[:, 0], [40, 22])
+
+
 def test_a_column_without_an_agent_learns_nothing_when_the_world_ends():
     columns = Columns(2, 1)
     columns.restart(shown({1: 10, 2: 20}))

@@ -65,17 +65,6 @@ def assert_adds_up(logdir: Path, spare: int) -> dict[str, Any]:
     return counters
 
 
-def test_actors_of_a_run_that_is_trained_are_told_to_leave(tmp_path):
-    address = free_address()
-    with learner(tmp_path, address, total_environment_frames=200) as first, actor(0, address):
-        assert first.wait(120) == 0, first.output()
-    with actor(1, address) as late:
-        late.wait_for(f"Waiting for the learner at {address}")
-        with learner(tmp_path, address, total_environment_frames=200) as again:
-            assert late.wait(60) == 0, late.output()
-            assert again.wait(60) == 0 and "is already trained" in again.output()
-
-
 def test_a_run_continues_whatever_happens_to_its_actors(tmp_path):
     address = free_address()
     with actor(0, address) as early:
