@@ -69,6 +69,7 @@ def main(arguments: list[str]) -> int:
         options = Options(**{name: value for name, value in values.items() if name in own})
         flags.check_ranges(options)
         level = {name: value for name, value in values.items() if name not in own}
+        _check_ranges(level)
         _check(options, level)
         import_tensorflow()
         _play(options, level)
@@ -85,6 +86,13 @@ def _level_fields() -> list[dataclasses.Field]:
     """The flags that say how a level alone is to be."""
     known = {field.name: field for field in dataclasses.fields(LevelSettings)}
     return [_optional(known["level_name"]), *(known[name] for name in LOOKS)]
+
+
+def _check_ranges(level: dict[str, Any]) -> None:
+    for field in _level_fields():
+        wrong = flags.problem_with(field, level[field.name])
+        if wrong:
+            raise UserError(f"--{field.name}={level[field.name]}: {wrong}.")
 
 
 def _optional(field: dataclasses.Field) -> dataclasses.Field:

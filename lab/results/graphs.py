@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
@@ -20,6 +19,7 @@ from trainer.storage.records import write_whole
 EXPLORATION = ("exploration", "entropy")
 RETURN = "mean raw return of 100 episodes"
 COLORS = "viridis"
+UNKNOWN = (0.75, 0.75, 0.75, 1.0)  # the colour of what has no objective
 
 
 def write_session(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> None:
@@ -196,8 +196,12 @@ def _places(axes: Any, values: Sequence[Any]) -> list[float]:
     return [float(names.index(str(one))) for one in values]
 
 
-def _colors(objectives: Sequence[float]) -> list[Any]:
-    """From dark to bright by the objective."""
-    values = np.array(objectives, float)
-    width = values.max() - values.min() or 1.0
-    return [colormaps[COLORS](0.9 * one) for one in (values - values.min()) / width]
+def _colors(objectives: Sequence[float | None]) -> list[Any]:
+    """From dark to bright by the objective; grey without one."""
+    known = [one for one in objectives if one is not None]
+    low = min(known, default=0.0)
+    width = max(known, default=0.0) - low or 1.0
+    return [
+        UNKNOWN if one is None else colormaps[COLORS](0.9 * (one - low) / width)
+        for one in objectives
+    ]

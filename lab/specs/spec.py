@@ -287,6 +287,11 @@ def settings_of(values: Mapping[str, Any], where: str) -> Settings:
     try:
         settings = Settings(**{name: one for name, one in values.items() if name in known})
         checks.check(settings)
+        if settings.algorithm.program:
+            raise UserError(
+                f"algorithm {algorithm} is a program of trainings, which the lab cannot follow; "
+                "start it with bin/train"
+            )
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
     return settings

@@ -47,16 +47,15 @@ def propose(experiment: Experiment, trials: list[Trial], proposals: Proposals) -
     spec = experiment.spec
     proposal, drawn, values = proposals.propose(count)
     return Trial(
-        len(trials), PROPOSED, {**spec.settings, **_fitting(spec.settings, values)},
+        len(trials), PROPOSED, _fitting(spec.settings | values),
         frozen.seeds(spec), values, proposal=proposal, drawn=drawn,
     )  # fmt: skip
 
 
-def _fitting(settings: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """What was drawn, without settings that the drawn algorithm does not have."""
-    algorithm = str(values.get("algorithm", settings.get("algorithm", "impala")))
-    known = {field.name for field in config.fields(algorithm)}
-    return {name: value for name, value in values.items() if name in known}
+def _fitting(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a spec and what was drawn, without those that the algorithm does not have."""
+    known = {field.name for field in config.fields(str(settings.get("algorithm", "impala")))}
+    return {name: value for name, value in settings.items() if name in known}
 
 
 def finals(experiment: Experiment, trials: list[Trial]) -> list[Trial]:

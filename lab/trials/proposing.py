@@ -101,6 +101,8 @@ class Proposals:
         if trial.proposal is None or percent not in RUNGS:
             return False
         known = self._study.get_trials(deepcopy=False)[trial.proposal]
+        if known.state != TrialState.RUNNING:  # it had failed, and is tried again
+            return False
         running = optuna.trial.Trial(self._study, known._trial_id)
         if percent not in known.intermediate_values:
             running.report(value, percent)

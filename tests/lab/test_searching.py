@@ -2,10 +2,12 @@
 
 import pytest
 
+from lab.results import graphs
 from lab.specs import search_space
 from lab.specs import spec as specs
+from lab.trials import plan
 from lab.trials.folder import Trial
-from lab.trials.proposing import Proposals, total
+from lab.trials.proposing import RUNGS, Proposals, total
 
 NUMBERS = {"learning_rate__loguniform": [1e-4, 1e-2], "batch_size__randint": [2, 5]}
 
@@ -92,3 +94,27 @@ def test_a_failed_trial_that_is_retried_counts_in_the_study(tmp_path):
     trial.state, trial.results = "done", {"objective": 2.0}
     assert proposals.sync(trial) and trial.proposal == 1
     assert not proposals.sync(trial)
+
+
+def test_a_failed_trial_that_is_retried_is_ended_early_by_nobody(tmp_path):
+    spec = spec_of("random", NUMBERS)
+    proposals = Proposals(tmp_path / "study.sqlite3", spec.meta, spec.searched)
+    number, drawn, values = proposals.propose(0)
+    trial = Trial(0, "proposed", {}, [1], values, proposal=number, drawn=drawn, state="failed")
+    proposals.sync(trial)
+    trial.state = "open"
+    assert not any(proposals.should_end(trial, percent, 1.0) for percent in RUNGS)
+
+
+def test_a_drawn_algorithm_gets_no_settings_of_the_specs_own():
+    settings = {"algorithm": "ppo", "clip_ratio": 0.2, "learning_rate": 0.001}
+    drawn = {"algorithm": "a2c", "gae_lambda": 0.9}
+    assert plan._fitting(settings | drawn) == {
+        "algorithm": "a2c", "learning_rate": 0.001, "gae_lambda": 0.9,
+    }  # fmt: skip
+
+
+def test_a_trial_without_an_objective_is_grey_and_the_others_have_colours():
+    dark, unknown, bright = graphs._colors([1.0, None, 3.0])
+    assert unknown == graphs.UNKNOWN and dark != bright
+    assert graphs._colors([None]) == [graphs.UNKNOWN]

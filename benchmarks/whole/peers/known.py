@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.tools.machine import cores
 from user_error import UserError, closest
 
 HERE = Path(__file__).parent
@@ -39,7 +40,7 @@ UNTIL_PEERS = (
     Peer(
         "sb3",
         "Stable-Baselines3 2.9.2",
-        {"threads": (1, 2), "processes": (False, True)},
+        {"threads": tuple(2**n for n in range(cores().bit_length())), "processes": (False, True)},
     ),
 )
 

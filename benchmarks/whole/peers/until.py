@@ -100,16 +100,20 @@ def measure(arguments: list[str]) -> None:
 
 
 def _row(report: Report, name: str, how: str, runs: list[Run], ours: list[Run]) -> None:
-    """A trainer's row; a ratio with a run that was cut off is a lower bound."""
+    """A trainer's row; a ratio with a run that was cut off is a lower bound.
+
+    There is none for turns in which this trainer was cut off itself.
+    """
     reached = sum(run.reached for run in runs)
-    against = [run.seconds / mine.seconds for run, mine in zip(runs, ours, strict=True)]
+    pairs = zip(runs, ours, strict=True)
+    against = [run.seconds / mine.seconds for run, mine in pairs if mine.reached]
     report.row(
         name,
         how,
         spread([run.seconds for run in runs]),
         spread([run.steps for run in runs]),
         f"{reached} of {len(runs)}",
-        spread(against) if runs is not ours else None,
+        spread(against) if against and runs is not ours else None,
     )
 
 

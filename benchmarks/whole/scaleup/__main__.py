@@ -1,6 +1,7 @@
 """``python -m benchmarks scaleup``; see the package."""
 
 import contextlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -39,8 +40,13 @@ def main(arguments: list[str]) -> int:
 def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
     """Prints the table of all cases, and writes them."""
     out = Path(chosen.options.results)
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--results={out}: cannot be made ({error.strerror}).") from None
     todo = cases(chosen)
+    if not rows and any(case.learners > 1 for case in todo) and not shutil.which("mpirun"):
+        raise UserError("several learners need mpirun: run bin/setup --learner.")
     if rows:
         check_rows(todo, rows)
     about = described(chosen)
