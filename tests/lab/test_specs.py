@@ -109,7 +109,7 @@ def test_a_frozen_spec_repeats_itself():
         ("settings.seed", 3, "settings.seed: found 3; expected nothing here: seeds count up from"),
         ("settings.logdir", "x", "each session has a folder of its own"),
         ("settings.agent_name", "x", "it once; f.yaml: mine.agent says it, too"),
-        ("search.algorithm__choice", ["ppo", "simple"], "algorithm simple is a program of trainings"),
+        ("search.algorithm__choice", ["ppo", "simple"], "simple is a program of trainings"),
         ("settings.minibatches", 9999, "--minibatches=9999: a rollout has"),
         ("meta.sesions", 2, "meta.sesions: found the key sesions; expected a known key. Did you"),
         ("meta.sessions", 0, "meta.sessions: found 0; expected 1 or more"),
