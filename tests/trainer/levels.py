@@ -70,19 +70,6 @@ class Continuous(Steps):
     action_space = gymnasium.spaces.Box(-2, 2, (2,), np.float32)
 
 
-class Refuses(Steps):
-    """The same, but finds a mistake of the user after two hundred steps."""
-
-    def __init__(self) -> None:
-        self.left = 200
-
-    def step(self, action: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise UserError("the page cannot be loaded any more")
-        return super().step(action)
-
-
 class Breaks(Steps):
     """The same, but raises an exception after a hundred steps."""
 
@@ -97,6 +84,13 @@ class Breaks(Steps):
 
     def fail(self) -> None:
         raise ZeroDivisionError("the simulator fell over")
+
+
+class Refuses(Breaks):
+    """The same, but finds a mistake of the user."""
+
+    def fail(self) -> None:
+        raise UserError("the page cannot be loaded any more")
 
 
 class Leaves(Breaks):

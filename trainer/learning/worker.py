@@ -66,12 +66,11 @@ class Worker(ActingAgent):
         ``device`` is where it acts and computes; empty: where TensorFlow decides.
         """
         super().__init__(agent, algorithm, device)
-        with tf.device(device or None):
-            algorithm.start(agent)
         self._newest: tuple[Sequence[Any], int] | None = None
-        self.contributions = Contributions(agent, algorithm, Compiler("off"), backdrop, pieces)
         self._settings = settings
         with tf.device(device or None):
+            algorithm.start(agent)
+            self.contributions = Contributions(agent, algorithm, Compiler("off"), backdrop, pieces)
             self._advice = (
                 None
                 if feeding.shared_optimizer
