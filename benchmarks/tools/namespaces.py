@@ -108,14 +108,14 @@ class _Undo:
 
     def __init__(self) -> None:
         self._shell = subprocess.Popen(
-            ["sh", "-c", 'undo=$(cat); eval "$undo"'],
+            ["sh", "-c", 'undo=$(tac); eval "$undo"'],  # the last first: the bridge's number goes last
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # what was not made yet
             start_new_session=True,  # Ctrl-C is for this process alone
         )
 
     def add(self, command: str) -> None:
-        """Will run the command at the end."""
+        """Will run the command at the end, before those that were added earlier."""
         assert self._shell.stdin
         self._shell.stdin.write(f"{command}\n".encode())
         self._shell.stdin.flush()

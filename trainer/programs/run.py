@@ -243,6 +243,8 @@ class Run:
         if figures["updates_in_report"]:
             self.reporter.report(figures, {})
         whole = meter.whole_run(waits) | {"num_actors": num_actors}
+        # The last report may be of a moment without an update.
+        whole["time_left"] = self._time_left(meter, whole["frames_per_second"])
         self.reporter.finish(figures | whole, reason)
         self.outcome = self._outcome(figures | whole, reason)
         if figures["updates_in_report"]:
@@ -271,14 +273,16 @@ class Run:
         figures = meter.report(waits)
         for companion in self._companions:
             figures |= companion.figures()
-        left = self._settings.learning.total_environment_frames - meter.environment_frames
-        rate = figures["frames_per_second"]
         return figures | {
             "updates": learner.updates,
             "learning_rate": learner.learning_rate,
-            # The last update may have had more frames than were left.
-            "time_left": max(0.0, left / rate) if rate else None,
+            "time_left": self._time_left(meter, figures["frames_per_second"]),
         }
+
+    def _time_left(self, meter: Meter, rate: float | None) -> float | None:
+        left = self._settings.learning.total_environment_frames - meter.environment_frames
+        # The last update may have had more frames than were left.
+        return max(0.0, left / rate) if rate else None
 
     def _checkpoint(self, learner: Learner, meter: Meter, best: float) -> Checkpoint:
         best_return = None if best == -math.inf else best
