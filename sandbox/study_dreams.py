@@ -15,13 +15,13 @@ OUT.png. The table is printed in Markdown.
 import argparse
 import json
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.tools import common
 from lab.results import tables
 from trainer.machine.launching import PROJECT
 from trainer.machine.provenance import machine, versions
@@ -198,8 +198,7 @@ def draw(path: Path, rows: Sequence[Mapping[str, Any]], level: str) -> None:
 
 def main() -> int:
     """Runs the study; returns the exit code."""
-    # Unwinds as Ctrl-C does, so that a started training is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    common.unwind_when_stopped()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

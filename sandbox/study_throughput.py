@@ -16,7 +16,6 @@ import argparse
 import csv
 import json
 import shlex
-import signal
 import statistics
 import sys
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.plan import cost_fit
+from benchmarks.tools import common
 from benchmarks.tools.trainer import rate_of
 from benchmarks.whole.scaleup import options
 from benchmarks.whole.scaleup.__main__ import described, in_turns, measured
@@ -69,8 +69,7 @@ class Group(NamedTuple):
 
 def main() -> int:
     """Runs the study."""
-    # Unwinds as Ctrl-C does, so that started processes are ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    common.unwind_when_stopped()
     own, added = sys.argv[1:], []
     if "--" in own:
         at = own.index("--")

@@ -94,7 +94,10 @@ class DQNSettings(RewardSettings):
         0.02, "Learning", "the chance later, and in tests with sampled actions", least=0, most=1
     )
     exploration_steps: int = setting(
-        50_000, "Learning", "agent steps until then; it falls linearly", least=1
+        50_000,
+        "Learning",
+        "agent steps until then, of each learner; it falls linearly",
+        least=1,
     )
     exploration_ladder: float = setting(
         0.0,

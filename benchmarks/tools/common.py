@@ -89,10 +89,15 @@ def words(flag: str, text: str, known: Collection[str]) -> list[str]:
     return found
 
 
+def unwind_when_stopped() -> None:
+    """From now on ends as Ctrl-C does, so that what was started for a measurement is ended."""
+    for one in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(one, lambda number, _: sys.exit(128 + number))
+
+
 def run(name: str, measure: Callable[[list[str]], None]) -> int:
     """A benchmark as a program; returns the exit code."""
-    # Unwinds as Ctrl-C does, so that what was started for a measurement is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    unwind_when_stopped()
     try:
         measure(sys.argv[1:])
     except UserError as error:

@@ -108,7 +108,8 @@ class _Undo:
 
     def __init__(self) -> None:
         self._shell = subprocess.Popen(
-            ["sh", "-c", 'undo=$(tac); eval "$undo"'],  # the last first: the bridge's number goes last
+            # The last first, so that the bridge's number is free once all else is gone.
+            ["sh", "-c", 'undo=$(tac); eval "$undo"'],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # what was not made yet
             start_new_session=True,  # Ctrl-C is for this process alone

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,22 +82,38 @@ def measure(arguments: list[str]) -> None:
     peers = [(peer, *_ready(own, peer)) for peer in chosen(own.peers, UNTIL_PEERS)]
     what = f"{own.level_name} to {own.until:g}"
     report = Report("peers-until", COLUMNS, own, "precision auto here", what)
-    ours: list[Run] = []
-    theirs: dict[str, list[Run]] = {peer.key: [] for peer, *_ in peers}
+    turns: list[list[Run]] = []  # this trainer's run and each peer's
+    failed: UserError | None = None
     for turn in range(own.repeats):
-        seed = own.seed + turn
-        common.progress(f"turn {turn + 1} of {own.repeats}: {OURS}, seed {seed}")
-        ours.append(_ours(own, seed))
-        limit = min(own.most_s, own.times * ours[-1].seconds)
-        for peer, python, way in peers:
-            common.progress(f"turn {turn + 1} of {own.repeats}: {peer.name}, at most {limit:.0f} s")
-            theirs[peer.key].append(_of_peer(own, peer, python, way, seed, limit))
+        try:
+            turns.append(_turn(own, turn, peers))
+        except UserError as error:
+            failed = error
+            break
+    if not turns and failed:
+        raise failed
+    ours, *theirs = map(list, zip(*turns, strict=True))
     _row(report, OURS, own.preset or f"{own.algorithm}, defaults", ours, ours)
-    for peer, _, way in peers:
-        _row(
-            report, peer.name, " ".join(f"{k}={v}" for k, v in way.items()), theirs[peer.key], ours
-        )
+    for (peer, _, way), runs in zip(peers, theirs, strict=True):
+        _row(report, peer.name, " ".join(f"{k}={v}" for k, v in way.items()), runs, ours)
     report.finish("seconds to it")
+    if failed:
+        raise UserError(f"turn {len(turns) + 1} failed, the table has those before: {failed}")
+
+
+def _turn(own: Own, turn: int, peers: Sequence[tuple[Peer, Path, dict[str, Any]]]) -> list[Run]:
+    """This trainer, then each peer, with one seed."""
+    seed = own.seed + turn
+    said = f"turn {turn + 1} of {own.repeats}"
+    common.progress(f"{said}: {OURS}, seed {seed}")
+    runs = [_ours(own, seed)]
+    limit = min(own.most_s, own.times * runs[0].seconds)
+    for peer, python, way in peers:
+        common.progress(
+            f"{said}: {OURS} took {runs[0].seconds:.0f} s; {peer.name} has {limit:.0f} s"
+        )
+        runs.append(_of_peer(own, peer, python, way, seed, limit))
+    return runs
 
 
 def _row(report: Report, name: str, how: str, runs: list[Run], ours: list[Run]) -> None:

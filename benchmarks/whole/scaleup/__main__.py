@@ -2,13 +2,13 @@
 
 import contextlib
 import shutil
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.tools import common
 from benchmarks.tools.machine import cores, precision, processor, siblings
 from benchmarks.whole.scaleup import report
 from benchmarks.whole.scaleup.cases import Case, Running, cases, rate
@@ -86,8 +86,7 @@ against learners apart: agent steps/s / apart. The difference to 1 is the cost o
 @contextlib.contextmanager
 def started(case: Case, chosen: Chosen, rows: Sequence[Row]) -> Iterator[Running]:
     """The case's processes, where they belong."""
-    # So that the processes are stopped when this one is terminated.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    common.unwind_when_stopped()
     if rows:
         stamp = f"{case.learners}-{case.actors}-{time.time_ns()}"
         with OnHosts(case, chosen, rows, f"logs/scaleup/{stamp}") as on_hosts:

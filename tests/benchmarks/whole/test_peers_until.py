@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.whole.peers import known, running, until
 from benchmarks.whole.peers.running import Failed
+from user_error import UserError
 
 pytestmark = pytest.mark.xdist_group("benchmarks")
 
@@ -89,6 +90,22 @@ def test_both_sides_are_timed_in_turn_and_the_peers_fastest_way_is_kept(
     assert ours["trainer"] == "this trainer" and ours["reached"] == "1 of 1"
     assert theirs["settings"] == "threads=2" and theirs["reached"] == "1 of 1"
     assert "1 of 1" in capsys.readouterr().out
+
+
+def test_a_turn_that_fails_loses_none_before_it(tmp_path, monkeypatch, capsys):
+    fails = LEARNING.replace("steps, rate", "assert work['seed'] != 3, 'broken'\n    steps, rate")
+    peer = stand_in(tmp_path, fails)
+    monkeypatch.setattr(until, "UNTIL_PEERS", (peer,))
+    monkeypatch.setattr(until, "_ready", lambda own, peer: (Path(sys.executable), {"threads": 2}))
+    monkeypatch.setattr(until, "_ours", lambda own, seed: until.Run(5.0, 500, True))
+    flags = ["--until=3", "--level_name=CartPole-v1", f"--results={tmp_path}"]
+    with pytest.raises(UserError, match="turn 3 failed, .* before: Stand-in: .*broken"):
+        until.measure([*flags, "--repeats=3", "--peers=stand_in"])
+    [_, theirs] = json.loads((tmp_path / "peers-until.json").read_text())["rows"]
+    assert theirs["reached"] == "2 of 2"
+    assert "2 of 2" in capsys.readouterr().out
+    with pytest.raises(UserError, match="^Stand-in: .*broken"):
+        until.measure([*flags, "--repeats=1", "--seed=3", "--peers=stand_in"])
 
 
 def test_the_zoo_has_what_is_compared():
