@@ -69,11 +69,13 @@ class Record:
     context: str = ""
     # With which actors are added that fit the others.
     flags: tuple[str, ...] = ()
+    # Where it was read: by --logdir, which is another way to the folder than the run's own.
+    read_in: str = dataclasses.field(default="", compare=False)
 
     @property
     def path(self) -> Path:
         """The record's file."""
-        return _path(self.logdir)
+        return _path(self.read_in or self.logdir)
 
 
 def record_of(plan: Plan, tmux: str, flags: Sequence[str] = ()) -> Record:
@@ -108,7 +110,9 @@ def write(record: Record, files: Mapping[str, str]) -> None:
         record.path.parent.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
             write_whole(Path(path), content)
-        write_whole(record.path, json.dumps(dataclasses.asdict(record), indent=1))
+        kept = dataclasses.asdict(record)
+        del kept["read_in"]
+        write_whole(record.path, json.dumps(kept, indent=1))
     except OSError as error:
         raise _unwritable(record.logdir, error) from None
 
@@ -170,6 +174,7 @@ def read(logdir: str) -> Record | None:
             written.get("namespace", ""),
             written.get("context", ""),
             tuple(written.get("flags", ())),
+            read_in=logdir,
         )
     except FileNotFoundError:
         return None

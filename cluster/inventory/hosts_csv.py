@@ -209,7 +209,7 @@ def _values(
         if not given and name in needed:
             problems.append((number, f"column {name}: is empty."))
         if given and needed == NEEDED_OF_NODES and name.startswith(NOT_OF_NODES):
-            what = "leave it empty: Slurm decides that; see --learner_resources."
+            what = "leave it empty: the cluster decides that; see --learner_resources."
             problems.append((number, f"column {name}: {what}"))
         if given == "remote" and needed == NEEDED_OF_NODES and name == "job":
             what = "remotes are for hosts of your own: leave the row out, and actors start them."

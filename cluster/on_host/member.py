@@ -181,7 +181,11 @@ def own_address(network: str) -> str:
     """This node's address: in that network, or the one of its name, or the first there is."""
     own = _run("hostname", "-I").split()
     if network:
-        inside = [one for one in own if ipaddress.ip_address(one) in ipaddress.ip_network(network)]
+        inside = [
+            one
+            for one in own
+            if ipaddress.ip_address(one) in ipaddress.ip_network(network, strict=False)
+        ]
         if not inside:
             sys.exit(f"--mpirun_network={network}: this node has {' '.join(own) or 'no address'}.")
         return inside[0]

@@ -100,7 +100,10 @@ class Tab:
 
     def open(self, url: str, ready: str, pause: Callable[[], None]) -> None:
         """Loads a page; calls `pause` until the expression `ready` is true."""
-        failed = self.call("Page.navigate", url=url).get("errorText")
+        try:
+            failed = self.call("Page.navigate", url=url).get("errorText")
+        except TimeoutError:
+            raise UserError(f"{url} does not answer within {ANSWERS_WITHIN_S:g} s.") from None
         if failed and not url.startswith("chrome:"):  # these say so and come nevertheless
             raise UserError(f"{url} cannot be loaded ({failed}).")
         complete = f"document.readyState === 'complete' && Boolean({ready})"

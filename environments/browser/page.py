@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from environments import descriptions
 from environments.realtime import actions
 from environments.realtime.actions import Action
 from user_error import UserError, closest
@@ -71,10 +70,7 @@ def find(name: str) -> Page:
 def read(path: str) -> Page:
     """The page that a file describes; a UserError names what is wrong with it."""
     told = f"--level_name=browser:{path}"
-    try:
-        given: Any = yaml.safe_load(Path(path).read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise UserError(f"{told}: it cannot be read ({' '.join(str(error).split())}).") from None
+    given = descriptions.read(path, told)
     known = {field.name: field for field in fields(Page)}
     if not isinstance(given, dict):
         raise UserError(f"{told}: expected url, score, end and actions.")

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
+from environments import descriptions
 from environments.realtime import keys
 from user_error import UserError
 
@@ -53,13 +52,7 @@ def action_set(name: str, size: tuple[int, int] | None = None) -> tuple[Action, 
         raise UserError(
             f"--action_set={name}: expected {', '.join(NAMES)} or a .yaml file with a list."
         )
-    try:
-        with open(name) as file:
-            return parse(yaml.safe_load(file), name)
-    except (OSError, yaml.YAMLError) as error:
-        raise UserError(
-            f"--action_set={name}: it cannot be read ({error}).".replace("\n", " ")
-        ) from None
+    return parse(descriptions.read(name, f"--action_set={name}"), name)
 
 
 def pointer_grid(width: int, height: int) -> tuple[Action, ...]:

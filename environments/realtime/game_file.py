@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from environments import descriptions
 from environments.realtime.actions import Action, action_set, parse
 from user_error import UserError, closest
 
@@ -48,10 +47,7 @@ _DEFAULTS: dict[str, Any] = {"fps": 30.0, "reset": [], "starts_within_s": 20.0, 
 def read(path: str, flag: str = "--game") -> GameFile:
     """The program that a file describes; a UserError names what is wrong with it."""
     told = f"{flag}={path}"
-    try:
-        given: Any = yaml.safe_load(Path(path).read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise UserError(f"{told}: it cannot be read ({' '.join(str(error).split())}).") from None
+    given = descriptions.read(path, told)
     known = [field.name for field in fields(GameFile) if field.name != "folder"]
     if not isinstance(given, dict):
         raise UserError(f"{told}: expected {', '.join(known)}.")

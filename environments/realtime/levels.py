@@ -108,7 +108,7 @@ def _elsewhere(remotes: Remotes, count: int) -> list[Source]:
     if not remotes.password_file:
         raise UserError(
             "--remotes needs --remote_password_file, the file of their password, which "
-            "python -m environments.remote serve prints."
+            ".venv/bin/python -m environments.remote serve prints."
         )
     secret = password.read(remotes.password_file, "--remote_password_file")
     return [Elsewhere(address, secret) for address in addresses[:count]]

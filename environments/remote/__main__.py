@@ -54,6 +54,11 @@ def serve(options: Options) -> None:
     """Serves a game until a signal."""
     if bool(options.level_name) == bool(options.game):
         raise UserError("give one of --level_name and --game.")
+    if options.vnc_port and options.vnc_port == options.rewarder_port:
+        raise UserError(
+            f"--vnc_port and --rewarder_port are both {options.vnc_port}: give each its own, or 0 "
+            "for one that is free."
+        )
     check_host(options.host)
     for port, flag in (
         (options.vnc_port, "--vnc_port"),
@@ -84,7 +89,13 @@ def serve(options: Options) -> None:
             window = Window(width, height)
         stack.callback(window.close)
         game = Game(world, window, record)
-        rewarder = Rewarder(options.host, options.rewarder_port, secret, game.describe)
+        try:
+            rewarder = Rewarder(options.host, options.rewarder_port, secret, game.describe)
+        except OSError as error:
+            raise EndedOutside(
+                f"the rewarder cannot listen at {options.host}:{options.rewarder_port} "
+                f"({error.strerror})."
+            ) from None
         stack.callback(rewarder.close)
         _end_on_signals(game, options.with_parent)
         print(announcement(options.host, desktop.port, rewarder.port, file))

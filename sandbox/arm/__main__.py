@@ -46,7 +46,8 @@ def main(arguments: list[str]) -> int:
         print(f"sandbox.arm: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"sandbox.arm: {error.filename}: {error.strerror}.", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"sandbox.arm: {where}{error.strerror or error}.", file=sys.stderr)
         return 2
     return 0
 

@@ -1,5 +1,7 @@
 """Predicts the pose of the arm from a picture: directly, and by points and geometry."""
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import sonnet as snt
 import tensorflow as tf
 
 from sandbox.arm import geometry
+from trainer.storage.records import write_whole
 from user_error import UserError
 
 SIZE = 96  # pictures are resized to it
@@ -98,7 +101,9 @@ def save(network: PoseNetwork, path: Path) -> None:
     """Writes the weights."""
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {f"{index:02d}": one.numpy() for index, one in enumerate(network.variables)}
-    np.savez(path, **arrays)
+    whole = io.BytesIO()
+    np.savez(whole, **arrays)
+    write_whole(path, whole.getvalue())
 
 
 def load(path: Path) -> PoseNetwork:
@@ -108,6 +113,6 @@ def load(path: Path) -> PoseNetwork:
         with np.load(path) as kept:
             for variable, name in zip(network.variables, sorted(kept.files), strict=True):
                 variable.assign(kept[name])
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(f"--network={path} cannot be read ({error}). Train one first.") from None
     return network

@@ -1,5 +1,6 @@
 """Actors that are added to a run here and removed: real tmux, a stand-in for experiment.py."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import signal
 import pytest
 
 from cluster import options, plan
+from cluster import record as records
 from cluster.backends import chosen
 from cluster.inventory import hosts_csv
 from cluster.model import Host
@@ -28,6 +30,19 @@ def names(frontend: Frontend) -> list[str]:
 def running(frontend: Frontend, name: str) -> bool:
     pid, started = state(frontend, name)["child"] or (0, None)
     return bool(pid) and start_time(pid) == started
+
+
+def test_a_record_is_written_where_it_was_read(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    records.write(Record("id", "logs/run", "", (), ()), {})
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    found = records.read("../logs/run")
+    assert found == Record("id", "logs/run", "", (), ())
+    records.write(dataclasses.replace(found, tmux="more"), {})
+    assert not list((tmp_path / "home").iterdir())
+    kept = records.read(str(tmp_path / "logs/run"))
+    assert kept and (kept.tmux, kept.logdir) == ("more", "logs/run")
 
 
 def test_rows_that_do_not_run_are_added_and_nothing_else_is_touched(frontend: Frontend):

@@ -4,6 +4,8 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
+import yaml
+
 from cluster.backends.kubernetes.model import Manifest
 from user_error import UserError
 
@@ -18,6 +20,8 @@ PATHS = {
 }
 ANSWERS_WITHIN_S = (10.0, 60.0)
 LONGEST = 300
+# What the client raises where the configuration is no YAML, or has something else in it.
+MALFORMED = (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError)
 
 
 class KubernetesFailed(Exception):
@@ -43,7 +47,7 @@ class Cluster:
         try:
             config.load_kube_config(context=context or None, client_configuration=settings)
             default = _namespace_of(config, context)
-        except (config.ConfigException, OSError) as error:
+        except (config.ConfigException, OSError, *MALFORMED) as error:
             try:
                 config.load_incluster_config(client_configuration=settings)
             except config.ConfigException:

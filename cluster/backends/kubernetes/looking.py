@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from cluster.actions.seen import UNSEEN, Seen, SeenPart
@@ -64,7 +63,11 @@ def tail(record: Record, offsets: Mapping[str, int], cluster: Cluster) -> Tails:
     unseen = next((one.state for one in seen.parts if one.is_unseen), "")
     if unseen:
         return Tails({}, set(), {"kubernetes": unseen.removeprefix(UNSEEN)})
-    found = _newest(cluster.list("Pod", f"{RUN_LABEL}={record.run_id}"))
+    try:
+        found = _newest(cluster.list("Pod", f"{RUN_LABEL}={record.run_id}"))
+    except KubernetesFailed as error:
+        return Tails({}, set(), {"kubernetes": str(error)})
+    silent = {}
     keys = {
         name: (key.partition("/")[2], index)
         for key, names in record.jobs
@@ -74,10 +77,14 @@ def tail(record: Record, offsets: Mapping[str, int], cluster: Cluster) -> Tails:
     def text(name: str) -> tuple[str, tuple[str, int]]:
         pods = found.get(keys[name], [])
         last = pods[-1]["metadata"]["name"] if pods else ""
-        return name, _read(last, offsets[name], cluster) if last else ("", offsets[name])
+        try:
+            return name, _read(last, offsets[name], cluster) if last else ("", offsets[name])
+        except KubernetesFailed as error:  # its node may be away, while others answer
+            silent[name] = str(error)
+            return name, ("", offsets[name])
 
     alive = {one.name for one in seen.parts if one.is_alive} & set(offsets)
-    return Tails(dict(_at_once(text, list(offsets))), alive, {})
+    return Tails(dict(_at_once(text, list(offsets))), alive, silent)
 
 
 def _read(pod: str, offset: int, cluster: Cluster) -> tuple[str, int]:
@@ -151,7 +158,7 @@ def _seen(
     with_logs: bool,
 ) -> SeenPart:
     last = pods[-1] if pods else None
-    stopped = states.is_stopped(Path(record.logdir) / "cluster", record.run_id)
+    stopped = states.is_stopped(record.path.parent, record.run_id)
     state = judged(job, last, stopped)
     if last is None:
         return SeenPart(part, state)

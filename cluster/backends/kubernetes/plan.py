@@ -3,6 +3,7 @@
 Pure functions: nothing is created, looked up or written here.
 """
 
+import hashlib
 import itertools
 import math
 import os.path
@@ -36,6 +37,7 @@ PORT = 8001
 # A learner's checkpoint is written before it is killed, also to a slow volume.
 LEARNER_GRACE_S = 60
 LONGEST_NAME = 40
+NUMBER = 6  # letters that tell apart what looks alike
 # Kubernetes itself retries a Job so often. An MPIJob counts evictions, too.
 TEAM_RESTARTS = 6
 
@@ -85,9 +87,22 @@ def rows_of(options: Options) -> list[Row]:
 
 
 def name_of(logdir: str) -> str:
-    """The name of a run's objects, in the letters that Kubernetes allows."""
-    words = re.sub("[^a-z0-9]+", "-", os.path.basename(os.path.normpath(logdir)).lower())
-    return f"impala-{words.strip('-')[:LONGEST_NAME].strip('-') or 'run'}"
+    """The name of a run's objects, in the letters that Kubernetes allows.
+
+    Folders of other names than ``logs/`` and such letters have a number, as two of them may look
+    alike without it.
+    """
+    whole = os.path.normpath(logdir)
+    words = re.sub("[^a-z0-9]+", "-", os.path.basename(whole).lower()).strip("-")
+    if whole != f"logs/{words}" or len(words) > LONGEST_NAME:
+        number = hashlib.sha256(whole.encode()).hexdigest()[:NUMBER]
+        words = f"{words[: LONGEST_NAME - NUMBER - 1].strip('-') or 'run'}-{number}"
+    return f"impala-{words}"
+
+
+def folder_of(name: str) -> str:
+    """Where a pod has the folder of the run whose objects have this name."""
+    return f"logs/{name.removeprefix('impala-')}"
 
 
 def _check(rows: Sequence[Row], actors: int, settings: Settings, options: Options) -> None:
@@ -194,8 +209,8 @@ def _member(words: Sequence[str], command: Sequence[str]) -> tuple[str, ...]:
 def _command(name: str, settings: Settings, job: str, **more: Any) -> list[str]:
     if settings.remote.transport == "secure":
         more["credentials"] = CREDENTIALS
-    logdir = f"logs/{name.removeprefix('impala-')}"
-    flags = passed_on(settings, job_name=job, learner_host=ADDRESS, logdir=logdir, **more)
+    place = {"job_name": job, "learner_host": ADDRESS, "logdir": folder_of(name)}
+    flags = passed_on(settings, **place, **more)
     return [f"{PROJECT}/docker/entrypoint", *flags]
 
 

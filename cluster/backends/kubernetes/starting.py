@@ -72,6 +72,7 @@ def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
         print("\n".join(problems))
     if not seen.is_learning:
         print("The learners ended at once, without an error: see --action=logs.")
+        stopping.stop(record, options, cluster)
         return 0
     print_next_steps(plan.logdir, seen, [])
     return 0

@@ -4,6 +4,7 @@ Pure functions: nothing is submitted, looked up or written here. Which node a le
 only when its job starts, so that ``on_host.member`` writes its address down for its actors.
 """
 
+import ipaddress
 import os.path
 from collections.abc import Sequence
 from typing import Any
@@ -56,6 +57,16 @@ def rows_of(options: Options) -> list[Row]:
     return [Row(1, "learner", "", 0)] * options.learners + [actors] * bool(options.actors)
 
 
+def _check_network(network: str) -> None:
+    try:
+        ipaddress.ip_network(network or "0.0.0.0/0", strict=False)
+    except ValueError:
+        raise UserError(
+            f"--mpirun_network={network}: expected a network such as 10.1.0.0/16, in which each "
+            "node looks for its own address."
+        ) from None
+
+
 def _nodes(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row.ip for row in rows if row.ip))
 
@@ -75,6 +86,7 @@ def _learners(
             f"{options.workers_csv_path}: learners of one run need the same columns env and "
             "python, because one command starts all of them."
         )
+    _check_network(options.mpirun_network)
     flags = _flags(settings, "learner", credentials.LEARNER, task=0)
     ports = ",".join(str(row.tf_port) for row in rows)
     python = first.python or here.python

@@ -25,12 +25,14 @@ class Frontend:
     server: Server
     nodes: Controller
 
-    def run(self, action: str, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, action: str, *flags: str, place: str = ".", **env: str
+    ) -> subprocess.CompletedProcess[str]:
         program = str(self.folder / "run_experiment_mm_raw.py")
         config = {"KUBECONFIG": str(self.folder / "config"), "COLUMNS": "200"}
         return subprocess.run(
             [sys.executable, program, f"--action={action}", "--logdir=logs/run", *flags],
-            cwd=self.folder,
+            cwd=self.folder / place,
             env={**os.environ, **config, **env},
             capture_output=True,
             text=True,

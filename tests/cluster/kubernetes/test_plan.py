@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -203,8 +204,8 @@ def test_the_folder_is_what_kubectl_takes(tmp_path: Path):
     built = list(yaml.safe_load_all(done.stdout))
     assert {one["metadata"]["namespace"] for one in built} == {"lab"}
     secrets = {one["metadata"]["name"]: one for one in built if one["kind"] == "Secret"}
-    assert set(secrets) == {"impala-pong-1-learner", "impala-pong-1-actor"}
-    text = base64.b64decode(secrets["impala-pong-1-actor"]["data"]["actor.pem"]).decode()
+    assert set(secrets) == {f"{made.name}-learner", f"{made.name}-actor"}
+    text = base64.b64decode(secrets[f"{made.name}-actor"]["data"]["actor.pem"]).decode()
     assert "IMPALA TOKEN" in text and "PRIVATE KEY" not in text
     for one in built:
         validate(one)
@@ -261,10 +262,23 @@ def test_a_wrong_row_is_told(csv: str, told: str):
 
 @pytest.mark.parametrize(
     ("logdir", "name"),
-    [("logs/Pong_1/", "impala-pong-1"), ("/x/..", "impala-run"), ("l/ä", "impala-run")],
+    [
+        ("logs/pong-1/", "impala-pong-1"),
+        ("logs/Pong_1/", "impala-pong-1-......"),
+        ("/x/..", "impala-run-......"),
+        ("l/ä", "impala-run-......"),
+        (f"logs/{'pong-' * 9}1", f"impala-{'pong-' * 6}pon-......"),
+    ],
 )
 def test_objects_have_names_that_are_allowed(logdir: str, name: str):
-    assert plan.name_of(logdir) == name
+    assert re.fullmatch(name, plan.name_of(logdir))
+
+
+def test_no_two_folders_have_objects_of_one_name():
+    long = "logs/pong-learning-rate-0.0006-batch-size-32-seed-"
+    folders = ["logs/run", "logs/Run", "logs/a/run", "logs/b/run", "/logs/run", "logs/ru_n"]
+    folders += ["logs/ru-n", f"{long}1", f"{long}2"]
+    assert len({plan.name_of(one) for one in folders}) == len(folders)
 
 
 RUNNING = {"metadata": {"labels": {looking.INDEX: "2"}}, "status": {"phase": "Running"}}

@@ -31,7 +31,7 @@ def test_a_run_starts_is_seen_scaled_and_stopped(frontend):
     # A second start is refused, also from another folder; what fails a check changes nothing.
     again = run.run("start", "--backend=kubernetes", "--learners=1")
     assert again.returncode == 2 and "a run is already running there" in again.stderr
-    other = run.run("start", "--backend=kubernetes", "--learners=1", "--logdir=other/run")
+    other = run.run("start", "--backend=kubernetes", "--learners=1", place="docker")
     assert other.returncode == 1 and "it is there already, of a run" in other.stdout
     wrong = run.run("restart", "--backend=kubernetes", "--learners=2")
     assert wrong.returncode == 1 and "Kubeflow's MPI operator" in wrong.stdout
@@ -82,6 +82,9 @@ def test_failures_are_told_in_one_line(frontend, tmp_path: Path):
     assert 'namespaces "nosuch" not found' in told and "Nothing was started." in told
     assert "no cluster is configured" in refusal(KUBECONFIG=str(tmp_path / "none"))
     assert "no cluster is configured" in refusal("--kube_context=nosuch")
+    for broken in "a: [1, 2\nb: :", "just text":
+        (tmp_path / "config").write_text(broken)
+        assert "no cluster is configured" in refusal(KUBECONFIG=str(tmp_path / "config"))
     text = (run.folder / "config").read_text().replace(run.server.url, "http://127.0.0.1:9")
     (tmp_path / "config").write_text(text)
     assert "127.0.0.1:9 does not answer" in refusal(KUBECONFIG=str(tmp_path / "config"))

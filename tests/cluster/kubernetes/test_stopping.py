@@ -1,12 +1,16 @@
-"""Stopping a run on Kubernetes while the disk of its records is full."""
+"""A run on Kubernetes while something fails: the disk of its records, a pod's node."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster.backends.kubernetes import stopping
+from cluster.actions.seen import Seen
+from cluster.backends.kubernetes import looking, starting, stopping
+from cluster.backends.kubernetes.api import KubernetesFailed
 from cluster.options import Options
+from tests.cluster.kubernetes.test_plan import planned
 from tests.cluster.slurm.full_disk import full, recorded, running
 
 
@@ -15,6 +19,7 @@ class Objects:
 
     def __init__(self) -> None:
         self.jobs = ["impala-1"]
+        self.namespace = "lab"
 
     def list(self, kind: str, label: str) -> list[dict[str, Any]]:
         return [{"metadata": {"name": name}} for name in self.jobs if kind == "Job"]
@@ -29,3 +34,49 @@ def test_jobs_are_deleted_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stopping.looking, "look", running)
     assert stopping.stop(recorded(tmp_path), Options(), objects) == 0 and objects.jobs == []
     assert capsys.readouterr().out == "Stopped 1 learner.\n"
+
+
+def test_one_log_that_cannot_be_read_hides_no_other(tmp_path: Path):
+    record = recorded(tmp_path)
+    parts = [dataclasses.replace(record.parts[0], name=f"learner-{index}") for index in range(2)]
+    jobs = (("Job/impala-1", ("learner-0", "learner-1")),)
+    record = dataclasses.replace(record, parts=tuple(parts), jobs=jobs)
+
+    class Away:
+        """A cluster in which the node of the second pod is away."""
+
+        def list(self, kind: str, label: str) -> list[dict[str, Any]]:
+            if kind == "Job":
+                return [{"metadata": {"name": "impala-1"}, "spec": {}, "status": {}}]
+            return [pod(index) for index in range(2)]
+
+        def log(self, pod: str, **_: Any) -> str:
+            if pod == "pod-1":
+                raise KubernetesFailed("dial tcp: no route to host", 502)
+            return "2026-11-25T10:00:00Z here\n"
+
+    def pod(index: int) -> dict[str, Any]:
+        labels = {looking.OWNERS[0]: "impala-1", looking.INDEX: str(index)}
+        return {
+            "metadata": {"name": f"pod-{index}", "labels": labels},
+            "spec": {},
+            "status": {"phase": "Running"},
+        }
+
+    away: Any = Away()
+    found = looking.tail(record, {"learner-0": -1000, "learner-1": -1000}, away)
+    assert found.texts["learner-0"][0] == "here\n" and found.texts["learner-1"] == ("", -1000)
+    assert found.silent == {"learner-1": "dial tcp: no route to host"}
+    assert found.alive == {"learner-0", "learner-1"}
+
+
+def test_what_waits_is_stopped_when_the_learners_have_nothing_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    made, stopped = planned("--learners=1", "--actors=1", logdir=str(tmp_path / "run")), []
+    monkeypatch.setattr(starting, "_create", lambda *_: [])
+    monkeypatch.setattr(starting, "_wait", lambda *_: ([], Seen([], {}, {}, {})))
+    monkeypatch.setattr(stopping, "stop", lambda record, *_: stopped.append(record.run_id))
+    cluster: Any = Objects()
+    assert starting.start(made, Options(), cluster) == 0 and len(stopped) == 1
+    assert "ended at once, without an error" in capsys.readouterr().out

@@ -143,6 +143,7 @@ def test_the_transport_is_secure_unless_another_is_given():
         (["--learners=1", "--learner_resources=--comment='x"], "a quotation mark is not closed"),
         (["--learners=1", "--actors=1", "--level_name=a,b"], "--level_name names 2 levels, but"),
         (["--learners=-1"], "--learners=-1: must be 0 or more"),
+        (["--learners=1", "--mpirun_network=ib0"], "--mpirun_network=ib0: expected a network"),
     ],
 )
 def test_a_wrong_flag_is_told(flags: list[str], told: str):

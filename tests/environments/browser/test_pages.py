@@ -311,6 +311,8 @@ def test_mistakes_are_told_in_one_line(described, tmp_path, one_line, monkeypatc
     ):
         file.write_text(wrong)
         one_line(lambda: pages.read(str(file)), str(file), told)
+    file.write_bytes("# für zwei".encode("latin-1"))
+    one_line(lambda: pages.read(str(file)), str(file), "cannot be read", "not text in UTF-8")
     file = described / "script.yaml"
     file.write_text(DESCRIPTION.replace("presses >= 3", "nothing >= 3"))
     env = undressed(f"browser:{file}")

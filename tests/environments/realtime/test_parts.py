@@ -59,6 +59,9 @@ def test_actions_are_named_sets_or_lists(tmp_path, one_line):
     one_line(lambda: actions.action_set(str(file)), "expected drag x,y in pixels")
     file.write_text("[none, lefft]")
     one_line(lambda: actions.action_set(str(file)), "lefft", "Did you mean left")
+    file.write_bytes("# für zwei".encode("latin-1"))
+    one_line(lambda: actions.action_set(str(file)), "own.yaml", "not text in UTF-8")
+    one_line(lambda: actions.action_set("none.yaml"), "none.yaml", "No such file")
     one_line(lambda: actions.action_set("atary"), "--action_set=atary", "expected atari")
 
 

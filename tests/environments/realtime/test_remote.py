@@ -80,6 +80,8 @@ def test_mistakes_are_told_in_one_line(tmp_path):
         port = taken.getsockname()[1]
         told = refusal("--level_name=Catch-v0", f"--rewarder_port={port}")
         assert f"--rewarder_port={port}" in told and "Choose another" in told
+    told = refusal("--level_name=Catch-v0", "--vnc_port=15901", "--rewarder_port=15901")
+    assert "are both 15901" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", "--host=192.0.2.1")
     assert "--host=192.0.2.1: nothing can listen there" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", f"--record={tmp_path}/none/record")

@@ -126,10 +126,12 @@ def test_few_pictures_are_drawn_as_well(count, tmp_path):
 
 def test_mistakes_are_one_line(pictures, tmp_path):
     (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "half.npz").write_bytes(b"PK\x03\x04half")
     for arguments, expected in (
         (["grab"], "'grab' is unknown; expected capture"),
         (["train", f"--data={tmp_path}"], "Make pictures first"),
         (["evaluate", f"--data={pictures}", f"--network={tmp_path}/x.npz"], "Train one first"),
+        (["evaluate", f"--data={pictures}", f"--network={tmp_path}/half.npz"], "cannot be read"),
         (["predict"], "expected the name of one picture"),
         (["train", "--network=weights"], "--network=weights: expected a name that ends with .npz"),
         (["predict", f"{tmp_path}/text.png"], "is not a picture"),
