@@ -59,18 +59,16 @@ class Normaliser(snt.Module):
         distances = frames - self._mean
         count = tf.cast(tf.shape(frames)[0], tf.float32)
         parts = [tf.reduce_sum(distances, 0), tf.reduce_sum(tf.square(distances), 0)]
-        return tf.concat([[count], *parts], axis=0)
+        return tf.concat([[count], *parts, count * self._mean], axis=0)
 
     def nothing(self) -> tf.Tensor:
         """The sums of no frames."""
-        return tf.zeros([1 + 2 * self._mean.shape.num_elements()])
+        return tf.zeros([1 + 3 * self._mean.shape.num_elements()])
 
     def update(self, sums: tf.Tensor) -> None:
         """Moves the estimates towards those of the summed frames."""
-        first, second = tf.split(sums[1:], 2)
-        running_means.move_centred(
-            self._mean, self._variance, self._seen, (sums[0], first, second), STEP
-        )
+        here = running_means.recentred(self._mean, sums[0], *tf.split(sums[1:], 3))
+        running_means.move_centred(self._mean, self._variance, self._seen, here, STEP)
 
 
 def in_spreads(distances: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+SAME = 1e-6  # means that are nearer to each other than this share of them
+
 
 def move(
     estimates: Iterable[tuple[tf.Variable, tf.Tensor]],
@@ -47,6 +49,23 @@ def move_centred(
     new = tf.math.divide_no_nan(second - 2.0 * shift * first, count) + tf.square(shift)
     mean.assign_add(shift)
     variance.assign((1.0 - variance_step) * old + variance_step * new)
+
+
+def recentred(
+    mean: tf.Tensor, count: tf.Tensor, first: tf.Tensor, second: tf.Tensor, references: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Sums for ``move_centred`` out of those of distances from references, added up, too.
+
+    Another process may have measured from an older mean than this one has by now.
+    """
+    apart = tf.math.divide_no_nan(references, count) - mean
+    # Of one and the same mean, only rounding is left.
+    apart = tf.where(tf.abs(apart) > SAME * tf.abs(mean), apart, 0.0) * tf.sign(count)
+    return (
+        count,
+        first + count * apart,
+        second + 2.0 * apart * first + count * tf.square(apart),
+    )
 
 
 def next_step(count: tf.Tensor, seen: tf.Variable, slowest: float) -> tf.Tensor:

@@ -36,18 +36,17 @@ class KindsNormaliser(snt.Module):
         distances = frames[:, :-1] - tf.matmul(marks, self._mean)
         powers = (tf.ones_like(frames[:, -1:]), distances, tf.square(distances))
         parts = [tf.matmul(marks, power, transpose_a=True) for power in powers]
-        return tf.concat(parts, axis=-1)
+        return tf.concat([*parts, parts[0] * self._mean], axis=-1)
 
     def nothing(self) -> tf.Tensor:
         """The sums of no frames."""
-        return tf.zeros([self._mean.shape[0], 1 + 2 * self._mean.shape[1]])
+        return tf.zeros([self._mean.shape[0], 1 + 3 * self._mean.shape[1]])
 
     def update(self, sums: tf.Tensor) -> None:
         """Moves the estimates of each kind towards those of its summed frames."""
-        count, first, second = tf.split(sums, [1, *2 * [self._mean.shape[1]]], axis=-1)
-        running_means.move_centred(
-            self._mean, self._variance, self._seen, (count, first, second), STEP
-        )
+        count, *totals = tf.split(sums, [1, *3 * [self._mean.shape[1]]], axis=-1)
+        here = running_means.recentred(self._mean, count, *totals)
+        running_means.move_centred(self._mean, self._variance, self._seen, here, STEP)
 
     def _marks(self, frames: tf.Tensor) -> tf.Tensor:
         return tf.one_hot(tf.cast(frames[:, -1], tf.int32), self._mean.shape[0])

@@ -97,6 +97,23 @@ def test_numbers_are_shown_in_units_of_their_spread_however_large_they_are():
         np.testing.assert_array_equal(variable, old)
 
 
+@pytest.mark.parametrize("behind", [0, 1, 7])
+def test_a_spread_is_right_although_distances_are_from_an_older_mean(behind):
+    normaliser = Normaliser(tf.TensorSpec([2], tf.float32))
+    random = np.random.default_rng(behind)
+    means, spreads = np.array([10.0, -3000.0]), np.array([1.0, 20.0])
+    on_their_way = []  # what other processes have computed with the weights of before
+    for _ in range(60):
+        frames = random.normal(means, spreads, size=[64, 2]).astype(np.float32)
+        on_their_way.append(normaliser.sums(frames))
+        if len(on_their_way) > behind:
+            normaliser.update(on_their_way.pop(0))
+    frames = random.normal(means, spreads, size=[1000, 2]).astype(np.float32)
+    shown = normaliser.subtract_mean(frames, normaliser.blank()).numpy()
+    assert np.abs(shown.mean(axis=0)).max() < 0.2
+    np.testing.assert_allclose(shown.std(axis=0), 1, atol=0.15)
+
+
 class Simple:
     """An agent of one's own, without the argument."""
 
