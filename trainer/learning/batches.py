@@ -110,6 +110,11 @@ def cut(block: Unroll, start: int, stop: int) -> Unroll:
     return _by_axis(lambda array: array[:, start:stop], lambda array: array[start:stop], block)
 
 
+def picked(block: Unroll, chosen: np.ndarray) -> Unroll:
+    """The unrolls of these places in a block."""
+    return _by_axis(lambda array: array[:, chosen], lambda array: array[chosen], block)
+
+
 def join(parts: list[Unroll]) -> Unroll:
     """Joins blocks into one."""
     if len(parts) == 1:

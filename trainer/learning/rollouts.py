@@ -4,7 +4,7 @@ Each time when weights are published, every actor plays one block and waits. If 
 fill a batch, the same weights are published again under a new number.
 """
 
-import collections
+import math
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -13,10 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from algorithms.trajectory import Unroll
-from trainer.learning.batches import UNTIMED, Batch, cut, describe, join, unrolls_in
+from trainer.learning.batches import UNTIMED, Batch, describe, join, picked, unrolls_in
 from user_error import UserError
 
 MOST_STEPS = 200_000  # that are played for one batch without the end of an episode
+MOST_ROWS = 60_000  # of one environment, for one batch: two of Atari's longest games
 
 
 class Crew(Protocol):
@@ -42,6 +43,7 @@ class Rollouts:
         self._updates = 0
         self._blocks: list[Unroll] = []
         self._delivered = 0  # blocks since the last publication
+        self._turn = 0  # the first of the unrolls to be taken where there are too many
         self._warned = False
 
     def begin(self, updates: int) -> int:
@@ -77,7 +79,8 @@ class Rollouts:
                 self._delivered += 1
 
     def _is_full(self) -> bool:
-        return sum(map(unrolls_in, self._blocks)) >= self._size
+        # Also of those who are slow: where steps take longer, another level may be played.
+        return self._all_delivered() and sum(map(unrolls_in, self._blocks)) >= self._size
 
     def _all_delivered(self) -> bool:
         """Whether every actor has played a block since the last publication."""
@@ -94,54 +97,101 @@ class Rollouts:
 
     def _batch(self, blocks: list[Unroll]) -> Batch:
         unrolls = join(blocks)
-        surplus = unrolls_in(unrolls) - self._size
-        if surplus and not self._warned:
+        played = unrolls_in(unrolls)
+        if played > self._size:
+            unrolls = self._in_turn(unrolls, played)
+        return describe(unrolls, self._size)
+
+    def _in_turn(self, unrolls: Unroll, played: int) -> Unroll:
+        """As many as fill a batch; each environment has its turn, over several batches."""
+        if not self._warned:
             self._warned = True
             self._say(
-                f"warning: actors play {unrolls_in(unrolls)} unrolls for batches of {self._size}; "
-                f"{surplus} of them are thrown away. Choose --batch_size or --envs_per_actor so "
-                "that one is a multiple of the other."
+                f"warning: actors play {played} unrolls for batches of {self._size}; "
+                f"{played - self._size} of them are thrown away. Set --batch_size (of each "
+                "learner) to the number of environments that play for it, or to a multiple, by "
+                "--envs_per_actor."
             )
-        return describe(cut(unrolls, 0, self._size), self._size)
+        order = np.argsort(unrolls.stream, kind="stable")
+        chosen = order[(self._turn + np.arange(self._size)) % played]
+        self._turn = (self._turn + self._size) % played
+        return picked(unrolls, chosen)
 
 
 class WholeEpisodes(Rollouts):
     """The same for batches of ``size`` episodes that begin and end while actors play in step.
 
-    The unrolls of an environment become one. Episodes that were under way when the weights changed
-    are in it, too, for an LSTM's state; the algorithm leaves them out.
+    Every environment has the same number of them, so there may be a few more. Its unrolls become
+    one. Episodes that were under way when the weights changed are in it, too, for an LSTM's state;
+    the algorithm leaves them out.
     """
 
     def _is_full(self) -> bool:
         if not self._all_delivered():
             return False
-        # Each reset but an environment's first one shows that a whole episode is over.
-        resets: collections.Counter[int] = collections.Counter()
-        for block in self._blocks:
-            first = block.environment.first
-            # Several such rows in a row are of a wait for a reset, or of a body without a part.
-            begun = (first[1:] & ~first[:-1]).sum(0)
-            resets.update(dict(zip(block.stream, begun, strict=True)))
-        whole = sum(max(0, int(count) - 1) for count in resets.values())
-        steps = sum((len(block.action) - 1) * unrolls_in(block) for block in self._blocks)
-        if not whole and steps > MOST_STEPS:
+        first = np.concatenate([_firsts(each) for each in _actors(self._blocks)], axis=1)
+        whole = np.maximum(_begun(first)[-1] - 1, 0)[_plays(first)]
+        rows, steps = len(first) - 1, sum(map(_steps, self._blocks))
+        if rows > MOST_ROWS or (not whole.any() and steps > MOST_STEPS):
             raise UserError(
-                f"no whole episode in {steps:,} steps: this algorithm learns from whole episodes. "
-                "Choose another --algorithm for a level whose episodes are this long or never end."
+                f"an environment had no whole episode in {rows:,} steps: this algorithm learns "
+                "from whole episodes. Choose another --algorithm for a level whose episodes are "
+                "this long or never end."
             )
-        return whole >= self._size
+        return whole.size > 0 and whole.min() >= self._quota(first)
+
+    def _quota(self, first: np.ndarray) -> int:
+        """Episodes of each environment: those that end first would most often be short ones."""
+        return math.ceil(self._size / np.count_nonzero(_plays(first)))
 
     def _batch(self, blocks: list[Unroll]) -> Batch:
-        of_actor: list[list[Unroll]] = []
-        for block in blocks:
-            before = next((each for each in of_actor if _continues(each[-1], block)), None)
-            if before is None:
-                of_actor.append(before := [])
-            before.append(block)
-        longest = max(map(len, of_actor))
-        # An actor that joined later, or was started again meanwhile, has fewer.
-        whole = join([_in_a_row(each) for each in of_actor if len(each) == longest])
-        return describe(whole, unrolls_in(whole))
+        whole = join([_in_a_row(each) for each in _actors(blocks)])
+        batch = describe(whole, unrolls_in(whole))
+        first = whole.environment.first
+        # What is played beyond the quota never ends, so it is no whole episode.
+        first = first & (_begun(first) <= self._quota(first) + 1)
+        return batch._replace(
+            unrolls=whole._replace(environment=whole.environment._replace(first=first))
+        )
+
+
+def _actors(blocks: list[Unroll]) -> list[list[Unroll]]:
+    """The blocks of each actor, in a row.
+
+    One that joined later, or was started again meanwhile, has fewer, and is left out.
+    """
+    found: list[list[Unroll]] = []
+    for block in blocks:
+        before = next((each for each in found if _continues(each[-1], block)), None)
+        if before is None:
+            found.append(before := [])
+        before.append(block)
+    longest = max(map(len, found))
+    return [each for each in found if len(each) == longest]
+
+
+def _firsts(blocks: list[Unroll]) -> np.ndarray:
+    """[T + 1, B]: the resets in an actor's blocks."""
+    return np.concatenate(
+        [blocks[0].environment.first, *(one.environment.first[1:] for one in blocks[1:])]
+    )
+
+
+def _begun(first: np.ndarray) -> np.ndarray:
+    """[T + 1, B]: the episodes that have begun in each environment by a row."""
+    begins = first.copy()
+    # Several resets in a row are of a wait for one, or of a body without a part.
+    begins[1:] &= ~first[:-1]
+    return np.cumsum(begins, axis=0)
+
+
+def _plays(first: np.ndarray) -> np.ndarray:
+    """[B]: whether there is a step of an environment; a body may have no part in a game."""
+    return np.any(~first[1:], axis=0)
+
+
+def _steps(block: Unroll) -> int:
+    return (len(block.action) - 1) * unrolls_in(block)
 
 
 def _continues(one: Unroll, other: Unroll) -> bool:

@@ -123,6 +123,59 @@ def test_unrolls_beyond_a_batch_are_reported_once():
     assert len(said) == 1 and "6 unrolls for batches of 4; 2 of them are thrown away" in said[0]
 
 
+@pytest.mark.parametrize("sizes", [[2, 2], [4], [1, 3]])
+def test_each_environment_has_its_turn_where_there_are_too_many(sizes):
+    crew, rounds = Crew(LIKE, sizes), 12
+    rollouts = Rollouts(3, crew)
+    used: collections.Counter[int] = collections.Counter()
+    for updates in range(rounds):
+        crew.play(rollouts.begin(updates))
+        # The streams of a run have numbers from 0; the slower actor is another each time.
+        streams = iter(range(sum(sizes)))
+        blocks = [
+            one._replace(stream=np.array([next(streams) for _ in one.stream]))
+            for one in crew._blocks
+        ]
+        crew._blocks = collections.deque(blocks if updates % 2 else reversed(blocks))
+        batch = rollouts.next(crew.take)
+        assert batch is not None
+        used.update(batch.unrolls.stream.tolist())
+    assert set(used.values()) == {rounds * 3 // 4} and set(used) == {0, 1, 2, 3}
+
+
+def test_environments_have_as_many_whole_episodes_however_long_these_are():
+    made = parts(small(level(Steps), algorithm="reinforce"))
+    like, lengths, most = block(made.settings), (3, 40), 40
+    length = len(like.action) - 1
+    rows = np.arange(most * length + 1)[:, None]
+    first = (rows + np.array([1, 11])) % lengths == 0
+    like = _of(like, 2)
+    blocks = collections.deque(
+        like._replace(
+            number=np.full_like(like.number, index),
+            environment=tf.nest.map_structure(
+                lambda array: np.concatenate([array[:1], array[1:-1], array[:1]]), like.environment
+            )._replace(first=first[index * length : (index + 1) * length + 1]),
+        )
+        for index in range(most)
+    )
+    crew = Crew(like, [2])
+    episodes = WholeEpisodes(4, crew)
+    version = episodes.begin(0)
+    crew.play_again = lambda number: None  # type: ignore[method-assign]
+    batch = episodes.next(
+        lambda: blocks.popleft()._replace(weights_version=np.full(2, version + 10, np.float32))
+    )
+    assert batch is not None and blocks
+    algorithm = made.learner.algorithm
+    assert isinstance(algorithm, Reinforce)
+    # Two of each, without the rows of their resets.
+    weights = np.sum(algorithm.weights(batch.unrolls), axis=0)
+    assert weights.tolist() == [2 * (n - 1) for n in lengths]
+    firsts = first[: len(batch.unrolls.action)]
+    assert batch.steps == np.count_nonzero(~firsts[1:])
+
+
 def numbered(number: int, version: int) -> Unroll:
     return LIKE._replace(
         number=np.full_like(LIKE.number, number),
