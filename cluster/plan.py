@@ -19,7 +19,7 @@ from cluster.model import LOCAL, Dealt, Here, Host, Member, Mpirun, Place, Plan,
 from cluster.mpi_environment import ENVIRONMENT
 from cluster.on_host.states import IN_USE
 from cluster.options import Options, passed_on
-from trainer.settings import checks
+from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -51,6 +51,8 @@ def make_plan(
     actors = _numbered(_members(rows, "actor", here), numbers or {})
     actors = [_linked(actor, list(teams.values())) for actor in actors]
     checks.check_played(settings, [actor.number for actor in actors], options.workers_csv_path)
+    fewest = min(map(len, teams.values()), default=1)
+    settings = sizes.filling(settings, len(actors), fewest)
     remotes = _members(rows, "remote", here)
     problems = [
         *cut_off((learners[one], actor) for actor in actors for one in actor.linked),

@@ -95,6 +95,17 @@ def test_actors_that_keep_their_numbers_must_play_every_level():
         plan(rows, flag, numbers=kept)
 
 
+def test_actors_in_step_fill_a_batch_together_unless_a_row_says_otherwise():
+    rows = [
+        row("learner", "10.0.0.1", 8001),
+        row("actor", "10.0.0.2", 9001, count=3),
+        row("actor", "10.0.0.3", 9001, envs=7),
+    ]
+    made = plan(rows, "--algorithm=ppo", "--batch_size=8")
+    actors = [flags_of(one.argv) for one in made.processes if one.job == "actor"]
+    assert [one["envs_per_actor"] for one in actors] == ["2", "2", "2", "7"]
+
+
 def test_actors_know_how_many_share_their_host():
     made = plan(
         [row("learner", "10.0.0.9", 8001), row("actor", "10.0.0.9", 9001, count=2),

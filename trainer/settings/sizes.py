@@ -36,6 +36,18 @@ def envs_per_actor(settings: Settings) -> int:
     return min(max(FEWEST_ENVS, ahead), MOST_ENVS)
 
 
+def filling(settings: Settings, actors: int, learners: int) -> Settings:
+    """With as many environments for each of these actors as fill the batches that are in step.
+
+    An actor by itself cannot know how many there are; whoever starts all of them does.
+    """
+    decided = settings.actors.envs_per_actor or settings.level.is_heavy
+    if decided or not actors or not isinstance(settings.algorithm.feeding, InStep):
+        return settings
+    of_a_learner = math.ceil(actors / learners)
+    return settings.replace(envs_per_actor=max(1, settings.learning.batch_size // of_a_learner))
+
+
 def capacity(settings: Settings) -> int:
     """Unrolls that actors may be ahead of the learner."""
     in_play = settings.actors.num_actors * envs_per_actor(settings)

@@ -29,7 +29,7 @@ from cluster.mpi_environment import ENVIRONMENT
 from cluster.on_host.member import ADDRESS
 from cluster.on_host.pod import CREDENTIALS, TASK
 from cluster.options import Options, passed_on
-from trainer.settings import checks
+from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -48,6 +48,7 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options) -> Kube
     learners = [row for row in rows if row.job == "learner"]
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     _check(rows, len(actors), settings, options)
+    settings = sizes.filling(settings, len(actors), len(learners))
     name = name_of(settings.run_folder)
     is_team = len(learners) > 1 and not isinstance(settings.algorithm.feeding, Gradients)
     ports = [row.tf_port or PORT for row in learners]

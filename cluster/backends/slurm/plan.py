@@ -17,7 +17,7 @@ from cluster.inventory.hosts_csv import Row
 from cluster.model import Here
 from cluster.on_host.member import ADDRESS
 from cluster.options import Options, passed_on
-from trainer.settings import checks
+from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -28,6 +28,7 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
     learners = [row for row in rows if row.job == "learner"]
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     checks.check_played(settings, range(len(actors)), "the run")
+    settings = sizes.filling(settings, len(actors), len(learners))
     if options.container and allocation.own():
         raise UserError(
             "--container is for jobs that this command submits, and it was given inside an "

@@ -192,6 +192,13 @@ def test_a_secret_is_copied_for_its_user_alone(tmp_path: Path):
         assert Path(copy).read_text() == "hush" and os.stat(copy).st_mode & 0o777 == 0o600
 
 
+def test_actors_in_step_fill_a_batch_together():
+    made = planned("--learners=1", "--actors=4", "--algorithm=ppo", "--batch_size=8")
+    [actors] = [one for one in of_kind(made, "Job") if one["metadata"]["name"].endswith("actors-0")]
+    command = actors["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert "--envs_per_actor=2" in command
+
+
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl")
 def test_the_folder_is_what_kubectl_takes(tmp_path: Path):
     made = planned("--learners=2", "--actors=3", logdir=str(tmp_path / "Pong 1"))

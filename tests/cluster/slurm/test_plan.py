@@ -45,6 +45,13 @@ def test_learners_are_one_job_and_actors_an_array():
     assert made.processes[0].parts == ("learner-0", "learner-1")
 
 
+def test_actors_in_step_fill_a_batch_together():
+    made = planned("--learners=2", "--actors=8", "--algorithm=ppo", "--batch_size=8")
+    assert "--envs_per_actor=2" in made.processes[-1].argv
+    made = planned("--learners=2", "--actors=8", "--batch_size=8")
+    assert not [one for one in made.processes[-1].argv if "envs_per_actor" in one]
+
+
 def test_rows_name_nodes_and_each_node_has_an_array():
     csv = "job,ip,count,envs,env\nlearner,g1,,,\nactor,,2,,\nactor,c1,3,8,A=b\nactor,,1,,\n"
     made = planned(csv=csv)

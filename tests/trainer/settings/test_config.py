@@ -152,6 +152,24 @@ def test_actors_play_as_many_environments_as_batches_need(flags, wanted):
     assert sizes.envs_per_actor(config.parse(flags)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("flags", "actors", "learners", "wanted"),
+    [
+        (["--algorithm=ppo", "--batch_size=16"], 4, 1, 4),
+        (["--algorithm=ppo", "--batch_size=16"], 4, 2, 8),
+        (["--algorithm=ppo", "--batch_size=16"], 3, 1, 5),
+        (["--algorithm=ppo", "--batch_size=2"], 4, 1, 1),
+        (["--algorithm=ppo", "--batch_size=16", "--envs_per_actor=3"], 4, 1, 3),
+        (["--algorithm=ppo"], 0, 1, 0),
+        ([], 4, 1, 0),
+        (["--algorithm=a3c"], 4, 1, 0),
+    ],
+)
+def test_actors_in_step_fill_a_batch_together(flags, actors, learners, wanted):
+    settings = config.parse([*flags, "--job_name=actor"])
+    assert sizes.filling(settings, actors, learners).actors.envs_per_actor == wanted
+
+
 def test_every_setting_says_what_it_is():
     for field in config.fields():
         assert len(field.metadata["help"]) > 10, field.name
