@@ -165,6 +165,11 @@ class Agent(snt.Module, abc.ABC):
                 "--separate_baseline=on is for agents of vectors without an LSTM, not for "
                 f"{type(self).__name__}."
             )
+        if network.separate and not heads.values:
+            raise UserError(
+                "--separate_baseline=on: this algorithm learns values of actions, and no baseline "
+                "beside them. Leave it out."
+            )
         wanted = heads.separate if network.separate is None else network.separate
         return bool(wanted and possible and heads.values)
 

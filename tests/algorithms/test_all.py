@@ -138,6 +138,14 @@ def test_a_replay_for_which_there_is_no_memory_is_refused_with_its_size(tmp_path
         run("dqn", tmp_path, monkeypatch, level_name=level(Pictures), replay_steps=10**8)
 
 
+def test_learners_of_one_host_share_its_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainer.learning.replayed.free_memory", lambda: 10**6)
+    run("dqn", tmp_path, monkeypatch)
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "100")
+    with pytest.raises(UserError, match="GiB are free for each of 100 replays"):
+        run("dqn", tmp_path / "other", monkeypatch)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_replay_is_kept_if_asked_and_otherwise_refilled(kept, tmp_path, monkeypatch, capsys):
     settings: dict[str, Any] = {"checkpoint_replay": kept, "updates_per_step": 0.5}

@@ -18,12 +18,14 @@ from trainer.learning.replayed import Feeder, ReplayedBatches
 from trainer.learning.replayed import Shape as WindowShape
 from trainer.learning.rollouts import Crew, Rollouts, WholeEpisodes
 from trainer.learning.worker import GradientBatches, applying, blank_computed
+from trainer.machine.launching import learners_here
 from trainer.remote import wire
 from trainer.remote.synthetic import random_batch
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.team import ALONE, Team
 from transport import Identity, Layout
+from user_error import UserError
 
 # Settings of an optimizer that an actor may have for itself.
 OF_OPTIMIZERS = ("optimizer", "gradients_clipping", "decay", "momentum", "epsilon")
@@ -63,7 +65,8 @@ def batches(
         shape = _window(settings, spec, agent, feeding)
         _check_room(settings, shape, feeding)
         together = sizes.drawn_together(settings, learners)
-        return ReplayedBatches(feeding, size, shape, example, seed, say, together)
+        stores = learners_here() * max(1, len(settings.level.agent_names))
+        return ReplayedBatches(feeding, size, shape, example, seed, say, together, stores)
     if isinstance(feeding, Gradients):
         return GradientBatches()
     return Batches(feeding, size, seed)
@@ -146,4 +149,9 @@ def _window(
     settings: Settings, spec: EnvironmentSpec, agent: Any, feeding: Replayed
 ) -> WindowShape:
     length = settings.actors.unroll_length
+    if not hasattr(agent, "is_recurrent"):
+        raise UserError(
+            f"--agent_name={settings.agent.agent_name}: --algorithm={settings.program.algorithm} "
+            "learns from windows of a replay, which only a subclass of agents.Agent can read."
+        )
     return replayed.shape_of(feeding, spec.frame_stack, length, agent.is_recurrent)

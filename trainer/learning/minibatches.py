@@ -1,7 +1,6 @@
 """A rollout as the learner goes through it: pieces of its unrolls, several times, in any order."""
 
 import dataclasses
-import math
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ import tensorflow as tf
 from algorithms.feeding import InStep
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import UNTIMED
+from trainer.settings import sizes
 
 
 def in_pieces(unrolls: Unroll, prepared: Any, states: Any, length: int) -> tuple[Unroll, Any]:
@@ -70,8 +70,7 @@ class Passes:
     @classmethod
     def of(cls, feeding: InStep, unroll_length: int, unrolls: int, whole: bool, seed: int) -> Self:
         """For rollouts of so many unrolls, which agents with an LSTM need as a ``whole``."""
-        shorter = 0 < feeding.piece_length < unroll_length and not whole
-        length = math.gcd(feeding.piece_length, unroll_length) if shorter else 0
+        length = 0 if whole else sizes.piece_length(feeding, unroll_length)
         pieces = unrolls * (unroll_length // length if length else 1)
         minibatches = min(feeding.minibatches, pieces)
         return cls(feeding.epochs, minibatches, length, pieces, seed)

@@ -78,12 +78,14 @@ class ReplayedBatches:
         seed: int,
         say: Callable[[str], None],
         together: int = 1,
+        stores: int = 1,
     ):
+        """``stores`` is the number of replays that share this machine's memory."""
         prioritized = feeding.priority_exponent is not None
         needed = bytes_needed(
             example, feeding.capacity, aligned=shape.aligned, prioritized=prioritized
         )
-        check_memory(feeding.capacity, needed)
+        check_memory(feeding.capacity, needed, stores)
         say(f"replay of {feeding.capacity:,} agent steps: up to {needed / GIB:.2f} GiB of memory")
         self._store = ReplayStore(
             example,
@@ -176,12 +178,13 @@ class ReplayedBatches:
 Feeder = Batches | Rollouts | ReplayedBatches | GradientBatches  # what makes a learner's batches
 
 
-def check_memory(steps: int, needed: int) -> None:
-    """Refuses a store that this machine, or this process's container, has no room for."""
-    free = free_memory()
+def check_memory(steps: int, needed: int, stores: int) -> None:
+    """Refuses stores that this machine, or this process's container, has no room for."""
+    free = free_memory() / stores  # memory is taken only as a store fills
     if needed > free:
+        of_all = f" for each of {stores} replays" if stores > 1 else ""
         raise UserError(
             f"--replay_steps={steps}: the replay would take {needed / GIB:.1f} GiB of memory, but "
-            f"{free / GIB:.1f} GiB are free. At most {int(steps * free / needed):,} fit; smaller "
-            "pictures (--width, --height) take less."
+            f"{free / GIB:.1f} GiB are free{of_all}. At most {int(steps * free / needed):,} fit; "
+            "smaller pictures (--width, --height) take less."
         )

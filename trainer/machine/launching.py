@@ -55,6 +55,11 @@ def typed(path: str | Path) -> str:
     return str(path) if relative.startswith("..") else relative
 
 
+def learners_here() -> int:
+    """How many of mpirun's processes are on this host."""
+    return int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or 1)
+
+
 def keep_to_this_host() -> None:
     """Restricts Open MPI to shared memory, without open ports, if all its processes are here.
 

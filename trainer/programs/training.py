@@ -155,12 +155,13 @@ class Training:
         """One update, or all of a rollout, if any learner has a batch for it."""
         batch = self._await_batch()
         learner, meter = self._learner, self._meter
+        before = learner.updates
         done = self._updates_in_one_call(batch) if self._in_one_call else self._updates(batch)
         if done is None:
             return
         statistics, gather = done
         every = self._settings.learning.publish_every_updates
-        if self._feeding.actors_wait or self._in_one_call or learner.updates % every == 0:
+        if self._feeding.actors_wait or learner.updates // every > before // every:
             self._actors.publish(learner)
             self._published = time.monotonic()
         if self._run and gather:
@@ -332,5 +333,7 @@ def passes_of(settings: Settings, learner: Learner, learners: int) -> Passes | N
         return Passes(1, together, piece_length=0, pieces=together * size, drawn=True)
     if not isinstance(feeding, InStep):
         return None
-    unroll_length, whole = settings.actors.unroll_length, learner.agent.is_recurrent
+    unroll_length = settings.actors.unroll_length
+    # An agent that is no ``agents.Agent`` has no states at the beginnings of pieces.
+    whole = getattr(learner.agent, "is_recurrent", True)
     return Passes.of(feeding, unroll_length, size, whole, settings.program.seed)

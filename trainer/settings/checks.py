@@ -1,11 +1,10 @@
 """Refuses settings that cannot work, before anything is started."""
 
-import math
 from collections.abc import Collection
 
 import flags
 from algorithms.feeding import Gradients, InStep
-from trainer.settings import addresses, grid, seating
+from trainer.settings import addresses, grid, seating, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -44,6 +43,7 @@ def check(settings: Settings) -> None:
             f"trainings. Leave it and its preset out: the run's folder, --logdir="
             f"{settings.run_folder}, says how its policy was trained."
         )
+    _check_feeding(settings)
     _check_minibatches(settings)
     if settings.remote.peers:
         _check_peers(settings)
@@ -102,6 +102,11 @@ def _check_peers(settings: Settings) -> None:
         )
     if settings.program.job_name != "learner":
         raise UserError(f"--peers is for --job_name=learner, not {settings.program.job_name}.")
+    if settings.team.gradient_compression != "none":
+        raise UserError(
+            f"--gradient_compression={settings.team.gradient_compression}: learners that exchange "
+            "gradients by --peers send them as they are. Leave it out."
+        )
     peers = given.split(",")
     for peer in peers:
         addresses.address(peer, "--peers")
@@ -112,11 +117,29 @@ def _check_peers(settings: Settings) -> None:
         )
 
 
+def _check_feeding(settings: Settings) -> None:
+    """Refuses what would have no effect with the way that batches are fed."""
+    feeding, algorithm = settings.algorithm.feeding, settings.program.algorithm
+    every, envs = settings.learning.publish_every_updates, settings.actors.envs_per_actor
+    if feeding.actors_wait and every != 1:
+        raise UserError(
+            f"--publish_every_updates={every}: with --algorithm={algorithm}, actors wait for the "
+            "weights after each batch. Leave it out."
+        )
+    if isinstance(feeding, Gradients) and envs not in (0, settings.learning.batch_size):
+        raise UserError(
+            f"--envs_per_actor={envs} --batch_size={settings.learning.batch_size}: an actor of "
+            f"--algorithm={algorithm} makes each gradient of one unroll from each of its "
+            "environments. Give both the same number, or only --batch_size."
+        )
+
+
 def _check_minibatches(settings: Settings) -> None:
     feeding, length = settings.algorithm.feeding, settings.actors.unroll_length
     if not isinstance(feeding, InStep):
         return
-    pieces = settings.learning.batch_size * (length // math.gcd(feeding.piece_length, length))
+    piece = sizes.piece_length(feeding, length) or length
+    pieces = settings.learning.batch_size * (length // piece)
     if feeding.minibatches > pieces:
         raise UserError(
             f"--minibatches={feeding.minibatches}: a rollout has {pieces} pieces only "

@@ -9,6 +9,8 @@ from trainer.settings.config import Settings
 FEWEST_ENVS, MOST_ENVS = 10, 32
 ACTORS_ELSEWHERE = 3
 HEAVY_ENVS = 4  # where each is a browser, a desktop or a build of Unity
+# Updates whose windows are drawn at once: more would take memory, and have older priorities.
+MOST_TOGETHER = 32
 # Unrolls in a block that a learner takes whatever its own settings.
 ORDINARY_UNROLLS = 256
 
@@ -69,10 +71,18 @@ def fresh_unrolls(settings: Settings) -> int:
     return settings.algorithm.feeding.fresh(settings.learning.batch_size)
 
 
+def piece_length(feeding: InStep, unroll_length: int) -> int:
+    """Steps of a rollout that stay together; 0: whole unrolls."""
+    shorter = 0 < feeding.piece_length < unroll_length
+    return math.gcd(feeding.piece_length, unroll_length) if shorter else 0
+
+
 def drawn_together(settings: Settings, learners: int) -> int:
     """Updates whose windows are drawn from a replay store at once, and made in one call.
 
     Several learners add up their gradients after each update.
     """
-    draws = isinstance(settings.algorithm.feeding, Replayed)
-    return settings.learning.publish_every_updates if draws and learners == 1 else 1
+    if learners > 1 or not isinstance(settings.algorithm.feeding, Replayed):
+        return 1
+    every = settings.learning.publish_every_updates
+    return max(count for count in range(1, MOST_TOGETHER + 1) if every % count == 0)

@@ -344,8 +344,13 @@ SIZE = ["--width=40", "--height=40"]
             [f"--level_name={level(Pictures)}", "--width=44", "--height=40"],
             "trained with --width=40.",
         ),
+        (
+            [f"--level_name={level(Pictures)}", *SIZE, "--nobackdrop"],
+            [f"--level_name={level(Pictures)}", *SIZE],
+            "trained with --backdrop=False.",
+        ),
     ],
-    ids=["agent", "optimizer", "popart", "actions", "levels", "size"],
+    ids=["agent", "optimizer", "popart", "actions", "levels", "size", "backdrop"],
 )
 def test_a_resume_that_does_not_fit_is_refused_and_changes_nothing(
     tmp_path, capsys, before, now, message

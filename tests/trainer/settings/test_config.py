@@ -153,6 +153,31 @@ def test_actors_play_as_many_environments_as_batches_need(flags, wanted):
 
 
 @pytest.mark.parametrize(
+    ("every", "wanted"), [(1, 1), (4, 4), (32, 32), (33, 11), (1000, 25), (10_000, 25), (37, 1)]
+)
+def test_few_updates_are_drawn_together(every, wanted):
+    settings = config.parse(["--algorithm=dqn", f"--publish_every_updates={every}"])
+    assert sizes.drawn_together(settings, 1) == wanted
+    assert sizes.drawn_together(settings, 2) == 1
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--algorithm=ppo", "--publish_every_updates=10"],
+        ["--algorithm=a3c", "--publish_every_updates=10"],
+        ["--algorithm=a3c", "--batch_size=4", "--envs_per_actor=16"],
+        ["--algorithm=ppo", "--piece_length=200", "--minibatches=64"],
+        ["--algorithm=a3c", "--job_name=learner", "--peers=a:1,b:1", "--learner_host=a:1",
+         "--gradient_compression=bf16"],
+    ],
+)  # fmt: skip
+def test_what_would_have_no_effect_is_refused(flags):
+    with pytest.raises(UserError, match=flags[-1].partition("=")[0]):
+        config.parse(flags)
+
+
+@pytest.mark.parametrize(
     ("flags", "actors", "learners", "wanted"),
     [
         (["--algorithm=ppo", "--batch_size=16"], 4, 1, 4),
