@@ -92,7 +92,8 @@ def words(flag: str, text: str, known: Collection[str]) -> list[str]:
 def unwind_when_stopped() -> None:
     """From now on ends as Ctrl-C does, so that what was started for a measurement is ended."""
     for one in signal.SIGTERM, signal.SIGHUP:
-        signal.signal(one, lambda number, _: sys.exit(128 + number))
+        if signal.getsignal(one) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(one, lambda number, _: sys.exit(128 + number))
 
 
 def run(name: str, measure: Callable[[list[str]], None]) -> int:

@@ -51,8 +51,12 @@ def batches(
     crew: Crew,
     say: Callable[[str], None],
     learners: int = 1,
+    agents: int = 1,
 ) -> Feeder:
-    """The learner's batches, fed as the algorithm requires by the actors ``crew``."""
+    """The learner's batches, fed as the algorithm requires by the actors ``crew``.
+
+    There are so many ``learners`` in its team, and so many ``agents`` with batches in this process.
+    """
     feeding, size, seed = (
         settings.algorithm.feeding,
         settings.learning.batch_size,
@@ -65,7 +69,7 @@ def batches(
         shape = _window(settings, spec, agent, feeding)
         _check_room(settings, shape, feeding)
         together = sizes.drawn_together(settings, learners)
-        stores = learners_here() * max(1, len(settings.level.agent_names))
+        stores = learners_here() * agents
         return ReplayedBatches(feeding, size, shape, example, seed, say, together, stores)
     if isinstance(feeding, Gradients):
         return GradientBatches()

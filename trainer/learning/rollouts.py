@@ -4,8 +4,10 @@ Each time when weights are published, every actor plays one block and waits. If 
 fill a batch, the same weights are published again under a new number.
 """
 
+import collections
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -16,6 +18,8 @@ from algorithms.trajectory import Unroll
 from trainer.learning.batches import UNTIMED, Batch, describe, join, picked, unrolls_in
 from user_error import UserError
 
+# Actors are waited for three times as long as the others have played, and at least so long.
+PATIENCE, LEAST_PATIENCE_S = 3.0, 10.0
 MOST_STEPS = 200_000  # that are played for one batch without the end of an episode
 MOST_ROWS = 60_000  # of one environment, for one batch: two of Atari's longest games
 
@@ -43,8 +47,9 @@ class Rollouts:
         self._updates = 0
         self._blocks: list[Unroll] = []
         self._delivered = 0  # blocks since the last publication
+        self._asked = self._came = time.monotonic()  # when for a block, and the last one's arrival
         self._turn = 0  # the first of the unrolls to be taken where there are too many
-        self._warned = False
+        self._said: set[str] = set()
 
     def begin(self, updates: int) -> int:
         """Starts the next batch; returns the number under which to publish its weights."""
@@ -53,6 +58,7 @@ class Rollouts:
             self._number = max(self._number, updates) + 1
             self._first, self._updates = self._number, updates
             self._blocks, self._delivered = [], 0
+            self._asked = time.monotonic()
             return self._number
 
     def next(self, take: Callable[[], Unroll | None]) -> Batch | None:
@@ -77,14 +83,33 @@ class Rollouts:
             if block.weights_version.min() >= self._first:
                 self._blocks.append(block)
                 self._delivered += 1
+                self._came = time.monotonic()
 
     def _is_full(self) -> bool:
         # Also of those who are slow: where steps take longer, another level may be played.
         return self._all_delivered() and sum(map(unrolls_in, self._blocks)) >= self._size
 
     def _all_delivered(self) -> bool:
-        """Whether every actor has played a block since the last publication."""
-        return 0 < self._delivered >= self._crew.present()
+        """Whether every actor has played a block since the last publication, or is too late."""
+        present, delivered = self._crew.present(), self._delivered
+        if not 0 < delivered < present:
+            return delivered > 0
+        # A game that hangs must not stop the others.
+        patience = max(LEAST_PATIENCE_S, PATIENCE * (self._came - self._asked))
+        is_late = time.monotonic() - self._came > patience
+        if is_late:
+            self._warn(
+                "late",
+                f"{present - delivered} of {present} actors have not played with the newest "
+                f"weights, {patience:.0f} s after the others: these go on, then and from now on.",
+            )
+        return is_late
+
+    def _warn(self, about: str, text: str) -> None:
+        """Says something once."""
+        if about not in self._said:
+            self._said.add(about)
+            self._say(f"warning: {text}")
 
     def _ask_again(self) -> None:
         with self._lock:
@@ -92,6 +117,7 @@ class Rollouts:
                 return
             self._number += 1
             self._delivered = 0
+            self._asked = time.monotonic()
             number = self._number
         self._crew.play_again(number)
 
@@ -103,19 +129,25 @@ class Rollouts:
         return describe(unrolls, self._size)
 
     def _in_turn(self, unrolls: Unroll, played: int) -> Unroll:
-        """As many as fill a batch; each environment has its turn, over several batches."""
-        if not self._warned:
-            self._warned = True
-            self._say(
-                f"warning: actors play {played} unrolls for batches of {self._size}; "
-                f"{played - self._size} of them are thrown away. Set --batch_size (of each "
-                "learner) to the number of environments that play for it, or to a multiple, by "
-                "--envs_per_actor."
-            )
-        order = np.argsort(unrolls.stream, kind="stable")
-        chosen = order[(self._turn + np.arange(self._size)) % played]
-        self._turn = (self._turn + self._size) % played
-        return picked(unrolls, chosen)
+        """As many as fill a batch; of the last round, each environment has its turn."""
+        self._warn(
+            "surplus",
+            f"actors play {played} unrolls for batches of {self._size}; {played - self._size} of "
+            "them are thrown away. Set --batch_size (of each learner) to the number of "
+            "environments that play for it, or to a multiple, by --envs_per_actor.",
+        )
+        rounds: collections.Counter[int] = collections.Counter()
+        round_of = np.zeros(played, int)
+        for index, stream in enumerate(unrolls.stream.tolist()):
+            round_of[index] = rounds[stream]
+            rounds[stream] += 1
+        order = np.lexsort((unrolls.stream, round_of))
+        last = round_of[order[self._size]]
+        whole, of_last = order[round_of[order] < last], order[round_of[order] == last]
+        missing = self._size - len(whole)
+        chosen = of_last[(self._turn + np.arange(missing)) % len(of_last)]
+        self._turn += missing
+        return picked(unrolls, np.concatenate([whole, chosen]))
 
 
 class WholeEpisodes(Rollouts):
@@ -127,18 +159,21 @@ class WholeEpisodes(Rollouts):
     """
 
     def _is_full(self) -> bool:
-        if not self._all_delivered():
+        blocks = list(self._blocks)  # which new weights may empty meanwhile
+        if not blocks or not self._all_delivered():
             return False
-        first = np.concatenate([_firsts(each) for each in _actors(self._blocks)], axis=1)
+        first = np.concatenate([_firsts(each) for each in _actors(blocks)], axis=1)
         whole = np.maximum(_begun(first)[-1] - 1, 0)[_plays(first)]
-        rows, steps = len(first) - 1, sum(map(_steps, self._blocks))
-        if rows > MOST_ROWS or (not whole.any() and steps > MOST_STEPS):
+        if whole.size and whole.min() >= self._quota(first):
+            return True
+        rows, steps = len(first) - 1, sum(map(_steps, blocks))
+        if (rows > MOST_ROWS and not whole.all()) or (steps > MOST_STEPS and not whole.any()):
             raise UserError(
                 f"an environment had no whole episode in {rows:,} steps: this algorithm learns "
                 "from whole episodes. Choose another --algorithm for a level whose episodes are "
                 "this long or never end."
             )
-        return whole.size > 0 and whole.min() >= self._quota(first)
+        return False
 
     def _quota(self, first: np.ndarray) -> int:
         """Episodes of each environment: those that end first would most often be short ones."""
@@ -148,6 +183,13 @@ class WholeEpisodes(Rollouts):
         whole = join([_in_a_row(each) for each in _actors(blocks)])
         batch = describe(whole, unrolls_in(whole))
         first = whole.environment.first
+        playing = int(np.count_nonzero(_plays(first)))
+        if playing > self._size:
+            self._warn(
+                "surplus",
+                f"{playing} environments play for batches of {self._size} episodes, so each has "
+                f"{playing}. Choose --batch_size and --envs_per_actor to have other ones.",
+            )
         # What is played beyond the quota never ends, so it is no whole episode.
         first = first & (_begun(first) <= self._quota(first) + 1)
         return batch._replace(

@@ -72,7 +72,7 @@ def train(
             run = stack.enter_context(
                 Run(agent.settings, agent.spec, learner, own, launched, several=terminal)
             )
-            parts.append(_part(agent, learner, run))
+            parts.append(_part(agent, learner, run, len(agents)))
         folder = Path(settings.run_folder)
         several.write_settings(folder, settings, terminal.say)
         if not all(part.is_trained for part in parts):
@@ -91,14 +91,14 @@ def train(
     return Outcome(folder, figures, None, reason, settings, outcomes)
 
 
-def _part(agent: OneOf, learner: Learner, run: Run) -> _Part:
+def _part(agent: OneOf, learner: Learner, run: Run, agents: int) -> _Part:
     settings, spec = agent.settings, agent.spec
     meter = run.resume(learner)
     device = build.acting_device(settings)
     acting = build.acting_agent(settings, spec, device)
     players = players_of(settings, spec, acting, device)
     make: Callable[[Crew], Feeder] = functools.partial(
-        build.batches, settings, spec, acting, say=run.reporter.say
+        build.batches, settings, spec, acting, say=run.reporter.say, agents=agents
     )
     if meter.environment_frames < settings.learning.total_environment_frames:
         example = build.unroll(settings, spec, learner.agent)

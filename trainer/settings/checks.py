@@ -126,7 +126,12 @@ def _check_feeding(settings: Settings) -> None:
             f"--publish_every_updates={every}: with --algorithm={algorithm}, actors wait for the "
             "weights after each batch. Leave it out."
         )
-    if isinstance(feeding, Gradients) and envs not in (0, settings.learning.batch_size):
+    is_local = settings.program.job_name == "local"  # elsewhere, each actor may have its own
+    if (
+        is_local
+        and isinstance(feeding, Gradients)
+        and envs not in (0, settings.learning.batch_size)
+    ):
         raise UserError(
             f"--envs_per_actor={envs} --batch_size={settings.learning.batch_size}: an actor of "
             f"--algorithm={algorithm} makes each gradient of one unroll from each of its "

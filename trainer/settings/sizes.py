@@ -28,7 +28,7 @@ def envs_per_actor(settings: Settings) -> int:
         return HEAVY_ENVS
     if isinstance(settings.algorithm.feeding, InStep):
         actors = settings.actors.num_actors if settings.program.job_name == "local" else 1
-        return max(1, settings.learning.batch_size // actors)
+        return math.ceil(settings.learning.batch_size / actors)
     # While the learner trains on one batch, the next is played. An actor in a process of its own
     # does not know how many there are, and counts with a few.
     actors = (
@@ -47,7 +47,10 @@ def filling(settings: Settings, actors: int, learners: int) -> Settings:
     if decided or not actors or not isinstance(settings.algorithm.feeding, InStep):
         return settings
     of_a_learner = math.ceil(actors / learners)
-    return settings.replace(envs_per_actor=max(1, settings.learning.batch_size // of_a_learner))
+    # Of a game that agents share, each has its part.
+    games = max(1, len(settings.level.agent_names))
+    each = math.ceil(settings.learning.batch_size / of_a_learner)
+    return settings.replace(envs_per_actor=games * each)
 
 
 def capacity(settings: Settings) -> int:

@@ -14,7 +14,7 @@ from cluster.backends.backend import Tails
 from cluster.backends.kubernetes import folder, looking, starting, stopping
 from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
 from cluster.backends.kubernetes.model import RUN_LABEL, KubernetesPlan, Manifest
-from cluster.backends.kubernetes.plan import folder_of, make_plan, name_of, rows_of
+from cluster.backends.kubernetes.plan import folder_of, make_plan, name_of_run, rows_of
 from cluster.inventory import hosts_csv
 from cluster.options import Options
 from cluster.record import Record
@@ -100,7 +100,7 @@ class KubernetesBackend:
         learner = f"{RUN_LABEL}={record.run_id},app.kubernetes.io/component=learner"
         raise UserError(
             "--action=fetch cannot read a cluster's volume. While the first learner runs: "
-            f"kubectl -n {record.namespace} cp POD:{folder_of(name_of(record.logdir))} {folder}, "
+            f"kubectl -n {record.namespace} cp POD:{folder_of(name_of_run(record))} {folder}, "
             "with the name of its pod from "
             f"kubectl -n {record.namespace} get pods -l {learner}."
         )

@@ -14,6 +14,7 @@ from typing import Any
 import credentials
 from algorithms.feeding import Gradients
 from cluster import agents
+from cluster import record as records
 from cluster.backends.kubernetes import manifests, resources
 from cluster.backends.kubernetes.model import (
     PROJECT,
@@ -29,6 +30,8 @@ from cluster.mpi_environment import ENVIRONMENT
 from cluster.on_host.member import ADDRESS
 from cluster.on_host.pod import CREDENTIALS, TASK
 from cluster.options import Options, passed_on
+from cluster.record import Record
+from trainer.machine.launching import typed
 from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -49,7 +52,11 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options) -> Kube
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     _check(rows, len(actors), settings, options)
     settings = sizes.filling(settings, len(actors), len(learners))
+    # A run that goes on keeps its volume, whatever its folder is called now.
+    before = records.read(settings.run_folder)
     name = name_of(settings.run_folder)
+    if before and before.backend == "kubernetes":
+        name = name_of_run(before)
     is_team = len(learners) > 1 and not isinstance(settings.algorithm.feeding, Gradients)
     ports = [row.tf_port or PORT for row in learners]
     addresses = _addresses(f"{name}-learner", ports, is_team)
@@ -87,13 +94,18 @@ def rows_of(options: Options) -> list[Row]:
     return [Row(1, "learner", "", 0)] * options.learners + [actors] * bool(options.actors)
 
 
+def name_of_run(record: Record) -> str:
+    """The name of the objects of a run that has been started."""
+    return record.jobs[0][0].partition("/")[2].removesuffix("-learner")
+
+
 def name_of(logdir: str) -> str:
     """The name of a run's objects, in the letters that Kubernetes allows.
 
     Folders of other names than ``logs/`` and such letters have a number, as two of them may look
     alike without it.
     """
-    whole = os.path.normpath(logdir)
+    whole = os.path.normpath(typed(logdir))
     words = re.sub("[^a-z0-9]+", "-", os.path.basename(whole).lower()).strip("-")
     if whole != f"logs/{words}" or len(words) > LONGEST_NAME:
         number = hashlib.sha256(whole.encode()).hexdigest()[:NUMBER]

@@ -71,7 +71,10 @@ def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
         print("Not everything started; the rest keeps running:")
         print("\n".join(problems))
     if not seen.is_learning:
-        print("The learners ended at once, without an error: see --action=logs.")
+        print("The learners ended at once, without an error:")
+        for one in seen.parts:  # whose logs go with their pods
+            if one.part.job == "learner":
+                print("".join(f"  | {line}\n" for line in one.last_lines), end="")
         stopping.stop(record, options, cluster)
         return 0
     print_next_steps(plan.logdir, seen, [])

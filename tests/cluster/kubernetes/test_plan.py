@@ -15,11 +15,13 @@ import pytest
 import yaml
 
 from cluster import options
+from cluster import record as records
 from cluster.backends.kubernetes import folder, looking, plan, resources
 from cluster.backends.kubernetes.model import KubernetesPlan
 from cluster.backends.kubernetes.starting import make_credentials
 from cluster.inventory import hosts_csv
 from cluster.on_host import pod
+from cluster.record import Record
 from tests.cluster.kubernetes.mpijob_schema import SCHEMA
 from user_error import UserError
 
@@ -286,6 +288,19 @@ def test_no_two_folders_have_objects_of_one_name():
     folders = ["logs/run", "logs/Run", "logs/a/run", "logs/b/run", "/logs/run", "logs/ru_n"]
     folders += ["logs/ru-n", f"{long}1", f"{long}2"]
     assert len({plan.name_of(one) for one in folders}) == len(folders)
+
+
+def test_a_run_keeps_its_name_whatever_its_folder_is_called(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert plan.name_of(f"{tmp_path}/logs/run") == plan.name_of("logs/run") == "impala-run"
+    (tmp_path / "home").mkdir()
+    for name in "impala-run", "impala-of-before":
+        jobs = ((f"Job/{name}-learner", ("learner-0",)),)
+        made = Record("id", "logs/run", "", (), (), backend="kubernetes", jobs=jobs)
+        records.write(made, {})
+        monkeypatch.chdir(tmp_path / "home")
+        assert planned("--learners=1", logdir="../logs/run").name == name
+        monkeypatch.chdir(tmp_path)
 
 
 RUNNING = {"metadata": {"labels": {looking.INDEX: "2"}}, "status": {"phase": "Running"}}

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from cluster.actions.seen import Seen
+from cluster.actions.seen import Seen, SeenPart
 from cluster.backends.kubernetes import looking, starting, stopping
 from cluster.backends.kubernetes.api import KubernetesFailed
+from cluster.model import Host, Place
 from cluster.options import Options
+from cluster.record import Part
 from tests.cluster.kubernetes.test_plan import planned
 from tests.cluster.slurm.full_disk import full, recorded, running
 
@@ -75,8 +77,11 @@ def test_what_waits_is_stopped_when_the_learners_have_nothing_to_do(
 ):
     made, stopped = planned("--learners=1", "--actors=1", logdir=str(tmp_path / "run")), []
     monkeypatch.setattr(starting, "_create", lambda *_: [])
-    monkeypatch.setattr(starting, "_wait", lambda *_: ([], Seen([], {}, {}, {})))
+    learner = Part("learner-0", "learner", Place(Host("n1", 22), "", ""))
+    seen = SeenPart(learner, "done", last_lines=("All frames are played.",))
+    monkeypatch.setattr(starting, "_wait", lambda *_: ([], Seen([seen], {}, {}, {})))
     monkeypatch.setattr(stopping, "stop", lambda record, *_: stopped.append(record.run_id))
     cluster: Any = Objects()
     assert starting.start(made, Options(), cluster) == 0 and len(stopped) == 1
-    assert "ended at once, without an error" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "ended at once, without an error:\n  | All frames are played.\n" in said

@@ -27,6 +27,8 @@ class Crew:
     def __init__(self, like: Unroll, sizes: list[int]):
         self.sizes = sizes
         self.repeats = 0
+        self.numbers_streams = False  # from 0; otherwise all have the same
+        self.last_first = False  # the last actor is the fastest
         self._like = like
         self._blocks: collections.deque[Unroll] = collections.deque()
 
@@ -39,9 +41,13 @@ class Crew:
 
     def play(self, number: int) -> None:
         """Every actor plays a block with the weights of this number."""
-        for size in self.sizes:
+        ends = np.cumsum(self.sizes)
+        for size, end in list(zip(self.sizes, ends, strict=True))[:: -1 if self.last_first else 1]:
             version = np.full(size, number, np.float32)
-            self._blocks.append(_of(self._like, size)._replace(weights_version=version))
+            played = _of(self._like, size)._replace(weights_version=version)
+            if self.numbers_streams:
+                played = played._replace(stream=np.arange(end - size, end))
+            self._blocks.append(played)
 
     def take(self) -> Unroll | None:
         return self._blocks.popleft() if self._blocks else None
@@ -123,24 +129,43 @@ def test_unrolls_beyond_a_batch_are_reported_once():
     assert len(said) == 1 and "6 unrolls for batches of 4; 2 of them are thrown away" in said[0]
 
 
-@pytest.mark.parametrize("sizes", [[2, 2], [4], [1, 3]])
-def test_each_environment_has_its_turn_where_there_are_too_many(sizes):
-    crew, rounds = Crew(LIKE, sizes), 12
-    rollouts = Rollouts(3, crew)
+@pytest.mark.parametrize(
+    ("sizes", "size", "whole"), [([2, 2], 3, 0), ([4], 3, 0), ([1, 3], 6, 1), ([1, 3], 11, 2)]
+)
+def test_each_environment_has_its_turn_where_there_are_too_many(sizes, size, whole):
+    crew, turns = Crew(LIKE, sizes), 4
+    crew.numbers_streams = True
+    rollouts = Rollouts(size, crew)
     used: collections.Counter[int] = collections.Counter()
-    for updates in range(rounds):
-        crew.play(rollouts.begin(updates))
-        # The streams of a run have numbers from 0; the slower actor is another each time.
-        streams = iter(range(sum(sizes)))
-        blocks = [
-            one._replace(stream=np.array([next(streams) for _ in one.stream]))
-            for one in crew._blocks
-        ]
-        crew._blocks = collections.deque(blocks if updates % 2 else reversed(blocks))
+    for turn in range(turns):
+        crew.last_first = turn % 2 == 0
+        crew.play(rollouts.begin(turn))
         batch = rollouts.next(crew.take)
         assert batch is not None
-        used.update(batch.unrolls.stream.tolist())
-    assert set(used.values()) == {rounds * 3 // 4} and set(used) == {0, 1, 2, 3}
+        streams = collections.Counter(batch.unrolls.stream.tolist())
+        assert set(streams) == {0, 1, 2, 3} or not whole
+        assert set(streams.values()) <= {whole, whole + 1}
+        used.update(streams)
+    assert set(used.values()) == {turns * size // 4} and set(used) == {0, 1, 2, 3}
+
+
+def test_one_that_does_not_play_is_waited_for_but_not_for_ever(monkeypatch):
+    said: list[str] = []
+    crew = Crew(LIKE, [2, 2])
+    rollouts = Rollouts(4, crew, said.append)
+    monkeypatch.setattr(crew, "present", lambda: 3)
+    crew.play(rollouts.begin(0))
+    for _ in range(3):
+        assert rollouts.next(crew.take) is None
+    assert not said
+    monkeypatch.setattr("trainer.learning.rollouts.LEAST_PATIENCE_S", 0.0)
+    monkeypatch.setattr("trainer.learning.rollouts.PATIENCE", 0.0)
+    assert rollouts.next(crew.take)
+    assert len(said) == 1 and "1 of 3 actors have not played" in said[0]
+    # Nor is it when the others have to play again.
+    crew.play(rollouts.begin(1))
+    crew.take()
+    assert rollouts.next(crew.take) and crew.repeats == 1 and len(said) == 1
 
 
 def test_environments_have_as_many_whole_episodes_however_long_these_are():

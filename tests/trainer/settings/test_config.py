@@ -182,7 +182,7 @@ def test_what_would_have_no_effect_is_refused(flags):
     [
         (["--algorithm=ppo", "--batch_size=16"], 4, 1, 4),
         (["--algorithm=ppo", "--batch_size=16"], 4, 2, 8),
-        (["--algorithm=ppo", "--batch_size=16"], 3, 1, 5),
+        (["--algorithm=ppo", "--batch_size=16"], 3, 1, 6),
         (["--algorithm=ppo", "--batch_size=2"], 4, 1, 1),
         (["--algorithm=ppo", "--batch_size=16", "--envs_per_actor=3"], 4, 1, 3),
         (["--algorithm=ppo"], 0, 1, 0),
