@@ -210,7 +210,9 @@ def test_equal_learners_exchange_gradients_and_one_that_dies_comes_back(tmp_path
             for one in (first, again):
                 one.send(signal.SIGTERM)
                 assert one.wait(60) == 0, one.output()
-    assert read_metrics(tmp_path / "second")[-1]["environment_frames"] > 0
+    frames = [read_metrics(tmp_path / one)[-1]["environment_frames"] for one in ("first", "second")]
+    # The one that came back counts what was played without it, so that both end alike.
+    assert frames[1] > 0.8 * frames[0] > 0
 
 
 def have_been_apart(folder: Path) -> bool:

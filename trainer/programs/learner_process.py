@@ -93,7 +93,11 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             )
             if peers and run:
                 run.add(stack.enter_context(peers))
+                before = learner.updates
                 peers.begin(learner, stop)
+                # The others' play counts as this one's, as if it had been there from the beginning.
+                size, length = settings.learning.batch_size, settings.actors.unroll_length
+                meter.add_played(max(0, learner.updates - before) * size * length)
             training = Training(settings, learner, meter, actors, stop, run, team, say)
             training.run()
             if training.is_complete:

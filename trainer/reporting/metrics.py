@@ -108,6 +108,12 @@ class Meter:
         self.skipped_updates += skipped
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
 
+    def add_played(self, steps: int) -> None:
+        """Counts agent steps that were played before this one began to count."""
+        self.agent_steps += steps
+        self.environment_frames += steps * self.frames_per_step
+        self._whole, self._window = _Window(self, {}), _Window(self, {})
+
     def whole_run(self, waits: dict[str, float]) -> dict[str, float | None]:
         """Rates and fractions of time since this process began to train."""
         return self._whole.rates(waits)
