@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from algorithms.reinforce import Reinforce
 from tests.environments.bodies.game import BODIES, LENGTH
 from tests.trainer.training import parts, small
 from tests.trainer.untrained import make_run
@@ -69,15 +70,21 @@ def test_returns_of_bodies_on_several_levels_have_names_of_their_own():
 
 
 def test_rows_without_a_part_are_no_whole_episodes():
-    made = parts(small(SHIFT, envs_per_actor=4, unroll_length=2 * (LENGTH + 1)))
+    chosen: dict[str, Any] = {"algorithm": "reinforce", "envs_per_actor": 4}
+    made = parts(small(SHIFT, unroll_length=2 * (LENGTH + 1), **chosen))
     block = made.actor().unroll()
-    for size, full in ((3, True), (4, False)):
-        # Of two games each of three bodies has one episode that began and ended here; `late`
-        # was not there at the start, which shows an end as little as `never` does.
+    # In two games three bodies have an episode each; nobody waits for one of `never`.
+    for size, full in ((6, True), (7, False)):
         collected = WholeEpisodes(size, Crew())
         collected.begin(0)
         collected._add(block._replace(weights_version=np.ones_like(block.weights_version)))
         assert collected._is_full() == full
+    algorithm = made.learner.algorithm
+    assert isinstance(algorithm, Reinforce)
+    for quota in 1, 2:
+        batch = WholeEpisodes(3 * quota, Crew())._batch([block])
+        weights = np.sum(algorithm.weights(batch.unrolls), axis=0)
+        assert weights.tolist() == [2 * quota, 6 * quota, 3 * quota, 0]
 
 
 class Crew:
