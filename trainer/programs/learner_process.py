@@ -93,17 +93,23 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             )
             if peers and run:
                 run.add(stack.enter_context(peers))
-                before = learner.updates
-                peers.begin(learner, stop)
-                # The others' play counts as this one's, as if it had been there from the beginning.
-                size, length = settings.learning.batch_size, settings.actors.unroll_length
-                meter.add_played(max(0, learner.updates - before) * size * length)
+                _begin_among(peers, settings, learner, meter, stop)
             training = Training(settings, learner, meter, actors, stop, run, team, say)
             training.run()
             if training.is_complete:
                 receiver.finish()
             if run and of_all.level.agents:
                 several.draw(Path(of_all.run_folder), of_all, run.reporter.say)
+
+
+def _begin_among(
+    peers: Peers, settings: Settings, learner: Learner, meter: Meter, stop: StopSignal
+) -> None:
+    """Begins with the weights of those that train already, and counts what was played for them."""
+    before = learner.updates
+    peers.begin(learner, stop)
+    of_an_update = settings.learning.batch_size * settings.actors.unroll_length
+    meter.add_played(max(0, learner.updates - before) * of_an_update)
 
 
 def _own(settings: Settings) -> tuple[Settings, EnvironmentSpec]:

@@ -8,6 +8,7 @@ import yaml
 from rich import box
 from rich.table import Table
 
+from cluster import record as records
 from cluster import show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
@@ -47,7 +48,8 @@ class KubernetesBackend:
         path = Path(options.workers_csv_path)
         given = bool(options.workers_csv_path)
         rows = hosts_csv.read(path, of_nodes=True) if given else rows_of(options)
-        self._plan = make_plan(rows, self._settings, options)
+        before = records.read(self._settings.run_folder)
+        self._plan = make_plan(rows, self._settings, options, before)
 
     def show(self) -> None:
         print(yaml.safe_dump_all(folder.of_run(self._plan, BY_HAND), sort_keys=False), end="")

@@ -14,7 +14,6 @@ from typing import Any
 import credentials
 from algorithms.feeding import Gradients
 from cluster import agents
-from cluster import record as records
 from cluster.backends.kubernetes import manifests, resources
 from cluster.backends.kubernetes.model import (
     PROJECT,
@@ -45,15 +44,18 @@ NUMBER = 6  # letters that tell apart what looks alike
 TEAM_RESTARTS = 6
 
 
-def make_plan(rows: Sequence[Row], settings: Settings, options: Options) -> KubernetesPlan:
-    """Links actors to learners round-robin, and makes every manifest."""
+def make_plan(
+    rows: Sequence[Row], settings: Settings, options: Options, before: Record | None = None
+) -> KubernetesPlan:
+    """Links actors to learners round-robin, and makes every manifest.
+
+    A run that was there ``before`` keeps its volume, whatever its folder is called now.
+    """
     agents.refuse(rows, settings, "kubernetes")
     learners = [row for row in rows if row.job == "learner"]
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     _check(rows, len(actors), settings, options)
     settings = sizes.filling(settings, len(actors), len(learners))
-    # A run that goes on keeps its volume, whatever its folder is called now.
-    before = records.read(settings.run_folder)
     name = name_of(settings.run_folder)
     if before and before.backend == "kubernetes":
         name = name_of_run(before)

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from cluster import options
-from cluster import record as records
 from cluster.backends.kubernetes import folder, looking, plan, resources
 from cluster.backends.kubernetes.model import KubernetesPlan
 from cluster.backends.kubernetes.starting import make_credentials
@@ -293,14 +292,13 @@ def test_no_two_folders_have_objects_of_one_name():
 def test_a_run_keeps_its_name_whatever_its_folder_is_called(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert plan.name_of(f"{tmp_path}/logs/run") == plan.name_of("logs/run") == "impala-run"
-    (tmp_path / "home").mkdir()
+    chosen, settings = options.parse(
+        ["--backend=kubernetes", "--logdir=../logs/run", "--learners=1"]
+    )
     for name in "impala-run", "impala-of-before":
         jobs = ((f"Job/{name}-learner", ("learner-0",)),)
-        made = Record("id", "logs/run", "", (), (), backend="kubernetes", jobs=jobs)
-        records.write(made, {})
-        monkeypatch.chdir(tmp_path / "home")
-        assert planned("--learners=1", logdir="../logs/run").name == name
-        monkeypatch.chdir(tmp_path)
+        before = Record("id", "logs/run", "", (), (), backend="kubernetes", jobs=jobs)
+        assert plan.make_plan(plan.rows_of(chosen), settings, chosen, before).name == name
 
 
 RUNNING = {"metadata": {"labels": {looking.INDEX: "2"}}, "status": {"phase": "Running"}}

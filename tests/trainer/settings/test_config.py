@@ -195,6 +195,12 @@ def test_actors_in_step_fill_a_batch_together(flags, actors, learners, wanted):
     assert sizes.filling(settings, actors, learners).actors.envs_per_actor == wanted
 
 
+def test_agents_of_a_game_each_have_as_many_bodies_as_alone():
+    settings = config.parse(["--algorithm=ppo", "--batch_size=8", "--job_name=actor"])
+    several = settings.replace(agents="left,right")
+    assert sizes.filling(several, actors=2, learners=1).actors.envs_per_actor == 8
+
+
 def test_every_setting_says_what_it_is():
     for field in config.fields():
         assert len(field.metadata["help"]) > 10, field.name
