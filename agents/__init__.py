@@ -3,6 +3,7 @@
 from agents.agent import Agent, AgentOutput, AgentState, Heads, Torso
 from agents.backdrop import Backdrop
 from agents.distributions import FORBIDDEN, Distribution, distribution_for
+from agents.frame_stack import gather
 from agents.network import BodyKind, Network
 from agents.registry import default_name, known_agents, make
 
@@ -19,6 +20,7 @@ __all__ = [
     "Torso",
     "default_name",
     "distribution_for",
+    "gather",
     "known_agents",
     "make",
 ]

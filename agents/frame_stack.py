@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+WORD = 4  # bytes of an int32
+
 
 def beginnings(first: tf.Tensor, reward: tf.Tensor) -> tf.Tensor:
     """Where no earlier frame counts, bool like ``first``.
@@ -46,12 +48,12 @@ def stack_frames(
     shape, depth = earlier.shape[2:], earlier.shape[1] + 1
     each = _row_by_row(frames, earlier, blank)
     indices = _frame_indices(first, depth)  # [T, B, depth]
-    seen = tf.gather(see(each), tf.reshape(indices, [-1, depth]))
+    seen = gather(see(each), tf.reshape(indices, [-1, depth]))
     # Joining single frames along the last axis would take several times as long.
     pixels, channels = math.prod(shape[:-1]), shape[-1]
     joined = tf.transpose(tf.reshape(seen, [-1, depth, pixels, channels]), [0, 2, 1, 3])
     stacks = tf.reshape(joined, [-1, *shape[:-1], depth * channels])
-    return stacks, tf.gather(each, indices[-1, :, 1:])
+    return stacks, gather(each, indices[-1, :, 1:])
 
 
 def earlier_frames(
@@ -68,8 +70,21 @@ def earlier_frames(
     each = _row_by_row(frames, earlier, blank)
     indices = _frame_indices(first, earlier.shape[1] + 1)[:, :, 1:]
     later = [start - 1 for start in starts if start]
-    found = tf.gather(each, tf.reshape(tf.gather(indices, later), [-1, earlier.shape[1]]))
+    found = gather(each, tf.reshape(tf.gather(indices, later), [-1, earlier.shape[1]]))
     return tf.concat([earlier, found], axis=0) if starts[0] == 0 else found
+
+
+def gather(array: tf.Tensor, indices: tf.Tensor, axis: int = 0) -> tf.Tensor:
+    """``tf.gather`` that works for bytes on a GPU, too: there TensorFlow gathers only words."""
+    if array.dtype != tf.uint8:
+        return tf.gather(array, indices, axis=axis)
+    leading, trailing = tf.shape(array)[: axis + 1], array.shape[axis + 1 :]
+    size = math.prod(trailing)
+    if size % WORD:
+        return tf.cast(tf.gather(tf.cast(array, tf.int32), indices, axis=axis), tf.uint8)
+    words = tf.reshape(array, tf.concat([leading, [size // WORD, WORD]], axis=0))
+    found = tf.bitcast(tf.gather(tf.bitcast(words, tf.int32), indices, axis=axis), tf.uint8)
+    return tf.reshape(found, tf.concat([tf.shape(found)[:-2], trailing], axis=0))
 
 
 def _row_by_row(frames: tf.Tensor, earlier: tf.Tensor, blank: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,7 @@
 
   python -m benchmarks gpu                        on a machine with a GPU, half an hour
   python -m benchmarks gpu --parts=learner --seconds=20
+  python -m benchmarks gpu --only="XLA on;4 workers"   lines whose name has one of these
   python -m benchmarks gpu --smoke                tiny sizes: whether all of it runs, also on a CPU
 
 smoke     Pong as `bin/train` plays it: learner on the GPU, actors on the cores
@@ -57,6 +58,7 @@ class Own(Options):
     parts: str = setting(
         "smoke,learner,two,acting,a3c", "Measuring", "those to measure, with commas between"
     )
+    only: str = setting("", "Measuring", "lines whose name has one of these, with semicolons between")
     seconds: float = setting(30.0, "Measuring", "measured of each training", above=0)
     smoke_s: float = setting(120.0, "Measuring", "measured of the part smoke", above=0)
     workers: str = setting("4,8,16", "Measuring", "A3C's, with commas between")
@@ -79,7 +81,9 @@ class Case:
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, _ = common.parse(Own, "gpu", __doc__, arguments)
-    chosen = [case for part in _parts(own) for case in PARTS[part](own)]
+    chosen = [case for part in _parts(own) for case in PARTS[part](own) if _is_chosen(case, own)]
+    if not chosen:
+        raise UserError(f"--only={own.only}: no line of --parts={own.parts} has that in its name.")
     report = Report("gpu", COLUMNS, own, f"GPU: {_gpu()}", "Pong, synthetic unrolls where said")
     fastest = 0.0
     for case in chosen:
@@ -103,6 +107,10 @@ def _parts(own: Own) -> list[str]:
         if part not in PARTS:
             raise UserError(f"--parts={own.parts}: expected some of {','.join(PARTS)}.")
     return parts
+
+
+def _is_chosen(case: Case, own: Own) -> bool:
+    return any(wanted in case.name for wanted in own.only.split(";"))  # "" is in all
 
 
 def _settings(own: Own, **changes: Any) -> Settings:

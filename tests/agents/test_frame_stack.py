@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.frame_stack import beginnings, stack_frames
+from agents.frame_stack import beginnings, gather, stack_frames
 
 
 def stacked_one_by_one(frames, first, depth):
@@ -124,3 +124,22 @@ def test_the_number_of_rows_may_be_known_only_at_run_time():
     stacks, _ = unknown(frames, first, earlier, blank)
     expected = stacked_one_by_one(frames[:, 0], first[:, 0], 4)
     np.testing.assert_array_equal(stacks.numpy().reshape(9, 2, 2, 2, 4)[:, 0], expected)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 6, 4, 1), (5, 3, 7, 7, 1), (5, 3)])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "bool"])
+def test_what_is_gathered_is_what_tensorflow_gathers(shape, dtype):
+    array = np.random.default_rng(1).integers(0, 256, shape).astype(dtype)
+    for axis, indices in (0, [[4, 0], [1, 1]]), (1, [2, 2, 0]), (0, np.zeros([0], np.int32)):
+        graph = tf.function(lambda some, picked, axis=axis: gather(some, picked, axis))
+        graph = graph.get_concrete_function(tf.constant(array), tf.constant(indices))
+        found = graph(tf.constant(array), tf.constant(indices))
+        np.testing.assert_array_equal(found, np.take(array, indices, axis))
+        moved = {node.attr["Tparams"].type for node in _nodes(graph) if node.op == "GatherV2"}
+        assert moved and tf.uint8.as_datatype_enum not in moved  # a GPU has no such operation
+
+
+def _nodes(graph):
+    definition = graph.graph.as_graph_def()
+    inner = [node for function in definition.library.function for node in function.node_def]
+    return [*definition.node, *inner]

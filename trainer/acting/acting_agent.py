@@ -64,8 +64,9 @@ class ActingAgent:
     ) -> tuple[np.ndarray, dict[str, np.ndarray], Any]:
         """Actions ``[B, ...]`` for a row, the values recorded with them, and the new state."""
         given = (step.observation, step.reward, step.first, action, state, seed, chance)
-        graph = self._graphs.get(len(action)) or self._trace(len(action), given)
-        action, recorded, state = graph(*given)
+        with tf.device(self._device or None):  # also where what is given is copied to
+            graph = self._graphs.get(len(action)) or self._trace(len(action), given)
+            action, recorded, state = graph(*given)
         return (
             action.numpy(),
             {name: array.numpy() for name, array in zip(self.records, recorded, strict=True)},
@@ -76,8 +77,7 @@ class ActingAgent:
         """The graph of ``_act`` for ``count`` environments."""
         with self._tracing:
             if count not in self._graphs:
-                with tf.device(self._device or None):
-                    self._graphs[count] = QuickGraph(self._act, given)
+                self._graphs[count] = QuickGraph(self._act, given)
             return self._graphs[count]
 
     def _act(

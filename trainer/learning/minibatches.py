@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
+from agents import gather
 from algorithms.feeding import InStep
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import UNTIMED
@@ -26,7 +27,7 @@ def in_pieces(unrolls: Unroll, prepared: Any, states: Any, length: int) -> tuple
         indices = np.arange(rows)[:, np.newaxis] + starts
 
         def pieces(array: tf.Tensor) -> tf.Tensor:
-            cut = tf.gather(array, indices)  # [rows, pieces, B, ...]
+            cut = gather(array, indices)  # [rows, pieces, B, ...]
             return tf.reshape(cut, [rows, len(starts) * count, *array.shape[2:]])
 
         return pieces
@@ -47,7 +48,7 @@ def chosen(unrolls: Unroll, prepared: Any, indices: tf.Tensor) -> tuple[Unroll, 
     """Some of the unrolls; runs inside a graph."""
 
     def pick(axis: int) -> Any:
-        return lambda array: tf.gather(array, indices, axis=axis)
+        return lambda array: gather(array, indices, axis=axis)
 
     some = {
         name: tf.nest.map_structure(pick(0 if name in UNTIMED else 1), value)
