@@ -58,7 +58,9 @@ class Own(Options):
     parts: str = setting(
         "smoke,learner,two,acting,a3c", "Measuring", "those to measure, with commas between"
     )
-    only: str = setting("", "Measuring", "lines whose name has one of these, with semicolons between")
+    only: str = setting(
+        "", "Measuring", "lines whose name has one of these, with semicolons between"
+    )
     seconds: float = setting(30.0, "Measuring", "measured of each training", above=0)
     smoke_s: float = setting(120.0, "Measuring", "measured of the part smoke", above=0)
     workers: str = setting("4,8,16", "Measuring", "A3C's, with commas between")
@@ -193,8 +195,10 @@ def _run(case: Case, seconds: float) -> list[Any]:
         gigabytes = _gigabytes()
         after = [one.next_report() for one in trainings]
     steps = sum(steady_rate(*pair) for pair in zip(before, after, strict=True))
-    figures = [mean(after, name) for name in ("policy_lag", "cores_busy_share")]
-    return [steps, steps * FRAMES_PER_STEP, first, *figures, gigabytes]
+    is_real = not case.settings.remote.synthetic_unrolls  # others are of no weights
+    lag = mean(after, "policy_lag") if is_real else None
+    busy = mean(after, "cores_busy_share")
+    return [steps, steps * FRAMES_PER_STEP, first, lag, busy, gigabytes]
 
 
 def _at_a_port(settings: Settings) -> Settings:
