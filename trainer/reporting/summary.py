@@ -74,7 +74,8 @@ def advice(figures: dict[str, Any]) -> str:
         more = "more --env_threads, --num_actors or --envs_per_actor" if local else "more actors"
         return f"cores are idle: {more} would make it faster"
     if limit == wording.LEARNER:
-        return "a cheaper update or a GPU would make it faster; more actors would not"
+        faster = "a cheaper update, or a GPU where there is none,"
+        return f"{faster} would make it faster; more actors would not"
     if limit == wording.TEAM:
         return "learners wait for the slowest one, or for the network between them"
     return "neither side waits much for the other: both have to get faster"
