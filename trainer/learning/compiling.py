@@ -21,10 +21,17 @@ class Compiler:
         # On a CPU oneDNN's kernels are faster than what XLA makes of convolutions.
         self.with_xla = on_cpu or bool(visible_gpus()) if xla == "auto" else xla == "on"
         self._must = xla == "on"
+        self._announces = self.with_xla and bool(visible_gpus())
 
     def graph(self, function: Callable[..., Any]) -> "Graph":
         """The function as a graph."""
         return Graph(function, self)
+
+    def announce(self) -> None:
+        """Says once why the first update takes long."""
+        if self._announces:
+            say("compiling updates for the GPU, which takes up to a minute …")
+        self._announces = False
 
     def falls_back(self, error: Exception) -> bool:
         """Whether to try again without XLA, from now on for all graphs."""
@@ -66,5 +73,6 @@ class Graph:
         flat = tf.nest.flatten(arguments)
         key = with_xla, *((tuple(array.shape), tf.as_dtype(array.dtype)) for array in flat)
         if key not in self._graphs:
+            self._compiler.announce()
             self._graphs[key] = SharedGraph(self._functions[with_xla], arguments)
         return self._graphs[key]
