@@ -119,8 +119,9 @@ def play_shared(
     ``onlookers`` are those of each agent; ``finished`` also gets the number of the agent.
     """
     parts = environment.parts
+    several = len(parts) > 1 or parts[0].spec.num_bodies > 1
     games = [
-        _Games(part, num_episodes, step_limit, functools.partial(finished, agent))
+        _Games(part, num_episodes, step_limit, several, functools.partial(finished, agent))
         for agent, part in enumerate(parts)
     ]
     for agent, (player, part) in enumerate(zip(players, parts, strict=True)):
@@ -154,13 +155,18 @@ class _Games:
         environment: VectorEnvironment,
         num_episodes: int,
         step_limit: int,
+        several: bool,
         finished: Callable[[Game], None],
     ):
+        """``several``: whether several bodies play a game, be they of other agents."""
         count, bodies = environment.num_envs, environment.spec.num_bodies
         games = count // bodies
         self._bodies = bodies
         self._due = np.array([num_episodes // games + (i < num_episodes % games)
                               for i in range(games)])  # fmt: skip
+        # Bodies that have no part in a game have no `Episode`, so it is over once nobody plays. A
+        # game of one body always has one, and may have `first` rows before it is over.
+        self._several = several
         self._over = np.zeros(games, int)  # games that no body plays any more
         self._limit = step_limit
         self._frames_per_step = environment.spec.frames_per_step
@@ -185,7 +191,8 @@ class _Games:
         """Counts a row, and the episodes that it ended; anybody is ``playing`` in these games."""
         if self._limit:
             self._cut_off(step.first)
-        self._over += self._playing & ~playing
+        if self._several:
+            self._over += self._playing & ~playing
         self._playing = playing
         self._returns += [step.reward, np.clip(step.reward, -1, 1)]
         self._lengths += 1

@@ -21,6 +21,7 @@ from trainer.trained import trained_agent as trained
 from trainer.trained.human_scores import human_normalised
 from trainer.trained.opponent import Anyhow, against, own_games
 from trainer.trained.trained_agent import Trained
+from user_error import UserError
 
 MOST_ENVIRONMENTS = 16
 RESAMPLED = 2_000
@@ -233,6 +234,11 @@ def seed_of_level(seed: int, level: int) -> int:
 
 def summary(level_name: str, games: list[Game]) -> dict[str, Any]:
     """The figures of an evaluation on one level."""
+    if not games:
+        raise UserError(
+            f"--level_name={level_name}: no game was played, of which figures could be made; "
+            "expected at least one. Look at what is printed above."
+        )
     returns = [game.raw_return for game in games]
     clipped = [game.clipped_return for game in games]
     lengths = [game.length for game in games]

@@ -1,5 +1,6 @@
 """Evaluation: the games that are played, their figures, and refusals."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import environments
 import experiment
 from algorithms.impala import Impala
 from algorithms.own_settings.impala import ImpalaSettings
+from environments import EnvironmentStep, Episode, VectorEnvironment
 from environments.levels import environment_seeds
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import Uneven, make_run
@@ -22,7 +24,7 @@ from trainer.acting.playing import Player, play
 from trainer.settings.config import Settings
 from trainer.trained import human_scores, scoreboard
 from trainer.trained import trained_agent as trained
-from trainer.trained.evaluation import evaluate, seed_of_level
+from trainer.trained.evaluation import evaluate, seed_of_level, summary
 from user_error import UserError
 
 UNEVEN = "tests.trainer.untrained:Uneven"
@@ -109,6 +111,53 @@ def test_long_and_short_games_count_alike():
             expected.append(env.draw())
     assert [episode.length for episode in episodes] == expected
     assert 5 < expected.count(40) < 25
+
+
+class Interrupted(VectorEnvironment):
+    """One game of 6 steps after another, each with a row in its middle that is `first`."""
+
+    pictures_per_second = 1.0
+
+    def __init__(self) -> None:
+        with contextlib.closing(environments.make("CartPole-v1", 1, seed=1)) as environment:
+            self.spec, self.num_envs = environment.spec, 1
+
+    def reset(self) -> EnvironmentStep:
+        self._row, self._ended = 0, False
+        return self._shown()
+
+    def step(self, actions: np.ndarray) -> EnvironmentStep:
+        self._row = (self._row + 1) % 7
+        self._ended = self._row == 6
+        return self._shown()
+
+    def _shown(self) -> EnvironmentStep:
+        first = np.array([self._row in (0, 3)])
+        reward = np.where(first, 0, np.float32(1))
+        shape = self.spec.observation_space.shape
+        return EnvironmentStep(np.zeros([1, *shape], np.float32), reward, first & False, first)
+
+    def episodes(self) -> list[Episode]:
+        return [Episode(0, 6.0, 5, 5)] if self._ended else []
+
+    def render(self, index: int) -> None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_game_goes_on_after_a_row_in_its_middle_from_which_nothing_is_learned():
+    environment = Interrupted()
+    agent = build.acting_agent(Settings(), environment.spec)
+    player = Player(agent, Impala(ImpalaSettings(), levels=1), greedy=False)
+    games = play(environment, player, 3, seed=1)
+    assert [game.raw_return for game in games] == [6.0, 6.0, 6.0]
+
+
+def test_no_games_have_no_figures():
+    with pytest.raises(UserError, match="CartPole-v1: no game was played"):
+        summary("CartPole-v1", [])
 
 
 def test_the_report_says_what_was_played_and_how(cartpole, capsys):
