@@ -90,6 +90,7 @@ class Link:
         self._about_me = {"actor": self._id.hex, "name": name}
         self._changed = threading.Condition()
         self._connection: Connection | None = None
+        self._is_current = False  # the connection has brought its learner's newest weights, if any
         self._process = ""  # which process of the learner it leads to
         self._weights_layout: Layout | None = None
         self._version = -1  # of the weights in use; -1 before this learner's first
@@ -138,6 +139,11 @@ class Link:
     def is_connected(self) -> bool:
         """Whether the learner is there."""
         return self._connection is not None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the learner is there, and the weights have come that it had, if it had any."""
+        return self._connection is not None and self._is_current
 
     def announce(self, timeout_s: float) -> bool:
         """Waits for weights and for room for the next block; returns False on a timeout."""
@@ -207,6 +213,7 @@ class Link:
             self._weights_layout = arrays_layout(about["weights"])
             self._version = self._newest = -1
             self._fetch_from = 0.0
+            self._is_current = False
             self._connection, self._process = connection, str(about["process"])
             self._reported_lost = False
             self._changed.notify_all()
@@ -220,6 +227,7 @@ class Link:
                 self._fetch(connection)
                 self._fetch_from = time.monotonic() + self._fetch_every_s
             with self._changed:
+                self._is_current = True
                 pause = self._pause()
                 self._changed.wait_for(functools.partial(self._is_due, connection, pause), pause)
                 if self._connection is not connection:

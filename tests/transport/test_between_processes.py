@@ -166,3 +166,36 @@ def test_an_ipv6_address_in_brackets_works(carrier, ipv6_port):
 def test_a_host_that_tensorflow_cannot_parse_is_reported():
     with pytest.raises(UserError, match="--learner_host=a/b:1025: cannot listen there"):
         Plain().server("a/b", 1025, None)
+
+
+class Late:
+    """A connection whose weights come only when a test says so."""
+
+    def __init__(self, real, gate: threading.Event):
+        self._real, self._gate = real, gate
+
+    def __getattr__(self, name: str):
+        return getattr(self._real, name)
+
+    def weights(self):
+        self._gate.wait(20)
+        return self._real.weights()
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_link_is_current_once_it_has_the_weights_that_there_were(trains):
+    learner, gate = Learner(), threading.Event()
+    actor = Actor(learner, "actor")
+    connect = actor.link._connect
+    actor.link._connect = lambda: Late(connect(), gate)
+    with running(learner):
+        if trains:
+            learner.receiver.publish([np.ones(3, np.float32)], 4)
+            time.sleep(0.5)  # the learner publishes in a thread of its own
+        with running(actor):
+            eventually(lambda: actor.link.is_connected)
+            time.sleep(0.5)
+            assert not actor.link.is_current
+            gate.set()
+            eventually(lambda: actor.link.is_current)
+            assert [version for version, _ in actor.weights] == [4] * trains

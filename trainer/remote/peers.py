@@ -67,6 +67,8 @@ class Peers:
             + "."
         )
         while not stop.is_set():
+            # Asked first: the weights of one that trains have then come.
+            are_there = all(other.is_current() for other in self._others)
             training = [found for other in self._others if (found := other.weights())]
             if training:
                 weights, version = max(training, key=lambda found: found[1])
@@ -75,7 +77,7 @@ class Peers:
                 learner.updates = version
                 self._say(f"the learners start with the weights after {version:,} updates.")
                 return
-            if self._rank == 0 and all(other.is_reached() for other in self._others):
+            if self._rank == 0 and are_there:
                 self._say("all learners are there: they start.")
                 return
             self._check()
@@ -156,6 +158,10 @@ class _Other:
     def is_reached(self) -> bool:
         """Whether there is a connection now."""
         return self._link.is_connected
+
+    def is_current(self) -> bool:
+        """Whether it is there, and its weights are, if it has started."""
+        return self._link.is_current
 
     def weights(self) -> tuple[list[np.ndarray], int] | None:
         """Its newest weights, and their number of updates; None if it has not started."""
