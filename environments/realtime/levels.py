@@ -102,8 +102,8 @@ def _elsewhere(remotes: Remotes, count: int) -> list[Source]:
     if len(addresses) < count:
         raise UserError(
             f"--remotes: {len(addresses)} remotes are left for an actor with {count} environments, "
-            "each of which needs one. Name more of them, or give --num_actors and "
-            "--envs_per_actor."
+            "each of which needs one. Name more of them, count --task from 0, or give --num_actors "
+            "and --envs_per_actor."
         )
     if not remotes.password_file:
         raise UserError(

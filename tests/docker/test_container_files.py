@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+import environments
 from cluster.backends.ssh.syncing import WHAT
+from environments import Remotes
 from environments.remote.options import Options
 from tests.environments.realtime.remotes import remote
+from trainer import build
 from trainer.settings import addresses, config
 
 PROJECT = Path(__file__).parents[2]
@@ -132,6 +135,21 @@ def test_actors_with_the_same_flags_get_numbers_of_their_own(tmp_path):
     for given in (["--task=5"], ["--task", "5"]):
         told, _ = enter(*flags, *given, folder=tmp_path / "given")
         assert told == ["experiment.py", *flags, *given]
+
+
+def test_an_actor_for_desktops_plays_on_its_own_of_them(tmp_path, monkeypatch):
+    """As the docs start it. Numbers are drawn anywhere, but remotes are counted from 0."""
+    asked: list[Remotes] = []
+    monkeypatch.setattr(environments, "make", lambda *_, remotes, **__: asked.append(remotes))
+    lines = (DOCKER / "README.md").read_text().splitlines()
+    [shown] = [line for line in lines if " --remotes=" in line]
+    flags = shlex.split(shown.partition(" impala-actor ")[2])
+    for given in (flags, [flag for flag in flags if flag != "--task=0"]):
+        told, _ = enter(*given, folder=tmp_path)
+        assert told == ["experiment.py", *given]
+        settings = config.parse(told[1:])
+        build.actor_environment(settings, settings.program.task)
+        assert asked.pop().addresses == (settings.actors.remotes,)
 
 
 def test_a_remote_listens_at_loopback_and_at_ports_that_the_health_check_knows(tmp_path):

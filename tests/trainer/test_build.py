@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import environments
 from tests.trainer.training import parts, small
 from trainer import build
 from trainer.settings.config import Settings
@@ -89,3 +90,13 @@ def test_only_atari_rewards_are_clipped_unless_the_user_chooses(level_name, aske
     completed = build.complete(settings, build.level_spec(settings))
     assert completed.algorithm.reward_clipping == learned_with
     assert build.algorithm(settings).settings.reward_clipping == learned_with
+
+
+@pytest.mark.parametrize(("remotes", "count"), [(0, 4), (1, 1), (3, 3), (6, 6), (20, 16)])
+def test_games_of_an_evaluation_are_as_many_as_its_remotes(remotes, count, monkeypatch):
+    made: list[int] = []
+    monkeypatch.setattr(environments, "make", lambda _, count, *__, **___: made.append(count))
+    places = ",".join(f"desk:{5900 + index}+{15900 + index}" for index in range(remotes))
+    settings = Settings(level_name="vnc:Catch-v0", remotes=places)
+    build.test_environment(settings, 0, 16, 1)
+    assert made == [count]

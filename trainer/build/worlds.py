@@ -40,7 +40,8 @@ def test_environment(
 ) -> VectorEnvironment:
     """``count`` games for evaluation, rendered if they are recorded or watched.
 
-    There are fewer where each is a program of its own. ``spec`` is the agent's, as above.
+    There are fewer where each is a program of its own, and as many as there are ``--remotes`` at
+    most. ``spec`` is the agent's, as above.
     """
     made = _test_environment(settings, level, count, seed, environments.make)
     return _fitted(made, settings, spec)
@@ -91,16 +92,19 @@ def _actor_environment(settings: Settings, index: int, start: int, make: Callabl
 def _test_environment(
     settings: Settings, level: int, count: int, seed: int, make: Callable[..., Any]
 ) -> Any:
+    remotes = _remotes(settings, 0)
+    if settings.level.is_heavy:
+        count = min(count, len(remotes.addresses) or sizes.HEAVY_ENVS)
     return make(
         settings.level.levels[level],
-        min(count, sizes.HEAVY_ENVS) if settings.level.is_heavy else count,
+        count,
         seed,
         level_index=level,
         sticky_actions=settings.level.sticky_actions,
         noop_max=settings.level.noop_max,
         max_episode_frames=settings.level.max_episode_frames,
         max_rewardless_steps=0,
-        remotes=_remotes(settings, 0),
+        remotes=remotes,
         num_threads=settings.actors.env_threads or usable_cores(),
         render=settings.trained.draws,
         whole_games=True,
