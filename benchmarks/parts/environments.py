@@ -8,7 +8,8 @@ threads of their own: so many of one actor. Others are played by so many actor t
 many environments each as there are for it; they gain from threads only what their simulator
 does without holding Python's lock. Browsers, desktops and builds of Unity are processes of their
 own: four at most, in one thread. Desktops go on by themselves, so their steps are the ticks of
-their clock. A level whose extra is not installed gets a line that says so.
+their clock. Each agent of a build counts as an environment. A level whose extra is not installed
+gets a line that says so, as does one whose program ends.
 
 Levels `dummy:OBS-FPS` show noise of a size, and work so long on each step: beside them, what a
 level's size costs can be told from what its simulator costs.
@@ -36,7 +37,7 @@ from environments.names import AtariLevel, find
 from environments.python.dummy import DummyLevel
 from flags import setting
 from trainer.machine.threads import threads_named
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 LEVELS = (
     "CartPole-v1",
@@ -104,6 +105,8 @@ def measure(arguments: list[str]) -> None:
                 add(report, own, name, count, many)
         except (UserError, ImportError) as error:
             report.row(name, f"not here: {_first_line(error)}", "", None, None, None, None)
+        except EndedOutside as error:
+            report.row(name, f"broke off: {_first_line(error)}", "", None, None, None, None)
     report.finish("agent steps/s")
 
 
@@ -131,6 +134,7 @@ def add(report: Report, own: Own, name: str, count: int, threads: int) -> None:
     spec = batches[0].made.spec
     space = spec.observation_space
     size = int(np.prod(space.shape)) * space.dtype.itemsize
+    count = sum(one.made.num_envs for one in batches)  # a build of Unity may bring more
     report.row(
         name, str(count), str(threads), rate, rate.median * spec.frames_per_step, size, share
     )
@@ -173,7 +177,7 @@ def batch(own: Own, name: str, count: int, threads: int) -> Batch:
         raise
     space = made.spec.action_space
     space.seed(own.seed)
-    actions = [np.array([space.sample() for _ in range(count)]) for _ in range(ROUNDS)]
+    actions = [np.array([space.sample() for _ in range(made.num_envs)]) for _ in range(ROUNDS)]
     return Batch(made, actions)
 
 

@@ -1,15 +1,18 @@
 """Builds of ML-Agents 0.2, played by a stand-in that speaks their protocol."""
 
+import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 
 import environments
+from benchmarks.parts import environments as benchmark
 from environments.unity import process, seat
 from tests.environments.playing import copied, play
 
@@ -153,3 +156,21 @@ def test_a_program_that_is_none_is_told_in_one_line(tmp_path, one_line, monkeypa
     program.write_text("#!/bin/sh\nexec sleep 60")
     monkeypatch.setattr(process, "STARTS_WITHIN_S", 1.0)
     refuses(program, "does not answer: nothing for 1 s")
+
+
+def test_a_benchmark_counts_agents_and_goes_on_after_a_build_that_dies(
+    build, monkeypatch, tmp_path
+):
+    def rows(names: str) -> Any:
+        flags = ("--num_envs=1", "--threads=1", "--seconds=0.02", "--repeats=1")
+        benchmark.measure([f"--level_names={names}", *flags, f"--results={tmp_path}"])
+        return json.loads((tmp_path / "environments.json").read_text())["rows"]
+
+    level = build("old_build")
+    [found] = rows(level)
+    assert found["environments"] == "3" and found["agent steps/s"]["median"] > 0
+    monkeypatch.setattr(seat, "MOST_STARTS", 1)
+    build("old_build", "always dies")
+    broken, here = rows(f"{level},CartPole-v1")
+    assert broken["environments"].startswith("broke off: build 0 of unity:")
+    assert here["agent steps/s"]["median"] > 0
