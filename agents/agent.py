@@ -28,6 +28,11 @@ class Heads(NamedTuple):
     values: int = 1  # number of values of the row itself, such as one for each level; 0 for none
     separate: bool = False  # whether the values are best learned by layers of their own
 
+    @property
+    def activation(self) -> str:
+        """What suits networks of vectors: values of actions may be far outside of -1…1."""
+        return "relu" if self.action_values else "tanh"
+
 
 POLICY_AND_VALUE = Heads()
 Known = Backdrop | Normaliser | KindsNormaliser
@@ -84,6 +89,7 @@ class Agent(snt.Module, abc.ABC):
 
     needs: str  # which observations, as error messages say it
     lstm_size = 0  # the usual size; 0 for an agent without an LSTM
+    chooses_activation = False  # whether ``--activation`` is for its layers
 
     def __init__(
         self,
@@ -115,7 +121,7 @@ class Agent(snt.Module, abc.ABC):
             np.random.default_rng(seed),
             tf.as_dtype(compute_dtype),
             tf.as_dtype(weights_dtype),
-            network,
+            network._replace(activation=network.activation or heads.activation),
         )
         self._check(network, heads, action_space)
         lstm_size = network.lstm or self.lstm_size
@@ -151,6 +157,11 @@ class Agent(snt.Module, abc.ABC):
         """Refuses what this agent cannot do."""
         if network.lstm and not self.lstm_size:
             raise UserError(f"--lstm_size={network.lstm}: {type(self).__name__} has no LSTM.")
+        if network.activation and not self.chooses_activation:
+            raise UserError(
+                f"--activation={network.activation} is for agents of vectors, not for "
+                f"{type(self).__name__}."
+            )
         if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
             raise UserError(
                 f"the algorithm learns a value for each action, so it needs actions that can be "

@@ -7,7 +7,7 @@ update.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import sonnet as snt
@@ -26,6 +26,11 @@ class Build:
     compute_dtype: tf.DType = tf.float32
     weights_dtype: tf.DType = tf.float32
     network: Network = USUAL
+
+    @property
+    def activation(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """What follows the fully connected layers of a network of vectors."""
+        return tf.nn.relu if self.network.activation == "relu" else tf.tanh
 
     def in_float32(self) -> "Build":
         """The same generator, for layers that are too small or too delicate for fewer bits."""

@@ -22,6 +22,7 @@ class Network(NamedTuple):
     lstm: int = 0  # size of the LSTM of an agent that has one
     normalise: bool = False  # show numbers in units of their spread, as it is seen
     separate: bool | None = None  # the baseline has a torso of its own; None: see ``Heads``
+    activation: str = ""  # of a network of vectors: tanh or relu; see ``Heads.activation``
     masked: bool = False  # the last numbers of an observation say which actions are allowed
     kinds: tuple[BodyKind, ...] = ()  # of bodies, if they differ
 

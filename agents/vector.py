@@ -14,7 +14,8 @@ HIDDEN = (64, 64)
 
 
 class VectorTorso(Torso):
-    """Numbers scaled to about -1…1 → linear 64, tanh → linear 64, tanh (or ``--hidden_sizes``).
+    """Numbers scaled to about -1…1 → linear 64, tanh → linear 64, tanh (or ``--hidden_sizes``,
+    ``--activation``).
 
     Always in float32: the layers are too small to gain from fewer bits, and numbers, unlike
     pixels, may need all of them.
@@ -29,6 +30,7 @@ class VectorTorso(Torso):
         self.output_size = hidden[-1]
         sizes = itertools.pairwise((frame_stack * space.shape[0], *hidden))
         self._layers = [Linear(inputs, outputs, build, RELU_GAIN) for inputs, outputs in sizes]
+        self._activation = build.activation
         if build.network.normalise:
             self.backdrop = Normaliser(self.frame)
 
@@ -45,7 +47,7 @@ class VectorTorso(Torso):
         """[N, frame_stack * D] → [N, 64]."""
         features = stacks
         for layer in self._layers:
-            features = tf.tanh(layer(features))
+            features = self._activation(layer(features))
         return features
 
 
@@ -53,6 +55,7 @@ class VectorAgent(Agent):
     """VectorTorso → + last reward, last action → policy, baseline."""
 
     needs = "vectors of numbers [size]"
+    chooses_activation = True
 
     @classmethod
     def fits(cls, observation_space: gym.Space) -> bool:

@@ -37,6 +37,7 @@ class KindsTorso(Torso):
             for index, size in enumerate(self._sizes)
         ]
         self._layers = [Linear(*sizes, build, RELU_GAIN) for sizes in itertools.pairwise(hidden)]
+        self._activation = build.activation
         if build.network.normalise:
             self.backdrop = KindsNormaliser(self.frame, len(self._sizes))
 
@@ -59,9 +60,9 @@ class KindsTorso(Torso):
             layer(tf.reshape(frames[..., :size], [-1, self._frame_stack * size]))
             for layer, size in zip(self._inputs, self._sizes, strict=True)
         ]
-        features = tf.tanh(chosen(each, self._marks(stacks[:, -1])))
+        features = self._activation(chosen(each, self._marks(stacks[:, -1])))
         for layer in self._layers:
-            features = tf.tanh(layer(features))
+            features = self._activation(layer(features))
         return features
 
     def _marks(self, number: tf.Tensor) -> tf.Tensor:

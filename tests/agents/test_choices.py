@@ -38,11 +38,34 @@ def test_layers_have_the_sizes_that_are_chosen():
         ("SimpleConvNetAgent", Network(channels=(4,)), "--channels=4: SimpleConvNetAgent needs 3"),
         ("ResNetAgent", Network(hidden=(4, 5)), "--hidden_sizes=4,5: a ResNet agent needs 1"),
         ("VectorAgent", Network(lstm=8), "--lstm_size=8: VectorAgent has no LSTM"),
+        (
+            "ResNetAgent",
+            Network(activation="tanh"),
+            "--activation=tanh is for agents of vectors, not for ResNetAgent",
+        ),
     ],
 )
 def test_sizes_that_an_agent_cannot_have_are_refused(name, network, message):
     with pytest.raises(UserError, match=message):
         shapes(name, network)
+
+
+@pytest.mark.parametrize("name", ["VectorAgent", "VectorLSTMAgent"])
+@pytest.mark.parametrize(
+    ("heads", "chosen", "is_bounded"),
+    [
+        (agents.Heads(), "", True),
+        (agents.Heads(), "relu", False),
+        (agents.Heads(action_values=True, values=0), "", False),
+        (agents.Heads(action_values=True, values=0), "tanh", True),
+    ],
+)
+def test_values_of_actions_come_from_layers_without_bounds(name, heads, chosen, is_bounded):
+    network = Network(activation=chosen)
+    agent = agents.make(name, VECTOR, gym.spaces.Discrete(3), heads=heads, network=network, seed=1)
+    features = agent._torso(tf.constant(np.float32([[100, -100, 50, -50, 25]]))).numpy()
+    assert (np.abs(features).max() <= 1) == is_bounded
+    assert (features.min() < 0) == is_bounded
 
 
 def test_actions_that_a_mask_excludes_are_never_chosen_and_the_others_share_all_probability():

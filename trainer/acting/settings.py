@@ -10,6 +10,7 @@ DEVICES = ("cpu", "gpu")
 TELL_BODIES = ("auto", "mark", "mirror", "none")
 PRODUCTS = ("outer", "inner", "custom")
 SEPARATE = ("auto", "on", "off")
+ACTIVATIONS = ("auto", "tanh", "relu")
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -247,6 +248,13 @@ class AgentSettings:
         "",
         "Agent",
         "outputs of the fully connected layers, such as 64,64; default: as the agent has them",
+    )
+    activation: str = setting(
+        "auto",
+        "Agent",
+        "agents of vectors: what follows each fully connected layer. auto: relu where values of "
+        "actions are learned, which may be large, otherwise tanh",
+        choices=ACTIVATIONS,
     )
     channels: str = setting(
         "",

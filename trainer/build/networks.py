@@ -76,6 +76,7 @@ def _agent(
             lstm=settings.agent.lstm_size,
             normalise=settings.agent.normalise_observations,
             separate={"on": True, "off": False}.get(settings.agent.separate_baseline),
+            activation=settings.agent.activation.replace("auto", ""),
             masked=spec.masked,
             kinds=tuple(agents.BodyKind(*kind) for kind in spec.kinds),
         ),

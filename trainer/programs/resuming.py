@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from environments import EnvironmentSpec, described
+from trainer import build
 from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import GROUPS, KINDS, Checkpoint
@@ -75,6 +76,11 @@ def check_same(
             detail = "" if name in flags else f" ({name} {is_now} instead of {was})"
             raise UserError(_misfit(now, before, flags, detail, where))
     check_backdrop(checkpoint, settings, spec, where)
+    if len(spec.observation_space.shape) == 1:
+        fitting = build.algorithm(settings).heads.activation
+        is_now, was = (values["activation"].replace("auto", fitting) for values in (now, before))
+        if is_now != was:
+            raise UserError(_misfit(now, before, ["activation"], "", where))
 
 
 def check_backdrop(

@@ -29,6 +29,7 @@ POPART = ("popart_mean", "popart_mean_square", "popart_seen")
 UNNAMED = {
     "algorithm": "impala",
     "hidden_sizes": "",
+    "activation": "tanh",
     "channels": "",
     "lstm_size": 0,
     "normalise_observations": False,

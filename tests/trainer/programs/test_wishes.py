@@ -105,6 +105,13 @@ def test_weights_that_cannot_be_used_are_refused_and_nothing_is_written(tmp_path
     assert not list((tmp_path / "new").glob("*.json*"))
 
 
+def test_a_network_resumes_with_its_own_activation(tmp_path):
+    run(tmp_path, total_environment_frames=300)
+    run(tmp_path, total_environment_frames=400, activation="tanh")  # as the default has it here
+    with pytest.raises(UserError, match="--activation=relu does not fit the run"):
+        run(tmp_path, total_environment_frames=500, activation="relu")
+
+
 def test_whole_games_are_played_beside_a_training_and_reported(tmp_path, capsys):
     run(
         tmp_path,
