@@ -35,4 +35,5 @@ class Unroll(NamedTuple):
     level: Any  # int32 [B]: index into --level_name
     stream: Any  # int32 [B]: which environment of the run
     number: Any  # int32 [B]: how many unrolls of this environment its actor played before
-    weights_version: Any  # float32 [B]: mean update count of the weights that chose the actions
+    # float32 [B]: the mean update count of the weights that chose the actions; in step, the lowest
+    weights_version: Any

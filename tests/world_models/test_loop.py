@@ -117,6 +117,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(tmp_path, changes, m
     ("base", "settings"),
     [
         ("dqn", "replay_steps=2000,replay_warm_up=20"),
+        ("reinforce", ""),
         pytest.param("impala", "", marks=pytest.mark.extras),
         pytest.param("a2c", "", marks=pytest.mark.extras),
     ],

@@ -49,6 +49,7 @@ class Seat:
         seed: int,
         first_stream: int = 0,
         chance: Callable[[int], np.ndarray] | None = None,
+        in_step: bool = False,
     ):
         """
         Args:
@@ -59,6 +60,7 @@ class Seat:
             seed: of the actions.
             first_stream: the number of the first environment in the run.
             chance: the chance of random actions in each environment, after a number of updates.
+            in_step: a block is of the oldest weights that chose an action in it, not of their mean.
         """
         self._environment = environment
         self._policy = policy
@@ -66,9 +68,11 @@ class Seat:
         self._level = np.full([environment.num_envs], level, np.int32)
         self._stream = np.arange(environment.num_envs, dtype=np.int32) + np.int32(first_stream)
         self._number = 0
+        self._in_step = in_step
         self._chance = chance or (lambda updates: np.zeros(environment.num_envs, np.float32))
         self._seed = np.array([seed % 2**31, 0], np.int32)
         self._rows = _Rows(environment.spec, environment.num_envs, unroll_length, policy.records)
+        self._versions: list[int] = []  # of the weights that chose the block's actions
         self._state = policy.initial_state(environment.num_envs)
 
     def start(self, step: EnvironmentStep) -> None:
@@ -79,13 +83,13 @@ class Seat:
         """Begins a block of unrolls, which continues the last one."""
         self._rows = self._rows.next()
         self._initial_state = tf.nest.map_structure(np.asarray, self._state)
-        self._versions, self._now = 0, self._chance(self._policy.version)
+        self._versions, self._now = [], self._chance(self._policy.version)
 
     def act(self, t: int) -> np.ndarray:
         """The actions on row ``t`` of the block."""
         step, last_action = self._rows.row(t)
         self._seed[1] += 1
-        self._versions += self._policy.version
+        self._versions.append(self._policy.version)
         self._action, self._recorded, self._state = self._policy.act(
             step, last_action, self._state, self._seed, self._now
         )
@@ -104,7 +108,8 @@ class Seat:
             self._rows.drop(spoilt)
         place = Place(self._level, self._stream, np.full_like(self._stream, self._number))
         self._number += 1
-        return self._rows.unroll(self._initial_state, place, self._versions / self.length)
+        version = min(self._versions) if self._in_step else float(np.mean(self._versions))
+        return self._rows.unroll(self._initial_state, place, version)
 
 
 class Actor:

@@ -51,6 +51,7 @@ def _seat(
         # 32 bits are enough for 524,288 actors; those so far apart share their streams.
         "first_stream": index * MOST_ENVS % 2**31,
         "chance": _chance(settings, index, environment.num_envs),
+        "in_step": settings.algorithm.feeding.actors_wait,
     }
 
 

@@ -72,13 +72,14 @@ class Rollouts:
         with self._lock:
             if not self._blocks:  # newer weights have been published in between
                 return None
-            blocks, self._blocks, self._first = self._blocks, [], np.inf
+            blocks, self._blocks = self._blocks, []
+            version = self._updates - _behind(blocks, self._first)
+            self._first = np.inf
             self._delivered = 0  # for the next batch, nobody is to play before new weights
-            updates = float(self._updates)
-        return self._batch(blocks)._replace(weights_version=updates)
+        return self._batch(blocks)._replace(weights_version=version)
 
     def _add(self, block: Unroll) -> None:
-        """Keeps a block unless it was played with other weights."""
+        """Keeps a block unless some of it was played with other weights."""
         with self._lock:
             if block.weights_version.min() >= self._first:
                 self._blocks.append(block)
@@ -180,7 +181,10 @@ class WholeEpisodes(Rollouts):
         return math.ceil(self._size / np.count_nonzero(_plays(first)))
 
     def _batch(self, blocks: list[Unroll]) -> Batch:
-        whole = join([_in_a_row(each) for each in _actors(blocks)])
+        actors = _actors(blocks)
+        # Each length of batches has a graph of its own; powers of two are few.
+        missing = _power_of_two(len(actors[0])) - len(actors[0])
+        whole = join([_in_a_row(each + [_resets_after(each[-1])] * missing) for each in actors])
         batch = describe(whole, unrolls_in(whole))
         first = whole.environment.first
         playing = int(np.count_nonzero(_plays(first)))
@@ -191,10 +195,17 @@ class WholeEpisodes(Rollouts):
                 f"{playing}. Choose --batch_size and --envs_per_actor to have other ones.",
             )
         # What is played beyond the quota never ends, so it is no whole episode.
-        first = first & (_begun(first) <= self._quota(first) + 1)
-        return batch._replace(
-            unrolls=whole._replace(environment=whole.environment._replace(first=first))
-        )
+        beyond = _begun(first) > self._quota(first) + 1
+        # Rows that are no resets any more have rewards like others.
+        reward = np.where(first & beyond, np.float32(0), whole.environment.reward)
+        environment = whole.environment._replace(first=first & ~beyond, reward=reward)
+        return batch._replace(unrolls=whole._replace(environment=environment))
+
+
+def _behind(blocks: list[Unroll], first: float) -> float:
+    """How many numbers before ``first`` the weights are that chose the blocks' actions, a mean."""
+    versions = np.concatenate([block.weights_version for block in blocks])
+    return float(np.maximum(0, first - versions).mean())
 
 
 def _actors(blocks: list[Unroll]) -> list[list[Unroll]]:
@@ -245,6 +256,34 @@ def _continues(one: Unroll, other: Unroll) -> bool:
     )
     pairs = zip(tf.nest.flatten(last), tf.nest.flatten(first), strict=True)
     return bool(same) and all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
+
+
+def _power_of_two(count: int) -> int:
+    """The smallest one that is not below ``count``."""
+    return 1 << (count - 1).bit_length()
+
+
+def _resets_after(block: Unroll) -> Unroll:
+    """A block of the same size in which nothing is played after the last row of this one."""
+
+    def repeated(array: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(array[-1:], array.shape)
+
+    timed = {
+        name: tf.nest.map_structure(repeated, value)
+        for name, value in block._asdict().items()
+        if name not in UNTIMED
+    }
+    following = block._replace(**timed)
+    like = following.environment.first
+    return following._replace(
+        environment=following.environment._replace(
+            reward=np.zeros(like.shape, np.float32),
+            terminated=np.zeros_like(like),
+            first=np.ones_like(like),
+        ),
+        episodes=tf.nest.map_structure(np.zeros_like, following.episodes),
+    )
 
 
 def _in_a_row(blocks: list[Unroll]) -> Unroll:

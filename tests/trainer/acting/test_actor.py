@@ -169,6 +169,19 @@ def test_the_weights_version_is_the_mean_of_those_that_chose_the_actions():
     assert made.actor().unroll().weights_version.tolist() == [7.0] * 3
 
 
+@pytest.mark.parametrize(("algorithm", "version"), [("impala", 3.0), ("a2c", 1.0)])
+def test_in_step_an_unroll_is_of_the_oldest_weights_that_chose_an_action(algorithm, version):
+    made = parts(small(level(Steps), algorithm=algorithm, unroll_length=5))
+    left = [1, 3, 3, 4, 4]
+
+    def check() -> None:  # before each step
+        made.acting.version = left.pop(0)
+
+    environment = build.actor_environment(made.settings, 0)
+    played = build.actor(made.settings, environment, made.acting, 0, check).unroll()
+    assert played.weights_version.tolist() == [version] * 3
+
+
 def test_an_unroll_of_a_single_step_of_a_single_environment():
     made = parts(small("CartPole-v1", envs_per_actor=1, unroll_length=1))
     actor = made.actor()

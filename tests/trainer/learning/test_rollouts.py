@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from algorithms.reinforce import Reinforce
 from algorithms.trajectory import Unroll
 from tests.trainer.levels import Pictures, Steps, level
-from tests.trainer.training import block, parts, small
+from tests.trainer.training import block, parts, small, values_of
 from trainer.learning import minibatches
+from trainer.learning.batches import UNTIMED, Batch
 from trainer.learning.rollouts import Rollouts, WholeEpisodes
 from trainer.remote.remote_actors import RemoteActors
 
@@ -197,7 +198,7 @@ def test_environments_have_as_many_whole_episodes_however_long_these_are():
     # Two of each, without the rows of their resets.
     weights = np.sum(algorithm.weights(batch.unrolls), axis=0)
     assert weights.tolist() == [2 * (n - 1) for n in lengths]
-    firsts = first[: len(batch.unrolls.action)]
+    firsts = first[: (most - len(blocks)) * length + 1]
     assert batch.steps == np.count_nonzero(~firsts[1:])
 
 
@@ -215,10 +216,11 @@ def numbered(number: int, version: int) -> Unroll:
 @pytest.mark.parametrize(
     ("numbers", "rows", "unrolls"),
     [
-        ([4, 5, 6], 3, 3),
+        ([4, 5, 6, 7], 4, 3),
         ([4, 4, 5, 5], 2, 6),  # two actors with one number
-        ([4, 5, 0, 6], 3, 3),  # one of them has only begun
+        ([4, 5, 0, 6, 7], 4, 3),  # one of them has only begun
         ([4, 5, 0], 2, 3),  # an actor that was started again
+        ([4, 5, 6], 4, 3),  # lengths are powers of two
     ],
 )
 def test_blocks_are_joined_only_to_what_was_played_right_before(numbers, rows, unrolls):
@@ -239,6 +241,84 @@ def test_steps_of_whole_episodes_count_alike_whatever_the_size_of_their_batch():
         weights = algorithm.weights(batch)
         contribution, _ = made.learner.contribution(batch)
         assert float(contribution.count) == pytest.approx(float(tf.reduce_sum(weights)) / 1000)
+
+
+def episodes_of(unrolls: list[Unroll], size: int) -> Batch:
+    """A batch of so many whole episodes."""
+    return WholeEpisodes(size, Crew(LIKE, [3]))._batch(unrolls)
+
+
+def in_blocks(whole: Unroll, count: int, length: int) -> list[Unroll]:
+    """Consecutive blocks of an actor, as which it has played this."""
+
+    def rows(start: int) -> Any:
+        return lambda array: array[start : start + length + 1]
+
+    timed = [name for name in Unroll._fields if name not in UNTIMED]
+    return [
+        whole._replace(number=np.full_like(whole.number, index))._replace(
+            **{
+                name: tf.nest.map_structure(rows(index * length), getattr(whole, name))
+                for name in timed
+            }
+        )
+        for index in range(count)
+    ]
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_rows_that_make_batches_alike_change_nothing(normalise, monkeypatch):
+    chosen: dict[str, Any] = {"normalise_advantages": normalise, "unroll_length": 35}
+    of = small(level(Steps), algorithm="reinforce", optimizer="sgd", learning_rate=0.1, **chosen)
+    blocks = in_blocks(block(of), count=5, length=7)
+    padded = episodes_of(blocks, 2)
+    monkeypatch.setattr("trainer.learning.rollouts._power_of_two", lambda count: count)
+    plain = episodes_of(blocks, 2)
+    assert (len(plain.unrolls.action), len(padded.unrolls.action)) == (36, 57)
+    assert padded.steps == plain.steps
+    updated = []
+    for batch in (plain, padded):
+        made = parts(of)
+        before = values_of(made.learner.weights)
+        pieces, prepared = made.learner.rollout(batch.unrolls, 0)
+        contribution, samples = made.learner.contribution(pieces, prepared)
+        figures = made.learner.move(contribution, samples, 1.0).figures
+        updated.append((values_of(made.learner.weights), figures, float(contribution.count)))
+    (one, figures, count), (other, padded_figures, padded_count) = updated
+    assert count == pytest.approx(padded_count, rel=1e-6) and count > 0
+    assert figures == pytest.approx(padded_figures, rel=1e-4, abs=1e-6)
+    assert any(not np.allclose(was, is_, atol=1e-4) for was, is_ in zip(before, one, strict=True))
+    for mine, theirs in zip(one, other, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_resets_beyond_the_episodes_of_a_batch_leave_no_reward_that_is_no_number():
+    length = 11
+    first = np.zeros([length + 1, 3], bool)
+    first[[0, 3, 4, 7, 8]] = True  # a dream's rows that lead up to its start are resets
+    played = block(small(level(Steps), algorithm="reinforce", unroll_length=length))
+    reward = np.where(first, np.float32(np.nan), np.float32(1))
+    played = played._replace(
+        environment=played.environment._replace(first=first, reward=reward),
+        number=np.zeros_like(played.number),
+    )
+    batch = episodes_of([played], 3)  # one of each
+    after = batch.unrolls.environment
+    assert np.flatnonzero(after.first[:, 0]).tolist() == [0, 3, 4]
+    assert not np.isnan(after.reward[~after.first]).any()
+
+
+def test_the_lag_is_that_of_the_weights_that_played():
+    crew = Crew(LIKE, [2])
+    collected = Rollouts(2, crew)
+    crew.play(collected.begin(5) - 2)
+    block_ = crew.take()
+    assert block_ is not None
+    collected._add(block_)
+    assert not collected._blocks  # too old
+    collected._blocks, collected._delivered = [block_], 1
+    batch = collected.next(crew.take)
+    assert batch is not None and batch.weights_version == 5 - 2
 
 
 class Inbox:
