@@ -53,7 +53,7 @@ class RealTimeEnvironment(VectorEnvironment):
         self._playing = [False] * self.num_envs
         self._spoilt = np.zeros(self.num_envs, bool)
         self._measured = measures.Measured(self.num_envs)
-        self._seats = [Seat() for _ in sources]
+        self._seats = [Seat(1000 * self._period_s) for _ in sources]
         self._keepers = [
             Keeper(
                 f"environment {index} of {spec.level_name}",

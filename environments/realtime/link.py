@@ -140,6 +140,23 @@ class Link:
         """Forgets the first message."""
         self._messages.popleft()
 
+    def drop_messages(self) -> str:
+        """Forgets all messages; returns the newest episode that has begun among them, or ""."""
+        newest = ""
+        while self._messages:
+            _, message = self._messages.popleft()
+            begun = message.body.get("env_state") == messages.RUNNING
+            newest = message.episode if begun else newest
+        return newest
+
+    def is_over(self, episode: str) -> bool:
+        """Whether a message that was not taken yet tells the end of an episode."""
+        return any(
+            message.episode == episode
+            and (message.body.get("done") or message.body.get("env_state") == messages.RESETTING)
+            for _, message in self._messages.copy()
+        )
+
     def ask_reset(self, episode: str) -> None:
         """Asks for the end of an episode."""
         with self._lock:

@@ -16,6 +16,8 @@ DOUBTFUL_AFTER_FRAMES = 3
 # For so long: the remote is frozen, and given up. A reset may take longer.
 FROZEN_AFTER_MS, RESET_WITHIN_MS = 3_000.0, 10_000.0
 FROZEN_AFTER_FRAMES = 6
+# Nobody looked for so long, or two ticks: episodes that began or ended meanwhile were not played.
+MISSED_AFTER_MS = 500.0
 
 
 class Row(NamedTuple):
@@ -35,7 +37,10 @@ class Row(NamedTuple):
 class Seat:
     """Follows episodes; ``row`` is called at each tick."""
 
-    def __init__(self) -> None:
+    def __init__(self, period_ms: float) -> None:
+        """``period_ms`` lie between two ticks."""
+        self._missed_after_ms = max(MISSED_AFTER_MS, 2 * period_ms)
+        self._seen_at: float | None = None  # when the last row was
         self.link: Link | None = None
         self._new: Link | None = None  # as another thread has found it
         self._episode = ""
@@ -70,6 +75,8 @@ class Seat:
 
     def row(self, now: float) -> Row:
         """The next row, at this time in milliseconds."""
+        missed = self._seen_at is not None and now - self._seen_at > self._missed_after_ms
+        self._seen_at = now
         if self._new is not self.link:
             return self._change()
         if self.link is None:
@@ -83,8 +90,10 @@ class Seat:
         if silence > self._at_least(longest, FROZEN_AFTER_FRAMES):
             self._reason = "no new picture for seconds"
         if not self._playing:
-            return self._wait(snapshot)
+            return self._skip(snapshot) if missed else self._wait(snapshot)
         row = self._play(snapshot, now)
+        if missed and row.over:
+            return self._skip(snapshot)._replace(lost=True)
         stalled = silence > self._at_least(STALLED_AFTER_MS, STALLED_AFTER_FRAMES)
         if stalled or self._stands_still(snapshot, now):
             row = row._replace(first=True, spoilt=True)
@@ -114,10 +123,21 @@ class Seat:
         self._stopped_at = None
         if self.link:
             self._episode = self.link.first_episode
-            # Without one, the first is about to begin; to ask now would end that one.
-            if self._episode:
-                self.link.ask_reset(self._episode)
+            self._end_unseen(self.link)
         return Row(None, playing=False, first=True, spoilt=True, lost=had)
+
+    def _skip(self, snapshot: Snapshot) -> Row:
+        """A row of the wait for another episode than those that have begun unseen."""
+        assert self.link
+        self._end_unseen(self.link)
+        return Row(snapshot.picture, playing=False, first=True, snapshot=snapshot)
+
+    def _end_unseen(self, link: Link) -> None:
+        """Asks for the end of the newest episode, and forgets what was told of all of them."""
+        self._episode = link.drop_messages() or self._episode
+        # Without one, the first is about to begin; to ask now would end that one.
+        if self._episode:
+            link.ask_reset(self._episode)
 
     def _wait(self, snapshot: Snapshot) -> Row:
         """The first row of an episode that has begun, or one of the wait for it."""
@@ -125,9 +145,14 @@ class Seat:
         while message := self.link.next_message(snapshot.drawn):
             self.link.drop_message()
             begun = message.body.get("env_state") == messages.RUNNING
-            if begun and message.episode != self._episode:
-                self._episode, self._playing, self._stopped_at = message.episode, True, None
-                return Row(snapshot.picture, playing=True, first=True, snapshot=snapshot)
+            if not begun or message.episode == self._episode:
+                continue
+            self._episode = message.episode
+            if self.link.is_over(message.episode):
+                self.link.ask_reset(message.episode)
+                continue
+            self._playing, self._stopped_at = True, None
+            return Row(snapshot.picture, playing=True, first=True, snapshot=snapshot)
         return Row(snapshot.picture, playing=False, first=True, snapshot=snapshot)
 
     def _play(self, snapshot: Snapshot, now: float) -> Row:

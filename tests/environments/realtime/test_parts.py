@@ -8,9 +8,12 @@ import pytest
 from environments.names import RealTimeLevel
 from environments.realtime import actions, keeping, levels, messages, password, stamp
 from environments.realtime.level_keys import action_for, keys_of, made
+from environments.realtime.link import Link
 from environments.realtime.messages import Message
 from environments.realtime.seat import Seat
 from environments.view import View
+
+PERIOD_MS = 100.0
 
 
 @pytest.mark.parametrize("moment", [1, 123_456_789, stamp.PERIOD_MS - 1, stamp.PERIOD_MS + 5])
@@ -100,43 +103,43 @@ def test_addresses_name_two_ports(one_line):
     one_line(lambda: keeping.parse_address("host:5901", "--remotes"), "expected host:port+port")
 
 
-class Told:
+class Told(Link):
     """A link that has received these messages."""
 
-    described = {"fps": 10}
-    first_episode = "old"
-
     def __init__(self):
+        self.described, self.first_episode = {"fps": 10}, "old"
         self.received, self.pressed = 0.0, None
-        self.waiting: collections.deque[Message] = collections.deque()
+        self._messages = collections.deque()
         self.asked: list[str] = []
 
     def take(self):
         seen = {"picture": None, "drawn": None, "received": self.received, "pressed": self.pressed}
         return type("Snapshot", (), seen)()
 
-    def next_message(self, drawn):
-        return self.waiting[0] if self.waiting else None
-
-    def drop_message(self):
-        self.waiting.popleft()
-
     def ask_reset(self, episode):
         self.asked.append(episode)
 
-    def begin(self, episode):
-        body = {"env_state": messages.RUNNING}
-        self.waiting.append(Message(messages.DESCRIBE, body, episode))
+    def tell(self, method, body, episode):
+        self._messages.append((0.0, Message(method, body, episode)))
+
+    def begin(self, episode, state=messages.RUNNING):
+        self.tell(messages.DESCRIBE, {"env_state": state}, episode)
 
     def reward(self, episode, reward, done=False):
-        body = {"reward": reward, "done": done}
-        self.waiting.append(Message(messages.REWARD, body, episode))
+        self.tell(messages.REWARD, {"reward": reward, "done": done}, episode)
+
+    def play(self, episode):
+        """An episode that nobody has asked for."""
+        self.begin(episode)
+        self.reward(episode, 1.0)
+        self.reward(episode, 2.0, done=True)
+        self.begin(episode, messages.RESETTING)
 
 
 @pytest.fixture
 def seated():
-    seat, link = Seat(), Told()
-    seat.offer(link)  # type: ignore[arg-type]
+    seat, link = Seat(PERIOD_MS), Told()
+    seat.offer(link)
     assert seat.row(0.0).spoilt and link.asked == ["old"]
     return seat, link
 
@@ -161,9 +164,9 @@ def test_rewards_between_ticks_are_summed_and_an_end_ends_them(seated):
 
 
 def test_the_first_episode_of_a_remote_is_not_asked_to_end():
-    seat, link = Seat(), Told()
+    seat, link = Seat(PERIOD_MS), Told()
     link.first_episode = ""  # it is still beginning
-    seat.offer(link)  # type: ignore[arg-type]
+    seat.offer(link)
     seat.row(0.0)
     link.begin("a")
     assert seat.row(0.0).playing and link.asked == []
@@ -178,6 +181,83 @@ def test_a_new_episode_means_that_the_old_one_is_done(seated):
     row = seat.row(0.0)
     assert (row.reward, row.over, row.terminated) == (1.0, True, False)
     assert seat.row(0.0).first
+
+
+def test_what_a_remote_plays_while_nobody_looks_is_nobodys(seated):
+    seat, link = seated
+    link.begin("a")
+    assert seat.row(0.0).playing
+    link.reward("a", 1.0, done=True)
+    link.play("b")
+    link.play("c")
+    link.begin("d")
+    link.reward("d", 4.0)
+    link.received = 5_000.0
+    row = seat.row(5_000.0)
+    assert row.lost and row.first and not (row.over or row.playing or row.reward)
+    assert link.asked == ["old", "a", "d"]
+    link.received = 5_100.0
+    assert not seat.row(5_100.0).playing
+    link.begin("d", messages.RESETTING)
+    link.begin("e")
+    assert seat.row(5_100.0).playing
+    link.reward("e", 8.0, done=True)
+    row = seat.row(5_200.0)
+    assert (row.reward, row.over, row.lost) == (8.0, True, False)
+
+
+def test_a_wait_of_which_the_beginning_was_missed_goes_on_until_another_episode(seated):
+    seat, link = seated
+    seat.row(0.0)
+    link.begin("a")
+    link.received = 5_000.0
+    assert not seat.row(5_000.0).playing
+    assert link.asked == ["old", "a"]
+    link.begin("b")
+    assert seat.row(5_100.0).playing
+
+
+def test_an_episode_that_goes_on_after_a_pause_keeps_its_rewards(seated):
+    seat, link = seated
+    link.begin("a")
+    seat.row(0.0)
+    link.reward("a", 1.0)
+    link.received = 5_000.0
+    row = seat.row(5_000.0)
+    assert row.playing and row.reward == 1.0 and link.asked == ["old"]
+
+
+def test_episodes_before_a_remote_is_offered_are_nobodys():
+    seat, link = Seat(PERIOD_MS), Told()
+    link.play("a")
+    link.begin("b")
+    seat.offer(link)
+    seat.row(0.0)
+    assert link.asked == ["b"] and not seat.row(100.0).playing
+    link.begin("c")
+    assert seat.row(200.0).playing
+
+
+def test_an_episode_that_has_ended_before_it_was_seen_is_not_played(seated):
+    seat, link = seated
+    link.play("a")
+    link.begin("b")
+    assert seat.row(100.0).playing and link.asked == ["old", "a"]
+    link.reward("b", 8.0, done=True)
+    assert seat.row(200.0).reward == 8.0
+
+
+def test_slow_ticks_miss_nothing():
+    seat, link = Seat(2_000.0), Told()
+    seat.offer(link)
+    seat.row(0.0)
+    link.begin("a")
+    link.received = 3_500.0
+    assert seat.row(3_500.0).playing
+    link.reward("a", 8.0, done=True)
+    link.received = 7_000.0
+    row = seat.row(7_000.0)
+    assert row.over and row.reward == 8.0 and link.asked == ["old", "a"]
 
 
 def test_a_stalled_game_is_no_experience_and_a_frozen_one_is_given_up(seated):
@@ -220,12 +300,12 @@ def test_a_program_that_is_stopped_is_no_experience_until_it_goes_on(seated):
     seat, link = seated
     link.begin("a")
     seat.row(0.0)
-    link.waiting.append(Message(messages.DESCRIBE, {"env_state": messages.FROZEN}, "a"))
+    link.begin("a", messages.FROZEN)
     assert seat.row(100.0).spoilt
     link.begin("a")
     row = seat.row(200.0)
     assert not (row.spoilt or row.first) and row.playing
-    link.waiting.append(Message(messages.DESCRIBE, {"env_state": messages.FROZEN}, "a"))
+    link.begin("a", messages.FROZEN)
     for now in range(300, 3_500, 100):
         link.received = float(now)  # the stamp is drawn on and on
         row = seat.row(now + 10.0)

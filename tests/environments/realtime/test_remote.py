@@ -96,6 +96,7 @@ def test_no_reward_is_lost_or_doubled(tmp_path, monkeypatch):
     # Rows that come late do not count; on a busy machine some do.
     monkeypatch.setattr("environments.realtime.environment.MOST_LATE_S", 60.0)
     monkeypatch.setattr("environments.realtime.seat.STALLED_AFTER_MS", 60_000.0)
+    monkeypatch.setattr("environments.realtime.seat.MISSED_AFTER_MS", 60_000.0)
     ended, play = list[str](), Seat._play
 
     def watched(seat: Seat, snapshot: Any, now: float) -> Any:
@@ -133,6 +134,40 @@ def test_no_reward_is_lost_or_doubled(tmp_path, monkeypatch):
     # What the remote plays before and after is nobody's.
     assert len(set(ended)) == len(ended) == len(episodes)
     assert set(ended) <= {line["episode"] for line in lines_of(record, "over")}
+
+
+def play_two(env: environments.VectorEnvironment) -> None:
+    """Plays two episodes."""
+    until, ended = time.monotonic() + 60, 0
+    while ended < 2 and time.monotonic() < until:
+        env.step(np.zeros(env.num_envs, int))
+        ended += len(env.episodes())
+    assert ended >= 2
+
+
+def test_what_is_played_in_a_pause_is_no_episode(tmp_path, monkeypatch):
+    taken, play = set[str](), Seat._play
+
+    def watched(seat: Seat, snapshot: Any, now: float) -> Any:
+        taken.add(seat._episode)
+        return play(seat, snapshot, now)
+
+    monkeypatch.setattr(Seat, "_play", watched)
+    record = tmp_path / "record"
+    with remote(f"--level_name={REWARDING}", "--fps=30", f"--record={record}") as served:
+        places = Remotes([str(served.address)], served.password_file)
+        env = environments.make(f"vnc:{REWARDING}", 1, 1, fps=30, width=8, height=8, remotes=places)
+        env.reset()
+        play_two(env)
+        paused = messages.now_ms()
+        time.sleep(3.0)
+        went_on = messages.now_ms()
+        play_two(env)
+        env.close()
+    over = {line["episode"]: line["at"] for line in lines_of(record, "over")}
+    begun = {line["episode"]: line["at"] for line in lines_of(record, "begun")}
+    unseen = {one for one, at in over.items() if paused < begun[one] and at < went_on}
+    assert unseen and not unseen & taken
 
 
 @pytest.mark.parametrize("lag", [0.0, 80.0])
