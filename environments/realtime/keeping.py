@@ -147,6 +147,10 @@ class Keeper:
                 reason = await self._one()
             except (OSError, EOFError, TimeoutError) as error:
                 reason = str(error) or "it does not answer"
+            except (UserError, Refused) as error:
+                if not self._has_played:
+                    raise
+                reason = str(error)
             reason += f" ({told})" if (told := await self._last_words()) else ""
             if time.monotonic() - started > LONGEST_PAUSE_S:
                 pause = FIRST_PAUSE_S

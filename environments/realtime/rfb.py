@@ -14,6 +14,7 @@ import numpy as np
 from environments.realtime import password as passwords
 from environments.realtime.tight import Tight
 
+FIRST_WITH_LISTS = b"RFB 003.007\n"  # of the logins to choose from; older ones name one
 NONE, VNC_AUTH = 1, 2
 RAW, COPY, TIGHT = 0, 1, 7
 _TO_SERVER = {"format": 0, "encodings": 2, "request": 3, "key": 4, "pointer": 5}
@@ -48,12 +49,22 @@ class RfbClient:
         self._x = self._y = 0
 
     async def greet(self, password: str) -> None:
-        """Shakes hands; ``width`` and ``height`` are known then."""
+        """Shakes hands; ``width`` and ``height`` are known then.
+
+        A server that takes nobody at the moment is a ``ConnectionError``.
+        """
         read, write = self._reader.readexactly, self._writer.write
-        if not (await read(12)).startswith(b"RFB 003."):
+        version = await read(12)
+        if not version.startswith(b"RFB 003."):
             raise Refused("it does not speak RFB")
         write(b"RFB 003.008\n")
+        if version < FIRST_WITH_LISTS:
+            if int.from_bytes(await read(4)) == 0:
+                raise ConnectionError(await self._reason())
+            raise Refused(f"it speaks {version[:11].decode('latin-1')}, expected RFB 003.007 on")
         kinds = await read((await read(1))[0])
+        if not kinds:
+            raise ConnectionError(await self._reason())
         if VNC_AUTH in kinds:
             write(bytes([VNC_AUTH]))
             write(passwords.answer(password, await read(16)))
@@ -62,8 +73,7 @@ class RfbClient:
         else:
             raise Refused("it asks for another kind of login than a password or none")
         if int.from_bytes(await read(4)):
-            length = int.from_bytes(await read(4))
-            raise Refused(f"wrong password ({(await read(length)).decode('latin-1')})")
+            raise Refused(f"wrong password ({await self._reason()})")
         write(b"\1")  # others may look, too
         self.width, self.height = struct.unpack(">HH", await read(4))
         await read(16)
@@ -72,6 +82,11 @@ class RfbClient:
         encodings = [TIGHT, COPY, RAW] if self._packed else [COPY, RAW]
         head = struct.pack(">BxH", _TO_SERVER["encodings"], len(encodings))
         write(head + struct.pack(f">{len(encodings)}i", *encodings))
+
+    async def _reason(self) -> str:
+        """Why the server says no."""
+        length = int.from_bytes(await self._reader.readexactly(4))
+        return (await self._reader.readexactly(length)).decode("latin-1")
 
     async def run(self, updated: Callable[[list[Rectangle]], None]) -> None:
         """Calls ``updated`` with each update; raises ``EOFError`` or ``OSError`` at the end."""

@@ -46,6 +46,8 @@ class Desktop:
             *("-geometry", f"{width}x{height}", "-depth", "24", "-FrameRate", "60"),
             *("-interface", _number_of(host), "-rfbport", str(self.port), "-AlwaysShared"),
             *("-SecurityTypes", "VncAuth", "-rfbauth", str(password_file)),
+            # Health checks and connections that are lost never log in, and are no attack.
+            "-UseBlacklist=0",
             *("-AcceptCutText=0", "-SendCutText=0", "-AcceptSetDesktopSize=0"),
         ]
         try:

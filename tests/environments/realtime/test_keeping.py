@@ -7,6 +7,7 @@ import pytest
 
 from environments.realtime import keeping, password
 from environments.realtime.keeping import FOLDER_PREFIX, Keeper, StartedHere
+from environments.realtime.rfb import Refused
 from user_error import UserError
 
 ENDS_BADLY = "import sys; print('remote: no score', file=sys.stderr); sys.exit({code})"
@@ -76,14 +77,29 @@ def test_a_remote_that_ends_for_a_mistake_says_so_once_and_another_may_come_back
     assert asyncio.run(play(1)) == "no score"
 
 
+class Refusing(StartedHere):
+    """What is found does not let anybody in."""
+
+    async def find(self):
+        raise Refused("wrong password")
+
+
 @pytest.mark.parametrize("has_played", [True, False])
-def test_a_mistake_ends_a_run_only_before_anything_was_played(has_played, monkeypatch):
+@pytest.mark.parametrize(
+    "fails, reason",
+    [
+        (source(ENDS_BADLY.format(code=2)), "a remote ended while it started (no score)"),
+        (Refusing([]), "wrong password"),
+    ],
+)
+def test_a_mistake_ends_a_run_only_before_anything_was_played(
+    has_played, fails, reason, monkeypatch
+):
     monkeypatch.setattr(keeping, "FIRST_PAUSE_S", 0.01)
     told: list[str] = []
 
     async def play() -> Keeper:
-        one = source(ENDS_BADLY.format(code=2))
-        keeper = Keeper("environment 0", one, 0.0, lambda link: None, str, told.append)
+        keeper = Keeper("environment 0", fails, 0.0, lambda link: None, str, told.append)
         keeper._has_played = has_played
         keeping_ = asyncio.create_task(keeper.keep())
         while len(told) < 2 and not keeping_.done():
@@ -94,7 +110,6 @@ def test_a_mistake_ends_a_run_only_before_anything_was_played(has_played, monkey
 
     keeper = asyncio.run(play())
     if has_played:
-        assert keeper.error is None
-        assert "a remote ended while it started (no score); next try" in told[0]
+        assert keeper.error is None and f"{reason}; next try" in told[0]
     else:
-        assert not told and str(keeper.error) == "environment 0: no score"
+        assert not told and str(keeper.error).removeprefix("environment 0: ") in reason

@@ -1,6 +1,8 @@
 """Parts of worlds in real time that need no desktop: stamps, passwords, actions, episodes."""
 
+import asyncio
 import collections
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from environments.realtime import actions, keeping, levels, messages, password, 
 from environments.realtime.level_keys import action_for, keys_of, made
 from environments.realtime.link import Link
 from environments.realtime.messages import Message
+from environments.realtime.rfb import RfbClient
 from environments.realtime.seat import Seat
 from environments.view import View
 
@@ -101,6 +104,17 @@ def test_drags_are_refused_where_a_desktop_passes_on_clicks_only(tmp_path, one_l
 def test_addresses_name_two_ports(one_line):
     assert keeping.parse_address("host:5901+15901", "--remotes") == ("host", 5901, 15901)
     one_line(lambda: keeping.parse_address("host:5901", "--remotes"), "expected host:port+port")
+
+
+@pytest.mark.parametrize("said", [b"RFB 003.003\n\0\0\0\0", b"RFB 003.008\n\0"])
+def test_a_server_that_takes_nobody_at_the_moment_is_asked_again(said):
+    async def greet() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(said + b"\0\0\0\4busy")
+        await RfbClient(reader, Mock(), packed=False).greet("secret")
+
+    with pytest.raises(ConnectionError, match="^busy$"):
+        asyncio.run(greet())
 
 
 class Told(Link):

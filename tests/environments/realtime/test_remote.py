@@ -73,6 +73,22 @@ def test_a_remote_is_guarded_and_shows_the_same_packed_or_not():
             assert [one for one in ours if one.endswith(f":{port}")] == [f"127.0.0.1:{port}"]
 
 
+def test_connections_without_a_login_lock_nobody_out():
+    with remote("--level_name=Catch-v0", "--fps=20") as served:
+        for _ in range(12):
+            with socket.create_connection(served.address[:2], timeout=5) as one:
+                assert one.recv(4) == b"RFB "
+
+        async def log_in() -> None:
+            link = Link(served.address, 0.0)
+            try:
+                await link.connect(password.read(served.password_file, "--password_file"))
+            finally:
+                await link.close()
+
+        asyncio.run(log_in())
+
+
 def test_mistakes_are_told_in_one_line(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
