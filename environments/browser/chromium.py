@@ -5,6 +5,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -37,6 +38,10 @@ Command = tuple[str, dict[str, Any]]
 
 class ChromiumEnded(EndedOutside):
     """The browser is gone, with what it said last."""
+
+
+class ChromiumSilent(EndedOutside, TimeoutError):
+    """The browser is there, but does not answer in time."""
 
 
 class Tab:
@@ -85,13 +90,19 @@ class Tab:
         self.events: list[dict[str, Any]] = []  # of the kinds in `listen_to`
         self.listen_to: set[str] = set()
         try:
-            target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        except (ChromiumEnded, TimeoutError) as error:
+            self._begin(width, height)
+        except (ChromiumEnded, ChromiumSilent) as error:
             self.close()
             raise UserError(f"{program} does not start: {error}.") from None
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
-            "sessionId"
-        ]
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, width: int, height: int) -> None:
+        """Attaches to a new page of that size."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
         self.call("Page.enable")
         # A drag of text or a link that leaves the page would wait for a desktop that is not there.
         self.call("Input.setInterceptDrags", enabled=True)
@@ -129,7 +140,7 @@ class Tab:
     def results(
         self, commands: list[Command], within_s: float = ANSWERS_WITHIN_S
     ) -> list[dict[str, Any]]:
-        """Sends commands at once; returns their results, in order, or raises a `TimeoutError`."""
+        """Sends commands at once; returns their results, in order, or raises `ChromiumSilent`."""
         first = self._number + 1
         self.send(commands)
         last = self._number  # answers to dialogs are commands, too
@@ -157,10 +168,10 @@ class Tab:
             raise ChromiumEnded(self._last_words()) from None
 
     def read(self, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Any]:
-        """The next message, or a `TimeoutError`; one of `listen_to` is kept in `events`."""
+        """The next message, or `ChromiumSilent`; one of `listen_to` is kept in `events`."""
         while (end := self._buffer.find(b"\0")) < 0:
             if not select.select([self._from], [], [], max(0.0, within_s))[0]:
-                raise TimeoutError("Chromium does not answer any more")
+                raise ChromiumSilent(f"Chromium does not answer: nothing for {within_s:g} s")
             data = os.read(self._from, 1 << 20)
             if not data:
                 raise ChromiumEnded(self._last_words())
@@ -185,9 +196,11 @@ class Tab:
     def close(self) -> None:
         """Ends the browser."""
         os.close(self._to)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(2.0)
-        self._process.kill()
+        except subprocess.TimeoutExpired:
+            # One that is stopped has children that are, too, and do not see its end.
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._from)
         self._home.cleanup()

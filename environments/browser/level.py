@@ -56,19 +56,24 @@ class BrowserLevel(gymnasium.Env):
         self._dragged: tuple[int, int] | None = None
         self._shot: dict[str, Any] = {}
         self._ahead_ms = 0  # of where steps have brought the page's clock
-        self._load()
-        if page.observe:
-            seen = self._tab.evaluate(page.observe)
-            if not (isinstance(seen, list) and seen and all(map(_is_number, seen))):
-                self._tab.close()
-                raise UserError(
-                    f"{page.url}: observe ({page.observe}) is {json.dumps(seen)[:80]}; expected a "
-                    "list of numbers."
-                )
-            count = len(seen)
-            self.observation_space: Any = spaces.Box(-np.inf, np.inf, (count,), np.float32)
-        else:
-            self.observation_space = spaces.Box(0, 255, (page.height, page.width, 3), np.uint8)
+        try:
+            self._load()
+            self.observation_space = self._space()
+        except BaseException:
+            self._tab.close()
+            raise
+
+    def _space(self) -> spaces.Box:
+        page = self._page
+        if not page.observe:
+            return spaces.Box(0, 255, (page.height, page.width, 3), np.uint8)
+        seen = self._tab.evaluate(page.observe)
+        if not (isinstance(seen, list) and seen and all(map(_is_number, seen))):
+            raise UserError(
+                f"{page.url}: observe ({page.observe}) is {json.dumps(seen)[:80]}; expected a "
+                "list of numbers."
+            )
+        return spaces.Box(-np.inf, np.inf, (len(seen),), np.float32)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)

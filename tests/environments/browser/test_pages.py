@@ -4,7 +4,9 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,13 @@ import environments
 from environments import names
 from environments.browser import level
 from environments.browser import page as pages
+from environments.browser.chromium import Tab
 from environments.browser.level import BrowserLevel
 from environments.names import find
 from environments.python.levels import make_undressed
 from environments.realtime.actions import Action
 from environments.view import View
+from user_error import EndedOutside
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -200,11 +204,68 @@ def test_many_pages_are_stepped_in_processes_and_leave_none(described):
     )
     assert env.reset().observation.shape == (2, 10, 12, 3)
     assert env.step(np.array([2, 0])).reward.tolist() == [10, 0]
-    browsers = [one for one in psutil.Process().children(recursive=True) if "chrom" in one.name()]
+    browsers = children()
     assert len(browsers) > 2
     env.close()
+    wait_until(lambda: not any(map(runs, browsers)))
+
+
+def test_a_browser_that_is_stopped_has_ended_outside_and_leaves_nothing(described):
+    env = undressed(f"browser:{described}/page.yaml")
+    browsers = children()
+    os.killpg(env._tab._process.pid, signal.SIGSTOP)
+    look = ("Runtime.evaluate", {"expression": "1"})
+    with pytest.raises(EndedOutside, match="Chromium does not answer: nothing for 0.2 s"):
+        env._tab.results([look], 0.2)
+    with contextlib.suppress(TimeoutError):  # as those do who can wait longer
+        env._tab.results([look], 0.2)
+    env.close()
+    assert len(browsers) > 2
+    wait_until(lambda: not any(map(runs, browsers)))
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("ready: nothing.there", "nothing is not defined"),
+        ("observe: nothing.there", "nothing is not defined"),
+        ("url: http://127.0.0.1:9/", "cannot be loaded"),
+    ],
+)
+def test_a_page_that_cannot_be_played_leaves_no_browser(described, entry, told, one_line):
+    before = children()
+    file = described / "unplayable.yaml"
+    key = entry.split(":")[0]
+    lines = [line for line in DESCRIPTION.splitlines() if not line.startswith(key)]
+    file.write_text("\n".join([*lines, entry]))
+    one_line(lambda: undressed(f"browser:{file}"), told)
+    wait_until(lambda: not any(map(runs, set(children()) - set(before))))
+
+
+def test_a_browser_that_shows_no_page_is_ended(described, monkeypatch):
+    before, call = children(), Tab.call
+
+    def failing(tab: Tab, method: str, **parameters: Any) -> Any:
+        if method == "Target.attachToTarget":
+            raise ConnectionError("Chromium: No target with given id found")
+        return call(tab, method, **parameters)
+
+    monkeypatch.setattr(Tab, "call", failing)
+    with pytest.raises(ConnectionError) as raised:
+        undressed(f"browser:{described}/page.yaml")
+    wait_until(lambda: not any(map(runs, set(children()) - set(before))))
+    assert raised.value
+
+
+def children() -> list[psutil.Process]:
+    """The browsers of this process, with all that they have started."""
+    started = psutil.Process().children(recursive=True)
+    return [one for one in started if "chrom" in one.name()]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
     until = time.monotonic() + 20
-    while any(map(runs, browsers)):
+    while not condition():
         assert time.monotonic() < until
         time.sleep(0.05)
 
