@@ -182,9 +182,9 @@ def _recorded(environment: VectorEnvironment) -> list[EnvironmentStep]:
 
 
 def _acting(settings: Settings) -> ActingAgent:
-    return ActingAgent(
-        build.acting_agent(settings, build.level_spec(settings)), build.algorithm(settings)
-    )
+    device = build.acting_device(settings)
+    agent = build.acting_agent(settings, build.level_spec(settings), device)
+    return ActingAgent(agent, build.algorithm(settings), device)
 
 
 def _actor(settings: Settings, policy: ActingAgent, index: int, threads: int) -> Actor:

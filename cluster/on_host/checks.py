@@ -30,22 +30,26 @@ CODE = (
     "world_models",
 )
 LEAST_FREE_BYTES = 2 << 30
-# Not imported: TensorFlow would take seconds. Its CPU-only package has another name.
+# Not imported: TensorFlow would take seconds. Its CPU-only package has another name, which does not
+# do where GPUs are asked for.
 LACKING = """
 import json, sys
 from importlib.metadata import PackageNotFoundError, version
 wrong = []
 for name, wanted in json.loads(sys.argv[1]).items():
-    there = ""
+    found = {}
     for known in (name, name + "-cpu"):
         try:
-            there = there or version(known)
+            found[known] = version(known)
         except PackageNotFoundError:
             pass
-    if not there:
+    there = next(iter(found.values()), "")
+    if not found:
         wrong.append(f"it does not have {name}")
     elif wanted not in ("", there):
         wrong.append(f"it has {name} {there}, expected {wanted}")
+    elif sys.argv[2] and name not in found:
+        wrong.append(f"its {name}-cpu uses no GPU; bin/setup --gpu brings one that does")
 sys.exit(", ".join(wrong) or 0)
 """
 SYNC = "copy it with --action=sync"
@@ -61,7 +65,7 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
             *_python(folder, request),
             *_commands(request),
             *_ports(request["ports"]),
-            *_gpus(request["gpus"]),
+            *_gpus(_devices(request)),
             *_disk(folder, "column remote_dir"),
             *_run_folder(folder, Path(request["records"])),
             *_session(request["tmux"], request["replaced_run"]),
@@ -100,7 +104,10 @@ def _python(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
     python = request["python"]
     try:
         done = subprocess.run(
-            [program(request["folder"], python), "-c", LACKING, json.dumps(request["packages"])],
+            [
+                program(request["folder"], python),
+                *("-c", LACKING, json.dumps(request["packages"]), " ".join(_devices(request))),
+            ],
             capture_output=True,
             timeout=20,
             check=False,
@@ -135,8 +142,13 @@ def _ports(ports: list[int]) -> Iterator[Problem]:
                 )
 
 
-def _gpus(asked: list[str]) -> Iterator[Problem]:
-    wanted = {one for devices in asked for one in devices.split(",") if one not in ("", "-1")}
+def _devices(request: dict[str, Any]) -> list[str]:
+    """The GPUs that are asked for."""
+    asked = {one for devices in request["gpus"] for one in devices.split(",")}
+    return sorted(asked - {"", "-1"})
+
+
+def _gpus(wanted: list[str]) -> Iterator[Problem]:
     if not wanted:
         return
     try:
@@ -147,7 +159,7 @@ def _gpus(asked: list[str]) -> Iterator[Problem]:
     except (OSError, subprocess.TimeoutExpired):
         there = ""
     count = sum(line.startswith("GPU ") for line in there.splitlines())
-    for one in sorted(wanted):
+    for one in wanted:
         if int(one) >= count if one.isdigit() else one not in there:
             yield (
                 f"GPU {one} is requested, but nvidia-smi lists {count}",

@@ -63,7 +63,7 @@ def test_sizes_that_an_agent_cannot_have_are_refused(name, network, message):
 def test_values_of_actions_come_from_layers_without_bounds(name, heads, chosen, is_bounded):
     network = Network(activation=chosen)
     agent = agents.make(name, VECTOR, gym.spaces.Discrete(3), heads=heads, network=network, seed=1)
-    features = agent._torso(tf.constant(np.float32([[100, -100, 50, -50, 25]]))).numpy()
+    features = agent._torso(tf.constant(np.array([[100, -100, 50, -50, 25]], np.float32))).numpy()
     assert (np.abs(features).max() <= 1) == is_bounded
     assert (features.min() < 0) == is_bounded
 

@@ -1,6 +1,7 @@
 """What a check tells of this machine before anything is started."""
 
 import dataclasses
+import importlib.metadata
 import io
 import os
 import shutil
@@ -25,6 +26,8 @@ from tests.cluster.test_local_runs import HEADER, ONE_EACH
 
 pytestmark = pytest.mark.xdist_group("local runs")
 
+USES_NO_GPU = any(one.name.replace("_", "-") == "tensorflow-cpu" for one in importlib.metadata.distributions())
+
 
 def test_a_port_that_is_used_is_told(frontend: Frontend):
     frontend.csv(*ONE_EACH)
@@ -43,7 +46,11 @@ def test_a_gpu_that_is_not_there_is_told(frontend: Frontend, tmp_path: Path):
     header = f"{HEADER},cuda_visible_devices"
     frontend.env["PATH"] = f"{smi.parent}:{frontend.env['PATH']}"
     frontend.csv(header, "learner,localhost,18001,0", "actor,localhost,19001,GPU-6f2b")
-    assert frontend.run("check").returncode == 0
+    told = frontend.run("check")
+    assert "is requested" not in told.stdout
+    # The packages are those of this machine.
+    assert ("tensorflow-cpu uses no GPU; bin/setup --gpu" in told.stdout) == USES_NO_GPU
+    assert told.returncode == USES_NO_GPU
     frontend.csv(header, 'learner,localhost,18001,"0,1"', "actor,localhost,19001,GPU-77")
     told = frontend.run("check")
     assert told.returncode == 1

@@ -29,9 +29,10 @@ def import_tensorflow() -> None:
         try:
             import tensorflow  # noqa: F401
 
-            from trainer.machine.gpus import take_memory_as_needed
+            from trainer.machine import gpus
 
-            take_memory_as_needed()
+            gpus.take_memory_as_needed()
+            gpus.keep_one()
         except ModuleNotFoundError as error:
             if error.name != "tensorflow":
                 raise

@@ -15,7 +15,7 @@ from trainer import build
 from trainer.acting.acting_agent import ActingAgent
 from trainer.learning.replayed import Feeder
 from trainer.learning.rollouts import Crew
-from trainer.machine import cores
+from trainer.machine import cores, gpus
 from trainer.programs import local_agents, replay
 from trainer.programs.companions import Companions, nobody
 from trainer.programs.local_actors import Intake, Threads, players_of
@@ -46,11 +46,11 @@ def train(
     reporters.load(settings.reporting.reporters)  # refuses a wrong one before anything is made
     if settings.level.agents:
         return local_agents.train(settings, stop or StopSignal(), on_report, launched)
-    parallel_ops = cores.divide(side_by_side=2)
+    parallel = cores.divide(side_by_side=2)
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
     make_environment = make_environment or functools.partial(build.actor_environment, spec=spec)
-    learner = build.learner(settings, spec, pieces=parallel_ops)
+    learner = build.learner(settings, spec, pieces=gpus.pieces(parallel))
     with Run(settings, spec, learner, on_report, launched, companions) as run:
         meter = run.resume(learner)
         if meter.environment_frames >= settings.learning.total_environment_frames:

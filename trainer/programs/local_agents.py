@@ -18,7 +18,7 @@ from trainer.acting.actor import SharedActor
 from trainer.learning.learner import Learner
 from trainer.learning.replayed import Feeder
 from trainer.learning.rollouts import Crew
-from trainer.machine import cores
+from trainer.machine import cores, gpus
 from trainer.machine.threads import name_thread
 from trainer.programs import replay
 from trainer.programs.local_actors import Intake, Threads, players_of
@@ -56,7 +56,7 @@ def train(
 ) -> Outcome:
     """Trains the agents of ``--agents`` until each has its frames, or a signal; resumes them."""
     agents = seats.agents_of(settings)
-    parallel_ops = cores.divide(side_by_side=1 + len(agents))
+    parallel = cores.divide(side_by_side=1 + len(agents))
     terminal = several.SeveralOnTerminal()
     reporting = threading.Lock()
 
@@ -67,7 +67,7 @@ def train(
     with contextlib.ExitStack() as stack:
         parts = []
         for agent in agents:
-            learner = build.learner(agent.settings, agent.spec, pieces=parallel_ops)
+            learner = build.learner(agent.settings, agent.spec, pieces=gpus.pieces(parallel))
             own = functools.partial(report, agent.name)
             run = stack.enter_context(
                 Run(agent.settings, agent.spec, learner, own, launched, several=terminal)

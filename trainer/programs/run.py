@@ -11,7 +11,7 @@ import psutil
 import environments
 from environments import EnvironmentSpec
 from trainer.learning.learner import Learner, Statistics
-from trainer.machine import provenance
+from trainer.machine import gpus, provenance
 from trainer.programs import initial, resuming
 from trainer.programs.companions import Companion, Companions, nobody
 from trainer.programs.outcome import OnReport, Outcome, ignore
@@ -113,6 +113,8 @@ class Run:
         for level in settings.level.levels:
             if remark := environments.remark(level):
                 self.reporter.say(remark)
+        if missed := gpus.unused():
+            self.reporter.say(missed)
         for warning in warnings:
             self.reporter.say(f"warning: {warning}")
 

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import tensorflow as tf
-
 from trainer.machine import cores
+from trainer.machine.gpus import keep_one, pieces
 from trainer.machine.launching import launched_together
 from trainer.team.horovod_team import HorovodTeam, horovod
 from trainer.team.team import ALONE, Team
@@ -15,19 +14,18 @@ OWN = ("task", "learner_host", "actor_hosts", "logdir", "credentials")
 
 
 def join(patience_s: float, gradient_compression: str = "none") -> tuple[Team, int]:
-    """The learners started together; the number of operations that each runs in parallel.
+    """The learners started together; how many pieces of a batch each computes at once.
 
     Also takes this learner's GPU and cores. ``patience_s`` is how long it waits for the others
     before it reports that.
     """
     hvd = horovod() if launched_together() else None
-    gpus = tf.config.list_physical_devices("GPU")
-    if hvd and gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
-    parallel_ops = cores.divide(hvd.local_size() if hvd else 1, side_by_side=2)
+    if hvd:
+        keep_one(hvd.local_rank())
+    at_once = pieces(cores.divide(hvd.local_size() if hvd else 1, side_by_side=2))
     if hvd is None:
-        return ALONE, parallel_ops
-    return HorovodTeam(hvd, patience_s, gradient_compression), parallel_ops
+        return ALONE, at_once
+    return HorovodTeam(hvd, patience_s, gradient_compression), at_once
 
 
 def common(settings: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,8 @@ class Alongside:
         self.settings = settings
         self.spec = spec
         self.say = say
-        self._agent = build.acting_agent(settings, spec)
+        self._device = build.acting_device(settings)
+        self._agent = build.acting_agent(settings, spec, self._device)
         self._algorithm = build.algorithm(settings)
         test = settings.trained
         self.player = Player(
@@ -134,7 +135,8 @@ class Alongside:
     def _work(self) -> None:
         name_thread(self.name)
         try:
-            self.work()
+            with tf.device(self._device or None):
+                self.work()
         except _Ended:
             pass
         except UserError as error:

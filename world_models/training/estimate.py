@@ -134,7 +134,7 @@ def _of_policy(settings: Settings, spec: EnvironmentSpec) -> float:
     elif isinstance(feeding, InStep):
         steps /= feeding.epochs
     learner.update(batch, 1.0)  # makes the graph
-    learning = _seconds(lambda: learner.update(batch, 1.0), UPDATES) / steps
+    learning = _seconds(lambda: bool(learner.update(batch, 1.0).skipped), UPDATES) / steps
     player = Player(learner.agent, learner.algorithm, greedy=False)
     player.start(count, 1)
     with playing.real_game(settings, count, 0) as game:

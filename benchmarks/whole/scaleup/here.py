@@ -68,7 +68,8 @@ def gpus() -> int:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
     except OSError:
         return 0
-    return listed.stdout.count("GPU ") if listed.returncode == 0 else 0
+    lines = listed.stdout.splitlines() if listed.returncode == 0 else []
+    return sum(line.startswith("GPU ") for line in lines)
 
 
 def _together(ranks: list[list[str]]) -> list[str]:
