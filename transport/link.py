@@ -59,6 +59,7 @@ class Link:
         fetch_every_s: float = 0.0,
         load: Callable[[list[np.ndarray], int], None],
         say: Callable[[str], None],
+        of_learner: bool = False,
     ):
         """
         Args:
@@ -72,6 +73,7 @@ class Link:
             fetch_every_s: seconds between two fetches of weights, at least.
             load: installs new weights; called from a thread.
             say: prints a message for the user.
+            of_learner: this end is a learner, too, and counts as no actor.
         """
         self._connect = connect
         self._learner = learner
@@ -87,7 +89,7 @@ class Link:
         self._load = load
         self._say = say
         self._id = uuid.uuid4()
-        self._about_me = {"actor": self._id.hex, "name": name}
+        self._about_me = {"actor": self._id.hex, "name": name, "is_learner": of_learner}
         self._changed = threading.Condition()
         self._connection: Connection | None = None
         self._is_current = False  # the connection has brought its learner's newest weights, if any
@@ -233,6 +235,8 @@ class Link:
                 if self._connection is not connection:
                     raise Lost("it no longer answers")
         connection.write(self._letter("bye"))
+        with self._changed:
+            self._connection = None
         connection.close()
 
     def _is_due(self, connection: Connection, pause: float) -> bool:

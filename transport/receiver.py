@@ -43,8 +43,11 @@ class Receiver:
         capacity: int,
         timeout_s: float,
         say: Callable[[str], None],
+        arrived: Callable[[Any], Any] = lambda block: block,
     ):
+        """``arrived`` gets each block as it arrives, and returns what is to wait instead of it."""
         self._server = server
+        self._arrived = arrived
         self._blocks = blocks
         self._weights = weights
         self._queue = UnrollQueue(capacity)
@@ -93,7 +96,7 @@ class Receiver:
         self._queue.close()
         # An actor that waits for room hears of it at its next beat, or a late one.
         until = time.monotonic() + self._timeout_s
-        while self._roster.present and time.monotonic() < until:
+        while not self._roster.is_empty and time.monotonic() < until:
             time.sleep(0.05)
 
     def present(self) -> int:
@@ -131,7 +134,7 @@ class Receiver:
                 continue
             assert header is not None
             try:
-                block = self._blocks.unpack(payload, header.unrolls)
+                block = self._arrived(self._blocks.unpack(payload, header.unrolls))
             except Misfit as misfit:
                 self._roster.refuse(header, str(misfit))
                 continue

@@ -1,4 +1,7 @@
-"""The actors of a learner: which have joined, left or fallen silent."""
+"""The actors of a learner: which have joined, left or fallen silent.
+
+Other learners that send it gradients are listed with them, but count as no actors.
+"""
 
 import threading
 from collections.abc import Callable
@@ -13,6 +16,7 @@ class _Actor:
 
     def __init__(self) -> None:
         self.name = ""  # empty until it has introduced itself
+        self.is_learner = False
         self.number = 0  # of its newest block
         self.silent_s = 0.0
         self.gone = False
@@ -40,6 +44,12 @@ class Roster:
         with self._lock:
             return len(self._there())
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether neither actors nor other learners are there."""
+        with self._lock:
+            return not self._heard_of()
+
     def hear(self, letter: dict[str, Any]) -> None:
         """Handles a letter of an actor."""
         with self._lock:
@@ -53,7 +63,7 @@ class Roster:
             elif kind == "bye":
                 self._left(key, name)
             elif key not in self._refused:
-                self._heard(key, name)
+                self._heard(key, name, letter.get("is_learner") is True)
 
     def accepts(self, header: Header | None) -> bool:
         """Whether to train on a block with this header: it has our identity, and is new."""
@@ -88,7 +98,7 @@ class Roster:
                 self._actors_s += seconds * len(there)
             if there:
                 self._waited_s += seconds * sum(actor.waited for actor in there) / len(there)
-            for actor in there:
+            for actor in self._heard_of():
                 actor.silent_s += seconds
                 if actor.silent_s > self._timeout_s:
                     actor.gone = True
@@ -105,9 +115,9 @@ class Roster:
         """How many actors were there, on average since the first one came."""
         return self._actors_s / self._passed_s if self._passed_s else float(self.present)
 
-    def _heard(self, key: bytes, name: str) -> None:
+    def _heard(self, key: bytes, name: str, is_learner: bool) -> None:
         actor = self._actors.setdefault(key, _Actor())
-        actor.silent_s = 0.0
+        actor.silent_s, actor.is_learner = 0.0, is_learner
         if not actor.name:
             actor.name = name
             self._say(f"{name} has joined; {self._count()}.")
@@ -136,6 +146,10 @@ class Roster:
         return "1 actor connected" if count == 1 else f"{count} actors connected"
 
     def _there(self) -> list[_Actor]:
+        return [actor for actor in self._heard_of() if not actor.is_learner]
+
+    def _heard_of(self) -> list[_Actor]:
+        """Those that are there, with other learners."""
         return [actor for actor in self._actors.values() if actor.name and not actor.gone]
 
 

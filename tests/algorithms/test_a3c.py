@@ -212,6 +212,7 @@ def test_equal_learners_exchange_gradients_and_one_that_dies_comes_back(tmp_path
                 one.send(signal.SIGTERM)
                 assert one.wait(60) == 0, one.output()
             said = again.output()
+        assert "2 actors connected" not in first.output()  # learners are none
     # The one that came back counts what was played without it, so that both end alike.
     [updates] = re.findall(r"start with the weights after ([\d,]+) updates", said)
     chosen = config.parse([*common, "--job_name=learner"])

@@ -47,6 +47,24 @@ def test_a_block_sent_twice_counts_once_even_if_its_actor_has_left():
     assert (roster.present, len(printed)) == (1, 3)
 
 
+def test_other_learners_are_no_actors():
+    printed: list[str] = []
+    roster = Roster(IDENTITY, timeout_s=5.0, say=printed.append)
+    roster.hear(letter("hello", 1) | {"is_learner": True})
+    assert roster.present == 0 and not roster.is_empty
+    assert "has joined; 0 actors connected" in printed[-1]
+    roster.hear(letter("hello", 2))
+    for number, waited in ((1, 1.0), (2, 0.25)):
+        assert roster.accepts(Header(fingerprint(IDENTITY), bytes([number] * 16), 1, 1, waited))
+    roster.pass_time(4.0)
+    assert (roster.mean_present(), roster.waited_s()) == (1.0, 1.0)
+    roster.hear(letter("beat", 2))
+    roster.pass_time(2.0)  # the other learner has been silent for too long
+    assert "nothing has been heard of actor 1" in printed[-1]
+    roster.hear(letter("bye", 2))
+    assert roster.is_empty
+
+
 def join(roster, count):
     for number in range(count):
         roster.hear(letter("hello", number))

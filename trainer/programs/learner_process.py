@@ -59,8 +59,11 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings.remote, settings.credentials_file, team)
             blocks = build.blocks(settings, spec, agent, learner.contribution)
+            peers = _peers(
+                settings, learner, build.identity(settings, spec, agent, blocks), blocks, say
+            )
             receiver = stack.enter_context(
-                _receiver(settings, spec, agent, blocks, team, mine, say)
+                _receiver(settings, spec, agent, blocks, team, mine, say, peers)
             )
             make_batches: Callable[[Crew], Feeder] = functools.partial(
                 build.batches, settings, spec, agent, say=say, learners=team.size
@@ -74,7 +77,6 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 make_batches = replay.filled(
                     make_batches, run, settings, spec, learner.updates, example
                 )
-            peers = _peers(settings, build.identity(settings, spec, agent, blocks), blocks, say)
             actors = stack.enter_context(
                 SyntheticActors(
                     receiver,
@@ -107,7 +109,7 @@ def _begin_among(
 ) -> None:
     """Begins with the weights of those that train already, and counts what was played for them."""
     before = learner.updates
-    peers.begin(learner, stop)
+    peers.begin(stop)
     of_an_update = settings.learning.batch_size * settings.actors.unroll_length
     meter.add_played(max(0, learner.updates - before) * of_an_update)
 
@@ -124,7 +126,11 @@ def _own(settings: Settings) -> tuple[Settings, EnvironmentSpec]:
 
 
 def _peers(
-    settings: Settings, identity: Identity, blocks: Layout, say: Callable[[str], None]
+    settings: Settings,
+    learner: Learner,
+    identity: Identity,
+    blocks: Layout,
+    say: Callable[[str], None],
 ) -> Peers | None:
     """The learners of ``--peers``, with which this one exchanges gradients."""
     remote = settings.remote
@@ -144,9 +150,10 @@ def _peers(
             fetch_every_s=COMPARE_EVERY_S,
             load=load,
             say=say,
+            of_learner=True,
         )
 
-    return Peers(addresses, rank, connect, say)
+    return Peers(learner, addresses, rank, connect, say)
 
 
 def _team(settings: Settings) -> tuple[Team, int]:
@@ -209,8 +216,9 @@ def _receiver(
     team: Team,
     mine: Credentials | None,
     say: Callable[[str], None],
+    peers: Peers | None,
 ) -> Receiver:
-    """Listens for actors, whose agents are like ``agent``."""
+    """Listens for actors, whose agents are like ``agent``, and for ``peers``."""
     prefix = f"learner {team.rank}: " if team.size > 1 else ""
 
     def say_prefixed(text: str) -> None:
@@ -230,4 +238,5 @@ def _receiver(
         capacity=sizes.waiting_unrolls(settings),
         timeout_s=settings.remote.peer_timeout_s,
         say=say_prefixed,
+        arrived=peers.arrived if peers else lambda block: block,
     )

@@ -41,13 +41,21 @@ class Peers:
     """The other learners, as one of them sees them."""
 
     def __init__(
-        self, addresses: Sequence[str], rank: int, connect: Connect, say: Callable[[str], None]
+        self,
+        learner: Learner,
+        addresses: Sequence[str],
+        rank: int,
+        connect: Connect,
+        say: Callable[[str], None],
     ):
-        """``addresses`` are of all learners; this is number ``rank`` of them."""
+        """``addresses`` are of all learners; ``learner`` is number ``rank`` of them."""
+        self._learner = learner
         self._rank = rank
         self._say = say
         self._others = [
-            _Other(address, connect) for index, address in enumerate(addresses) if index != rank
+            _Other(address, connect, self._with_age)
+            for index, address in enumerate(addresses)
+            if index != rank
         ]
         self._apart: float | None = None
 
@@ -59,8 +67,9 @@ class Peers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin(self, learner: Learner, stop: Stop) -> None:
+    def begin(self, stop: Stop) -> None:
         """Waits for the start: the first learner gives it when all others can be reached."""
+        learner = self._learner
         self._say(
             "waiting for the other learners: "
             + ", ".join(other.address for other in self._others)
@@ -85,16 +94,25 @@ class Peers:
 
     def forward(self, block: Computed) -> None:
         """Sends gradients of this learner's own actors to the others."""
-        if block.origin >= 0:
-            return
-        # The others count other updates, so they cannot say how old these weights are.
-        version = np.full_like(block.unrolls.weights_version, np.nan)
-        block = block._replace(
-            unrolls=block.unrolls._replace(weights_version=version),
-            origin=np.array(self._rank, np.int32),
-        )
-        for other in self._others:
-            other.send(block)
+        if block.origin < 0:
+            for other in self._others:
+                other.send(block)
+
+    def arrived(self, block: Computed) -> Computed:
+        """Numbers the weights of another learner's gradients by the updates of this one.
+
+        They count as of so many updates ago as they were old when they were sent.
+        """
+        return block if block.origin < 0 else _of_version(block, self._since(block))
+
+    def _with_age(self, block: Computed) -> Computed:
+        """As it is sent: others count other updates, so they get its age in place of a version."""
+        sent = block._replace(origin=np.array(self._rank, np.int32))
+        return _of_version(sent, self._since(block))
+
+    def _since(self, block: Computed) -> np.ndarray:
+        """The updates since a version; for an age, the version that is so old."""
+        return np.float32(self._learner.updates) - block.unrolls.weights_version
 
     def offer(self, learner: Learner, environment_frames: int) -> None:
         """Compares the learner's weights with those of the others that have come."""
@@ -129,8 +147,10 @@ class Peers:
 class _Other:
     """One of the other learners: the gradients that wait for it, and its newest weights."""
 
-    def __init__(self, address: str, connect: Connect):
+    def __init__(self, address: str, connect: Connect, sent: Callable[[Computed], Computed]):
+        """``sent`` makes of a block what is sent."""
         self.address = address
+        self._sent = sent
         self.error: Exception | None = None
         self.dropped = 0
         self._link = connect(address, self._load)
@@ -198,11 +218,15 @@ class _Other:
                     if self._closing:
                         return
                     block = self._waiting.popleft()
-                self._link.put(block, unrolls_in(block.unrolls))
+                self._link.put(self._sent(block), unrolls_in(block.unrolls))
         except Closed:
-            pass  # it has finished
+            self._link.close()  # it has finished, and waits for all to leave
         except Refused as error:
             self.error = error
+
+
+def _of_version(block: Computed, version: np.ndarray) -> Computed:
+    return block._replace(unrolls=block.unrolls._replace(weights_version=version))
 
 
 def _distance(mine: Sequence[tf.Variable], theirs: Sequence[np.ndarray]) -> float:

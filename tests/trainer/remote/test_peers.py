@@ -1,6 +1,7 @@
 """Equal learners: when they start, and with which weights."""
 
 import threading
+from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.trainer.levels import Steps, level
+from tests.trainer.training import block, parts, small
+from tests.transport.ends import eventually
+from trainer.learning.worker import OF_ACTOR, Computed, GradientBatches, lean
 from trainer.remote.peers import Peers
 
 ADDRESSES = ["a:1", "b:1", "c:1"]
@@ -18,6 +23,8 @@ class Line:
 
     def __init__(self, load: Callable[[list[np.ndarray], int], None]):
         self.load = load
+        self.sent: list[Computed] = []
+        self.is_open = threading.Event()
         self.is_connected = False
         self.looks: list[Callable[[], None]] = []  # what happens when it is asked, once each
 
@@ -28,9 +35,23 @@ class Line:
             self.looks.pop(0)()
         return self.is_connected
 
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def announce(self, timeout_s: float) -> bool:
+        """Whether there is room for a block."""
+        return self.is_open.wait(timeout_s)
+
+    def put(self, block: Computed, count: int) -> None:
+        """Sends a block."""
+        self.sent.append(block)
+
 
 class Own:
-    """As much of a learner as matters for the start."""
+    """As much of a learner as matters to the others."""
 
     def __init__(self) -> None:
         self.weights = [tf.Variable([1.0, 2.0])]
@@ -46,11 +67,12 @@ def begun(rank: int, prepare: Callable[[list[Line]], Any]) -> tuple[Own, list[st
         lines.append(Line(load))
         return lines[-1]
 
-    peers, own, stop = Peers(ADDRESSES, rank, connect, said.append), Own(), threading.Event()
+    own, stop = Own(), threading.Event()
+    peers = Peers(own, ADDRESSES, rank, connect, said.append)  # type: ignore[arg-type]
     prepare(lines)
     timer = threading.Timer(5.0, stop.set)
     timer.start()
-    peers.begin(own, stop)  # type: ignore[arg-type]
+    peers.begin(stop)
     timer.cancel()
     return own, said, lines
 
@@ -80,3 +102,51 @@ def test_one_that_comes_back_takes_weights_that_come_while_it_looks(rank):
     own, said, _ = begun(rank, comes)
     assert own.updates == 70 and "the weights after 70 updates" in said[-1]
     np.testing.assert_array_equal(own.weights[0], [5.0, 6.0])
+
+
+def test_gradients_are_as_old_as_they_were_at_their_learner_and_have_become_since():
+    lines: list[Line] = []
+
+    def connect(address: str, load: Any) -> Any:
+        lines.append(Line(load))
+        return lines[-1]
+
+    sender, receiver = Own(), Own()
+    made = parts(small(level(Steps), algorithm="a3c"))
+    unrolls = lean(block(made.settings))._replace(weights_version=np.full(3, 10, np.float32))
+    contribution, samples = made.learner.contribution(None)
+    computed = Computed(unrolls, contribution, samples, OF_ACTOR)
+    others: Any = sender, receiver
+    with Peers(others[0], ADDRESSES, 1, connect, print) as peers:
+        sender.updates = 12
+        peers.forward(computed)
+        sender.updates = 14  # while they wait to be sent
+        for line in lines:
+            line.is_open.set()
+        eventually(lambda: all(line.sent for line in lines))
+    [came], [_] = (line.sent for line in lines)
+    assert int(came.origin) == 1
+    there = Peers(others[1], ADDRESSES, 0, connect, print)
+    receiver.updates = 100
+    arrived = there.arrived(came)
+    receiver.updates = 103
+    batch = GradientBatches().next(lambda: arrived)
+    assert batch is not None and receiver.updates - batch.weights_version == 4 + 3
+    # Those of its own actors keep the version that they have.
+    assert there.arrived(computed) is computed
+
+
+@pytest.mark.parametrize("origin", [0, 2])
+def test_gradients_of_others_are_not_passed_on(origin):
+    lines: list[Line] = []
+
+    def connect(address: str, load: Any) -> Any:
+        lines.append(Line(load))
+        lines[-1].is_open.set()
+        return lines[-1]
+
+    own: Any = Own()
+    computed: Any = Namespace(origin=np.array(origin, np.int32))
+    with Peers(own, ADDRESSES, 1, connect, print) as peers:
+        peers.forward(computed)
+    assert not any(line.sent for line in lines)
