@@ -15,6 +15,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from user_error import EndedOutside, UserError
+
 WORLDS = ("gymnasium.envs.mujoco", "environments.python.arm")
 # Of a model; some worlds move or colour what is aimed at, and that is no part of a state.
 LOOKS = (
@@ -22,6 +24,14 @@ LOOKS = (
     *("site_pos", "site_size", "site_rgba", "mat_rgba", "light_pos"),
 )
 NEEDS = "To render, MuJoCo needs libegl1 and an OpenGL driver, or libosmesa6 with MUJOCO_GL=osmesa"
+
+
+class CannotDraw(UserError, RuntimeError):
+    """MuJoCo renders nothing here."""
+
+
+class DrawingEnded(EndedOutside, RuntimeError):
+    """What has rendered until now does not any more."""
 
 
 class MujocoPictures:
@@ -35,6 +45,7 @@ class MujocoPictures:
         self._process.start()
         # Otherwise the end of that process would go unnoticed here.
         theirs.close()
+        self._has_drawn = False
 
     def picture(self, env: gymnasium.Env) -> np.ndarray:
         """The world as it is now, uint8 [H, W, 3]; ``RuntimeError`` if it cannot be rendered."""
@@ -52,7 +63,10 @@ class MujocoPictures:
             self._process.join()
             answer = f"the rendering process ended with exit code {self._process.exitcode}"
         if isinstance(answer, str):
-            raise RuntimeError(f"{answer}. {NEEDS}")
+            if self._has_drawn:
+                raise DrawingEnded(f"MuJoCo draws no more pictures: {' '.join(answer.split())}")
+            raise cannot_draw(answer)
+        self._has_drawn = True
         return answer
 
     def close(self) -> None:
@@ -60,6 +74,11 @@ class MujocoPictures:
         self._pipe.close()
         self._process.join(timeout=5)
         self._process.kill()
+
+
+def cannot_draw(reason: str) -> CannotDraw:
+    """The mistake in one line, with what is to be installed."""
+    return CannotDraw(f"MuJoCo draws no pictures here ({' '.join(reason.split())}). {NEEDS}.")
 
 
 def is_mujoco(env: gymnasium.Env) -> bool:
@@ -114,7 +133,12 @@ def _draw(pipe: Connection, spec: Any) -> None:
             env = env or _made(spec)
             pipe.send(_drawn(env, *seen))
         except Exception as error:  # OpenGL raises many kinds; the other end raises it again
-            pipe.send(f"{type(error).__name__}: {error}")
+            pipe.send(named(error))
+
+
+def named(error: Exception) -> str:
+    """The error with its kind, without which many say little."""
+    return f"{type(error).__name__}: {error}"
 
 
 def _made(spec: Any) -> gymnasium.Env:

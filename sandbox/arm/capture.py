@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from environments.python.arm import model
+from environments.python.mujoco_pictures import cannot_draw, named
 from sandbox.arm import geometry, wallpaper
 from user_error import UserError
 
@@ -22,11 +23,14 @@ class Studio:
 
     def __init__(self, size: int):
         os.environ.setdefault("MUJOCO_GL", "egl")
-        import mujoco  # with the OpenGL that is chosen above
+        try:
+            import mujoco  # with the OpenGL that is chosen above
 
-        self._mujoco, self.model = mujoco, wallpaper.papered(model.xml())
+            self._mujoco, self.model = mujoco, wallpaper.papered(model.xml())
+            self._renderer = mujoco.Renderer(self.model, size, size)
+        except Exception as error:  # each OpenGL has errors of its own
+            raise cannot_draw(named(error)) from error
         self.data, self.camera = mujoco.MjData(self.model), mujoco.MjvCamera()
-        self._renderer = mujoco.Renderer(self.model, size, size)
         self._colours = self.model.geom_rgba.copy()
 
     def picture(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -72,17 +76,17 @@ def capture(folder: Path, count: int, size: int, seed: int) -> None:
     for part in ("img", "label"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     there = _continued(folder, size, seed)
+    studio = Studio(size)
     with open(folder / MANIFEST, "a") as manifest:
         if not there and not manifest.tell():
             manifest.write(json.dumps({"size": size, "seed": seed, "names": geometry.NAMES}) + "\n")
-        studio = Studio(size)
         for index in range(there, count):
             image, pose = studio.picture(np.random.default_rng([seed, index]))
             manifest.write(json.dumps(_written(folder, index, image, pose)) + "\n")
             if (index + 1) % TELL_EVERY == 0 or index + 1 == count:
                 manifest.flush()
                 print(f"{index + 1:,} of {count:,} pictures", flush=True)
-        studio.close()
+    studio.close()
 
 
 def _written(folder: Path, index: int, image: np.ndarray, pose: np.ndarray) -> dict[str, Any]:

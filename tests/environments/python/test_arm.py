@@ -1,5 +1,8 @@
 """ArmReach-v0: what it observes and pays, and how it looks."""
 
+import contextlib
+import multiprocessing
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +10,8 @@ import pytest
 import environments
 from environments.names import find
 from environments.python.arm import model, reach
+from environments.python.mujoco_pictures import NEEDS
+from user_error import EndedOutside
 
 
 def test_it_is_a_level_with_a_target_that_the_tip_can_reach():
@@ -79,3 +84,21 @@ def test_the_same_task_is_seen_as_pictures_only(env_processes):
             assert picture is not None and picture.shape == (64, 64, 3)
     finally:
         environment.close()
+
+
+@pytest.mark.parametrize("env_processes", [0, 1])
+def test_without_opengl_the_pictures_are_refused_in_a_line(env_processes, monkeypatch, one_line):
+    monkeypatch.setenv("MUJOCO_GL", "nonsense")
+    environment = environments.make("ArmReachPictures-v0", 1, seed=5, env_processes=env_processes)
+    with contextlib.closing(environment):
+        one_line(environment.reset, "MuJoCo draws no pictures here", NEEDS)
+
+
+def test_a_drawing_process_that_ends_later_is_no_mistake_of_the_user():
+    environment = environments.make("ArmReachPictures-v0", 1, seed=5)
+    with contextlib.closing(environment):
+        environment.reset()
+        [drawing] = multiprocessing.active_children()
+        drawing.kill()
+        with pytest.raises(EndedOutside, match="draws no more pictures: .*exit code -9"):
+            environment.step(np.ones([1, 3], np.float32))

@@ -1,6 +1,7 @@
 """The arm in pictures: what is drawn, what a folder of it holds, and what a network makes of it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from environments.python.arm import model
+from environments.python.mujoco_pictures import NEEDS
 from sandbox.arm import capture, evaluation, geometry, network
 from user_error import UserError
 
@@ -16,10 +18,11 @@ PROJECT = Path(__file__).parents[3]
 COUNT = 240
 
 
-def arm(*arguments: str) -> subprocess.CompletedProcess[str]:
+def arm(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "sandbox.arm", *arguments],
         cwd=PROJECT,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -83,6 +86,14 @@ def test_labels_are_those_of_the_manifest_and_the_same_seed_draws_the_same(pictu
     assert arm("capture", f"--data={tmp_path}", "--count=12").returncode == 0
     again = [json.loads(line) for line in (tmp_path / capture.MANIFEST).read_text().splitlines()]
     assert again == lines[:13]
+
+
+def test_without_opengl_a_capture_says_what_it_needs_and_begins_no_folder(tmp_path):
+    done = arm("capture", f"--data={tmp_path}", "--count=12", MUJOCO_GL="nonsense")
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("sandbox.arm: MuJoCo draws no pictures here") and NEEDS in line
+    assert not (tmp_path / capture.MANIFEST).exists()
 
 
 def test_an_interrupted_capture_is_continued(pictures, tmp_path):
