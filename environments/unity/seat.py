@@ -27,6 +27,7 @@ class Seat:
         self._name, self._level_name, self._launch, self._say = name, level_name, launch, say
         self.is_playing = self._has_played = started is not None
         self._asked = False  # whether rows are on their way
+        self._is_new = True  # whether the build's first rows have not been asked for
         self._starts, self._steps = 1, 0
         self._process = started or Process(level_name, launch)
 
@@ -40,13 +41,11 @@ class Seat:
         self._send(RESET)
 
     def step(self, actions: np.ndarray) -> None:
-        """Takes actions, unless the build is still starting."""
-        if self.is_playing:
-            self._send(actions)
-        elif self._process.is_answering():
+        """Takes actions; a build that has just begun shows its first rows instead."""
+        if not self.is_playing and self._process.is_answering():
             self._begin()
-        if self.is_playing and not self._asked:
-            self._send(RESET)
+        if self.is_playing:
+            self._send(RESET if self._is_new else actions)
 
     def rows(self) -> Rows | None:
         """What has been asked for; None while there is no build."""
@@ -69,7 +68,7 @@ class Seat:
 
     def _send(self, command: str | np.ndarray) -> None:
         self._process.send(command)
-        self._asked = True
+        self._asked, self._is_new = True, False
 
     def _begin(self) -> None:
         try:
@@ -86,5 +85,6 @@ class Seat:
         if self._starts == MOST_STARTS:
             raise Lost(f"{self._name} {reason}, after {MOST_STARTS} starts")
         self._say(f"{self._name} {reason}; it is started again.")
-        self.is_playing, self._steps, self._starts = False, 0, self._starts + 1
+        self.is_playing, self._is_new = False, True
+        self._steps, self._starts = 0, self._starts + 1
         self._process = Process(self._level_name, self._launch)
