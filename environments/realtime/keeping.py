@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from typing import Protocol
 from environments.realtime import password
 from environments.realtime.link import Address, Link
 from environments.realtime.rfb import Refused
+from environments.remote import folder as folders
 from user_error import UserError
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
@@ -21,7 +21,6 @@ STARTS_WITHIN_S = 60.0
 ENDS_WITHIN_S = 3.0
 TELLS_WITHIN_S = 1.0
 ANNOUNCES = "remote "
-FOLDER_PREFIX = "impala-remote-"  # of the folder that a remote makes for itself
 MISTAKE = 2  # the exit code of a remote that another try would not help
 KEPT = 4096  # bytes of what a remote complains of
 
@@ -31,6 +30,9 @@ class Source(Protocol):
 
     async def find(self) -> tuple[Address, str]:
         """The address and the password of a remote; starts it where that is its matter."""
+
+    def look(self) -> str:
+        """The command that shows the desktop of what was started, or ""."""
 
     async def drop(self) -> str:
         """Ends what was started; returns what it said if it had ended by itself, or "".
@@ -48,6 +50,9 @@ class Elsewhere:
     async def find(self) -> tuple[Address, str]:
         return self._found
 
+    def look(self) -> str:
+        return ""  # whoever has started it knows
+
     async def drop(self) -> str:
         return ""  # it is not ours
 
@@ -61,24 +66,32 @@ class StartedHere:
         self._process: asyncio.subprocess.Process | None = None
         self._folder: Path | None = None
         self._complaints = b""
+        self._look = ""
         self.pid: int | None = None
 
     async def find(self) -> tuple[Address, str]:
         root = Path(__file__).resolve().parents[2]
         pipe = asyncio.subprocess.PIPE
+        self._folder = folders.new_path()
         self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable, *self._command, stdin=pipe, stdout=pipe, stderr=pipe,
+            *(sys.executable, *self._command, f"--folder={self._folder}"),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
             env=_environment(root),
-        )  # fmt: skip
+            process_group=0,  # Ctrl-C is for this process, which ends the other one when it is done
+        )
         self.pid = process.pid
         assert process.stdout and process.stderr
         self._listening = asyncio.create_task(self._listen(process.stderr))
         line = await asyncio.wait_for(_announcement(process.stdout), STARTS_WITHIN_S)
         self._reading = asyncio.create_task(_read(process.stdout))
         address, file = parse_announcement(line)
-        if Path(file).parent.name.startswith(FOLDER_PREFIX):
-            self._folder = Path(file).parent
+        self._look = f"vncviewer -passwd {file} {address.host}::{address.desktop}"
         return address, password.read(file, "--password_file")
+
+    def look(self) -> str:
+        return self._look
 
     async def drop(self) -> str:
         """Asks it to end, and insists: a frozen process hears nothing."""
@@ -95,8 +108,7 @@ class StartedHere:
             await process.wait()
         if self._folder:
             # One that was killed has left it, with its password.
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+            await asyncio.to_thread(folders.remove, self._folder)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._listening, TELLS_WITHIN_S)
         told = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]
@@ -186,6 +198,8 @@ class Keeper:
             await link.close()
             raise
         self._offer(link)
+        if look := self._source.look():
+            self._say(f"{self._name}: look: {look}")
         return link
 
     async def _until_lost(self, link: Link) -> str:

@@ -5,13 +5,12 @@ import dataclasses
 import os
 import signal
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
 import flags
 from environments.realtime import game_file, password, stamp
-from environments.realtime.keeping import FOLDER_PREFIX
+from environments.remote import folder as folders
 from environments.remote.desktop import Desktop, check_free, check_host
 from environments.remote.options import Options
 from environments.remote.program import ProgramWorld
@@ -47,11 +46,14 @@ def main() -> int:
     except EndedOutside as error:
         print(f"remote: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        pass  # before there was a game
     return 0
 
 
 def serve(options: Options) -> None:
     """Serves a game until a signal."""
+    ending = Ending(options.with_parent)
     if bool(options.level_name) == bool(options.game):
         raise UserError("give one of --level_name and --game.")
     if options.vnc_port and options.vnc_port == options.rewarder_port:
@@ -68,7 +70,7 @@ def serve(options: Options) -> None:
             check_free(options.host, port, flag)
     record = Record(options.record)
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX)))
+        folder = stack.enter_context(folders.made(options.folder))
         if options.password_file:
             file = Path(options.password_file)
             secret = password.read(options.password_file, "--password_file")
@@ -97,7 +99,7 @@ def serve(options: Options) -> None:
                 f"({error.strerror})."
             ) from None
         stack.callback(rewarder.close)
-        _end_on_signals(game, options.with_parent)
+        ending.is_of(game)
         print(announcement(options.host, desktop.port, rewarder.port, file))
         print(f"look: vncviewer -passwd {file} {options.host}::{desktop.port}", flush=True)
         game.run(rewarder)
@@ -110,17 +112,35 @@ def _world(options: Options) -> World:
     return LevelWorld(options.level_name, view, options.fps, options.seed)
 
 
-def _end_on_signals(game: Game, with_parent: bool) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: game.stop())
-    if with_parent:
+class Ending:
+    """Ends at a signal, or with the parent: a start at once, a game after its frame."""
 
-        def watch() -> None:
-            while os.read(0, 1024):
-                pass
+    def __init__(self, with_parent: bool) -> None:
+        self._game: Game | None = None
+        self._is_asked = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._end)
+        if with_parent:
+            threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
+
+    def is_of(self, game: Game) -> None:
+        """From now on it is the game that ends."""
+        self._game = game
+        if self._is_asked:
             game.stop()
 
-        threading.Thread(target=watch, daemon=True).start()
+    def _end(self, *_: object) -> None:
+        is_first, self._is_asked = not self._is_asked, True
+        if self._game:
+            self._game.stop()
+        elif is_first:  # another one would interrupt what removes and ends things
+            raise KeyboardInterrupt
+
+
+def _watch_parent() -> None:
+    while os.read(0, 1024):
+        pass
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 if __name__ == "__main__":

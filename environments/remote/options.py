@@ -33,6 +33,9 @@ class Options:
     password_file: str = setting(
         "", WHERE, "file of a VNC password, as vncpasswd writes it; default: a new one"
     )
+    folder: str = setting(
+        "", WHERE, "folder to make for its files and to remove at the end; default: one in /tmp"
+    )
     with_parent: bool = setting(
         False, WHERE, "end when standard input is closed, as it is when the starting process ends"
     )

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "environments.remote", "serve")
 REFLEX = "tests.environments.realtime.worlds:Reflex"
 REWARDING = "tests.environments.realtime.worlds:Rewarding"
+SLOW = "tests.environments.realtime.worlds:Slow"
 
 
 class Remote(NamedTuple):

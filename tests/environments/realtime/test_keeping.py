@@ -1,14 +1,20 @@
 """Remotes that are started here: what they say, how they end, and what is left of them."""
 
 import asyncio
+import os
+import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from environments.realtime import keeping, password
-from environments.realtime.keeping import FOLDER_PREFIX, Keeper, StartedHere
-from environments.realtime.rfb import Refused
+from environments.realtime.keeping import Keeper, StartedHere
+from environments.realtime.rfb import Refused, RfbClient
+from tests.environments.realtime.remotes import SLOW
 from user_error import UserError
+
+pytestmark = pytest.mark.xdist_group("remotes")
 
 ENDS_BADLY = "import sys; print('remote: no score', file=sys.stderr); sys.exit({code})"
 
@@ -22,7 +28,7 @@ def source(code: str) -> StartedHere:
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    made = tmp_path / f"{FOLDER_PREFIX}a"
+    made = tmp_path / "remote"
     made.mkdir()
     password.make(made / "password")
     return made
@@ -44,16 +50,52 @@ def test_a_level_may_print_before_its_remote_is_announced(folder):
     asyncio.run(play())
 
 
-def test_the_folder_of_a_remote_that_is_killed_does_not_stay(folder, monkeypatch):
-    monkeypatch.setattr(keeping, "ENDS_WITHIN_S", 0.2)
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_the_folder_of_a_remote_does_not_stay_however_it_ends(tmp_path, monkeypatch, is_stopped):
+    monkeypatch.setattr(keeping, "ENDS_WITHIN_S", 1.0 if is_stopped else 60.0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def play() -> int | None:
+        one = StartedHere([f"--level_name={SLOW}"])  # ends before it is announced
+        finding = asyncio.create_task(one.find())
+        while not list(tmp_path.glob("*/password")):
+            await asyncio.sleep(0.02)
+        assert one._process and one.pid and os.getpgid(one.pid) == one.pid
+        process = one._process
+        if is_stopped:
+            os.kill(one.pid, signal.SIGSTOP)
+        await one.drop()
+        await asyncio.gather(finding, return_exceptions=True)
+        return process.returncode
+
+    assert asyncio.run(play()) == (-signal.SIGKILL if is_stopped else 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_to_look_at_what_was_started_is_printed():
+    told: list[str] = []
 
     async def play() -> None:
-        one = source(announced(folder) + "import time; time.sleep(600)")
-        await one.find()
-        assert await one.drop() == ""
+        keeper = Keeper(
+            "environment 0", StartedHere(["--level_name=Catch-v0"]), 0.0,
+            lambda link: None, str, told.append,
+        )  # fmt: skip
+        task = asyncio.create_task(keeper.keep())
+        while not told:
+            await asyncio.sleep(0.05)
+        file, place = told[0].split()[-2:]
+        secret = password.read(file, "--password_file")
+        assert secret not in told[0]
+        assert told[0] == f"environment 0: look: vncviewer -passwd {file} {place}"
+        host, _, port = place.partition("::")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        await RfbClient(reader, writer, packed=False).greet(secret)
+        writer.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert not Path(file).parent.exists()
 
     asyncio.run(play())
-    assert not folder.exists() and folder.parent.exists()
 
 
 @pytest.mark.parametrize("is_announced", [True, False])
@@ -71,9 +113,6 @@ def test_a_remote_that_ends_for_a_mistake_says_so_once_and_another_may_come_back
 
     with pytest.raises(UserError, match="^no score$"):
         asyncio.run(play(2))
-    folder.mkdir(exist_ok=True)
-    if is_announced:
-        password.make(folder / "password")
     assert asyncio.run(play(1)) == "no score"
 
 

@@ -1,5 +1,6 @@
 """Levels for tests of worlds in real time."""
 
+import time
 from typing import Any
 
 import gymnasium
@@ -44,3 +45,11 @@ class Rewarding(Reflex):
         self._frames += 1
         over = self._frames == 10
         return self.render(), float(self._frames), over, False, {}
+
+
+class Slow(Reflex):
+    """Takes longer to begin than anybody waits."""
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        time.sleep(600)
