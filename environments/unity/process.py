@@ -8,13 +8,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from environments.unity import folders
 from environments.unity.behaviour import Behaviour
 from environments.unity.columns import Rows
 from user_error import EndedOutside, UserError
@@ -63,26 +63,23 @@ class Process:
     def __init__(self, level_name: str, launch: Launch) -> None:
         self._level_name = level_name
         network = _network()
-        self._home = tempfile.TemporaryDirectory(prefix="impala-unity-", ignore_cleanup_errors=True)
+        self._folder, lock = folders.made()
         ours, theirs = socket.socketpair()
-        with theirs:
+        worker = ("-m", "environments.unity.worker", str(theirs.fileno()), str(self._folder))
+        try:
             self._process = subprocess.Popen(
-                [
-                    *network,
-                    "--",
-                    sys.executable,
-                    "-m",
-                    "environments.unity.worker",
-                    str(theirs.fileno()),
-                ],
-                pass_fds=[theirs.fileno()],
+                [*network, "--", sys.executable, *worker],
+                pass_fds=[theirs.fileno(), lock],
                 stdin=subprocess.DEVNULL,
                 env=_environment(),
                 process_group=0,
             )
+        finally:
+            theirs.close()
+            os.close(lock)
         self._connection = Connection(ours.detach())
         self._until = time.monotonic() + STARTS_WITHIN_S
-        self.send(launch._replace(folder=self._home.name))
+        self.send(launch._replace(folder=str(self._folder)))
 
     def is_answering(self) -> bool:
         """Whether there is something to read, or will never be."""
@@ -132,7 +129,7 @@ class Process:
         self._process.kill()
         self._process.wait()
         self._connection.close()
-        self._home.cleanup()
+        folders.remove(self._folder)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from environments.unity import folders
 from environments.unity.api2 import Api2
 from environments.unity.behaviour import Talk, Unusable, joined
 from environments.unity.columns import Columns, Rows
@@ -30,9 +31,12 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1
 
 
 def main() -> None:
-    """Serves one process at the other end of the descriptor that the command line names."""
-    descriptor = int(sys.argv[1])
-    threading.Thread(target=_end_with_reader, args=(descriptor,), daemon=True).start()
+    """Serves the process at the other end of a descriptor; its build runs in a folder.
+
+    The command line names both.
+    """
+    descriptor, folder = int(sys.argv[1]), Path(sys.argv[2])
+    threading.Thread(target=_end_with_reader, args=(descriptor, folder), daemon=True).start()
     with Connection(descriptor) as parent:
         launch: Launch = parent.recv()
         try:
@@ -146,11 +150,15 @@ def _start_loopback() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
 
 
-def _end_with_reader(descriptor: int) -> None:
-    """Ends this process as soon as nobody can read its answers, also while a build is silent."""
+def _end_with_reader(descriptor: int, folder: Path) -> None:
+    """Ends this process as soon as nobody can read its answers, also while a build is silent.
+
+    Nobody else would remove the folder then.
+    """
     poll = select.poll()
     poll.register(descriptor, 0)
     poll.poll()
+    folders.remove(folder)
     os._exit(1)
 
 

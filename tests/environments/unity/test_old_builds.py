@@ -1,9 +1,12 @@
 """Builds of ML-Agents 0.2, played by a stand-in that speaks their protocol."""
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 
 import environments
 from benchmarks.parts import environments as benchmark
-from environments.unity import process, seat
+from environments.unity import folders, process, seat
 from tests.environments.playing import copied, play
 
 pytestmark = pytest.mark.xdist_group("unity")
@@ -99,7 +102,7 @@ def test_a_build_that_always_dies_ends_in_one_line(build, monkeypatch):
 
 
 @pytest.mark.parametrize("also", [signal.SIGKILL, signal.SIGINT])
-def test_builds_end_with_the_process_that_plays_them(build, also):
+def test_builds_end_with_the_process_that_plays_them(build, also, tmp_path):
     code = (
         "import numpy as np, environments, sys\n"
         "env = environments.make(sys.argv[1], 6, seed=1)\n"
@@ -111,14 +114,36 @@ def test_builds_end_with_the_process_that_plays_them(build, also):
     with subprocess.Popen(
         [sys.executable, "-c", code, level],
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as player:
         assert player.stdout and player.stdout.readline() == b"plays\n"
         family = psutil.Process(player.pid).children(recursive=True)
         assert len(family) == 4  # two programs, two builds
+        assert len(list(tmp_path.glob(f"{folders.PREFIX}*"))) == 2
         player.send_signal(also)
     assert not psutil.wait_procs(family, timeout=10)[1]
+    assert not list(tmp_path.glob(f"{folders.PREFIX}*"))
+
+
+def test_a_start_removes_what_killed_builds_have_left_and_nothing_else(
+    build, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, lock = folders.made()
+    unknown = tmp_path / f"{folders.PREFIX}unknown"
+    unknown.mkdir()  # nobody says whether it is held
+    env = environments.make(build("old_build"), 3, seed=1)
+    with contextlib.closing(env):
+        env.reset()
+        assert left.exists()
+        os.close(lock)  # as when its holder is killed
+        playing = set(tmp_path.glob(f"{folders.PREFIX}*")) - {left, unknown}
+        assert len(playing) == 1
+        folders.remove_left()
+        assert not left.exists() and unknown.exists() and next(iter(playing)).exists()
+    assert set(tmp_path.glob(f"{folders.PREFIX}*")) == {unknown}
 
 
 def test_a_build_sees_loopback_only(build, tmp_path):
