@@ -124,7 +124,12 @@ def free_port(host: str) -> int:
 
 
 def check_host(host: str) -> None:
-    """Refuses an address at which nothing can listen here."""
+    """Refuses an address at which nothing can listen here, and none, which would mean all."""
+    if not host.strip():
+        raise UserError(
+            f"--host={host}: expected an address or a name of this host, such as 127.0.0.1; "
+            "0.0.0.0 are all of its addresses."
+        )
     try:
         _bound(host, 0).close()
     except OSError as error:

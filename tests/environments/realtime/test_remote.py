@@ -100,6 +100,8 @@ def test_mistakes_are_told_in_one_line(tmp_path):
     assert "are both 15901" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", "--host=192.0.2.1")
     assert "--host=192.0.2.1: nothing can listen there" in told and "\n" not in told
+    told = refusal("--level_name=Catch-v0", "--host=")
+    assert "--host=: expected an address" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", f"--record={tmp_path}/none/record")
     assert "it cannot be written (No such file" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", PATH="/nowhere", HOME=str(tmp_path))
