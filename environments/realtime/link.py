@@ -171,8 +171,11 @@ class Link:
 
     @property
     def way_ms(self) -> float:
-        """Half of the time that the fastest of the last messages took there and back."""
-        return min(self._pings, default=(math.nan, 0.0))[0] / 2
+        """Half of the time that the fastest of the last messages took there and back.
+
+        The lag that is added to the way there is part of it; those messages have none.
+        """
+        return min(self._pings, default=(math.nan, 0.0))[0] / 2 + 1000 * self._out.seconds
 
     # In the loop's thread.
 
@@ -292,16 +295,16 @@ class Delay:
     """Calls functions later, in the order in which they were asked for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        self._loop, self._seconds = loop, seconds
+        self._loop, self.seconds = loop, seconds
         self._waiting: collections.deque[tuple[Callable, tuple]] = collections.deque()
 
     def call(self, function: Callable, *arguments: Any) -> None:
         """Calls it, after the delay."""
-        if not self._seconds:
+        if not self.seconds:
             function(*arguments)
             return
         self._waiting.append((function, arguments))
-        self._loop.call_later(self._seconds, self._next)
+        self._loop.call_later(self.seconds, self._next)
 
     def _next(self) -> None:
         function, arguments = self._waiting.popleft()

@@ -17,7 +17,7 @@ _PRIME = 251  # the remainder shows whether a stamp was read while it was drawn
 def drawn(milliseconds: int) -> np.ndarray:
     """The stamp's pixels, uint8 [HEIGHT, WIDTH]."""
     moment = milliseconds % PERIOD_MS
-    number = moment | (moment % _PRIME) << BITS
+    number = moment | _check(moment) << BITS
     bits = (np.uint64(number) & _WEIGHTS) > 0
     return np.kron(bits, np.ones([HEIGHT, HEIGHT], np.uint8)) * np.uint8(255)
 
@@ -30,7 +30,11 @@ def read(pixels: np.ndarray) -> int | None:
     bits = middle.reshape(len(middle), -1)[:, 0] > 127
     number = int(_WEIGHTS[bits].sum())
     moment, check = number & (PERIOD_MS - 1), number >> BITS
-    return moment if moment % _PRIME == check and check else None
+    return moment if _check(moment) == check else None
+
+
+def _check(moment: int) -> int:
+    return moment % _PRIME + 1  # never 0, so that a black strip is no stamp
 
 
 def since(later: float, earlier: float) -> float:

@@ -10,7 +10,7 @@ import pytest
 from environments.names import RealTimeLevel
 from environments.realtime import actions, keeping, levels, messages, password, stamp
 from environments.realtime.level_keys import action_for, keys_of, made
-from environments.realtime.link import Link
+from environments.realtime.link import Address, Link
 from environments.realtime.messages import Message
 from environments.realtime.rfb import RfbClient
 from environments.realtime.seat import Seat
@@ -19,7 +19,9 @@ from environments.view import View
 PERIOD_MS = 100.0
 
 
-@pytest.mark.parametrize("moment", [1, 123_456_789, stamp.PERIOD_MS - 1, stamp.PERIOD_MS + 5])
+@pytest.mark.parametrize(
+    "moment", [0, 1, 250, 251, 123_456_789, stamp.PERIOD_MS - 1, stamp.PERIOD_MS + 5]
+)
 def test_a_stamp_is_read_as_it_was_drawn(moment):
     drawn = np.repeat(stamp.drawn(moment)[:, :, None], 3, axis=2)
     assert drawn.shape == (stamp.HEIGHT, stamp.WIDTH, 3)
@@ -30,7 +32,8 @@ def test_other_pixels_are_no_stamp():
     half = stamp.drawn(123_456_789)
     half[:, : stamp.WIDTH // 2] = stamp.drawn(987_654_321)[:, : stamp.WIDTH // 2]
     assert stamp.read(half) is None
-    assert stamp.read(np.zeros([2, stamp.WIDTH, 3], np.uint8)) is None
+    for shade in (0, 255):
+        assert stamp.read(np.full([2, stamp.WIDTH, 3], shade, np.uint8)) is None
     assert stamp.read(np.zeros([2, 10, 3], np.uint8)) is None
 
 
@@ -115,6 +118,16 @@ def test_a_server_that_takes_nobody_at_the_moment_is_asked_again(said):
 
     with pytest.raises(ConnectionError, match="^busy$"):
         asyncio.run(greet())
+
+
+def test_the_way_of_keys_that_nobody_times_has_the_injected_lag():
+    async def way(lag_ms: float) -> float:
+        link = Link(Address("127.0.0.1", 1, 2), lag_ms)
+        link._pings.append((10.0, 0.0))
+        return link.way_ms
+
+    assert asyncio.run(way(150.0)) == 5.0 + 75.0
+    assert asyncio.run(way(0.0)) == 5.0
 
 
 class Told(Link):
