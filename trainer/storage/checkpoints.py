@@ -29,7 +29,6 @@ POPART = ("popart_mean", "popart_mean_square", "popart_seen")
 UNNAMED = {
     "algorithm": "impala",
     "hidden_sizes": "",
-    "activation": "tanh",
     "channels": "",
     "lstm_size": 0,
     "normalise_observations": False,
@@ -193,9 +192,15 @@ def read(path: Path) -> Checkpoint:
         settings = UNNAMED | about["settings"]
         if isinstance(settings["separate_baseline"], bool):
             settings["separate_baseline"] = "on" if settings["separate_baseline"] else "off"
+        settings.setdefault("activation", _activation(settings.get("observations", "")))
         return Checkpoint(**groups, counters=about["counters"], settings=settings)
     except Exception as error:  # parsing damaged bytes can raise anything
         raise Damaged(f"{path} is damaged ({error})") from error
+
+
+def _activation(observations: str) -> str:
+    """That of networks before it was a setting: vectors, such as [4] float32, had tanh."""
+    return "tanh" if re.match(r"\[\d+\]", observations) else "auto"
 
 
 def _renamed(arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -32,7 +32,8 @@ def checkpoint(frames: int) -> Checkpoint:
         },
         algorithm={"popart_mean": random.normal(size=[2]).astype(np.float32)},
         counters={"environment_frames": frames, "updates": frames // 10, "best_return": None},
-        settings=checkpoints.UNNAMED | {"agent_name": "VectorAgent", "popart": True},
+        settings=checkpoints.UNNAMED
+        | {"agent_name": "VectorAgent", "popart": True, "activation": "auto"},
     )
 
 
@@ -75,6 +76,18 @@ def test_more_than_ten_arrays_keep_their_order(store):
     many = checkpoint(1)
     many.weights = {f"layer_{i}": np.array([i]) for i in range(1200)}
     assert_same(checkpoints.read(store.save(many)), many)
+
+
+@pytest.mark.parametrize(
+    ("observations", "activation"),
+    [("[4] float32, 1 stacked", "tanh"), ("[84, 84, 1] uint8, 4 stacked", "auto")],
+)
+def test_networks_had_tanh_before_there_was_a_choice(store, observations, activation):
+    saved = checkpoint(1)
+    saved.settings["observations"] = observations
+    del saved.settings["activation"]
+    store.save(saved)
+    assert found_in(store, never)[1].settings["activation"] == activation
 
 
 def test_the_newest_checkpoints_and_the_best_are_kept(store):
