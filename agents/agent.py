@@ -165,7 +165,8 @@ class Agent(snt.Module, abc.ABC):
         if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
             raise UserError(
                 f"the algorithm learns a value for each action, so it needs actions that can be "
-                f"counted (Discrete); the level's are {action_space}. Choose another --algorithm."
+                f"counted (Discrete); the level's are {action_space}. Choose an --algorithm that "
+                "learns a policy."
             )
 
     def _separate(self, network: Network, heads: Heads) -> bool:

@@ -2,12 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from algorithms.feeding import Replayed
 from algorithms.figures import Figure
 from algorithms.own_settings.rewards import RewardSettings
+from algorithms.settings import Kind
 from flags import setting
+from user_error import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,9 +105,18 @@ class DQNSettings(RewardSettings):
         0.0,
         "Learning",
         "environments explore to different degrees: the chance to the power of 1 to 1 + this; "
-        "0: all alike, 7 is usual for many actors",
+        "0: all alike; for many actors 7 with --exploration_end=0.4, as in Ape-X",
         least=0,
     )
+
+    def completed(self, kind: Kind) -> Self:
+        """With what fits; actions that are numbers are refused."""
+        if kind.continuous:
+            raise UserError(
+                "DQN learns a value for each action, so it needs actions that can be counted; this "
+                "level's are numbers. --algorithm=ppo, impala, a2c and a3c can choose those."
+            )
+        return super().completed(kind)
 
     @property
     def feeding(self) -> Replayed:
