@@ -13,10 +13,10 @@ import credentials
 from benchmarks.tools.ports import free_port
 from tests.cluster.conftest import wait_for
 from tests.trainer.cluster import alone, experiment
-from tests.trainer.launching import newest
 from tests.trainer.levels import Steps, level
-from tests.trainer.training import block, parts, small
+from tests.trainer.training import block, parts, small, values_of
 from trainer import build
+from trainer.learning.learner import Learner
 from trainer.learning.worker import Worker, blank_computed
 from trainer.programs import local
 from trainer.programs.local import train
@@ -38,27 +38,40 @@ def settings_of(algorithm: str, **changes: Any) -> Settings:
 
 def weights_of_one_worker(
     algorithm: str, folder: Path, monkeypatch: Any, **changes: Any
-) -> dict[str, np.ndarray]:
-    """The weights after a short training with one actor in one environment."""
+) -> list[list[np.ndarray]]:
+    """The weights after each update of a short training with one actor in one environment."""
     monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
+    after: list[list[np.ndarray]] = []
+    move = Learner.move
+
+    def noted(learner: Learner, *given: Any) -> Any:
+        statistics = move(learner, *given)
+        after.append(values_of(learner.weights))
+        return statistics
+
     settings = settings_of(
         algorithm, logdir=str(folder / algorithm), total_environment_frames=600, batch_size=1,
         envs_per_actor=1, unroll_length=5, learning_rate=0.01, **changes,
     )  # fmt: skip
-    assert train(settings).figures["updates"] > 50
-    return newest(folder / algorithm).weights
+    with monkeypatch.context() as patched:
+        patched.setattr(Learner, "move", noted)
+        assert train(settings).figures["updates"] == len(after) > 50
+    return after
 
 
 @pytest.mark.parametrize(
     ("optimizer", "shared"), [("adam", True), ("adam", False), ("rmsprop", False)]
 )
-def test_one_worker_learns_what_a2c_learns(optimizer, shared, tmp_path, monkeypatch):
+def test_one_worker_learns_what_a2c_learns_update_by_update(
+    optimizer, shared, tmp_path, monkeypatch
+):
     changes = {"optimizer": optimizer, "shared_optimizer": shared}
     a3c = weights_of_one_worker("a3c", tmp_path, monkeypatch, **changes)
     a2c = weights_of_one_worker("a2c", tmp_path, monkeypatch, optimizer=optimizer)
-    assert a3c.keys() == a2c.keys() and len(a3c) > 4
-    for name, array in a2c.items():
-        np.testing.assert_allclose(a3c[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+    assert len(a3c) == len(a2c) and len(a2c[0]) > 4
+    for update, pair in enumerate(zip(a3c, a2c, strict=True)):
+        for mine, theirs in zip(*pair, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5, err_msg=str(update))
 
 
 def worker_of(made: Any) -> Worker:

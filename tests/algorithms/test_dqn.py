@@ -76,6 +76,19 @@ def test_a_replay_in_which_no_window_has_room_is_refused(changes, least):
     feeder(made(num_actors=1, **changes | {"replay_steps": least}))
 
 
+def test_an_actor_elsewhere_with_too_many_environments_is_refused_in_a_line():
+    of = made(num_actors=1, replay_steps=63, envs_per_actor=3, unroll_length=4, n_steps=13)
+    more = made(envs_per_actor=4, unroll_length=4)
+    with pytest.raises(UserError, match="--replay_steps=63: expected 64 or more for 4 environm"):
+        feeder(of).next(more.actor().unroll)
+
+
+def test_burn_in_without_an_lstm_is_refused():
+    with pytest.raises(UserError, match="--burn_in=2: the agent has no LSTM"):
+        feeder(made(burn_in=2, unroll_length=6))
+    feeder(made(burn_in=2, unroll_length=6, agent_name="VectorLSTMAgent"))
+
+
 @needs_rlax
 @pytest.mark.parametrize("algorithm", ["dqn", "double_dqn"])
 def test_errors_of_single_steps_are_rlaxs(algorithm):
@@ -101,6 +114,35 @@ def test_errors_of_single_steps_are_rlaxs(algorithm):
         chooses=mine[1],
     )
     np.testing.assert_allclose(loss.samples["error"][0], np.abs(errors), rtol=1e-4, atol=1e-5)
+
+
+@needs_rlax
+@pytest.mark.parametrize("algorithm", ["dqn", "double_dqn"])
+def test_errors_of_several_steps_are_rlaxs(algorithm):
+    of = made(algorithm, discounting=0.9, n_steps=3)
+    learning = learns(of)
+    for variable in learning._target.variables:
+        variable.assign_add(0.1 * tf.ones_like(variable))
+    batch = drawn(of)
+    step = batch.environment
+    loss = learning.loss(of.learner.agent, batch, learning.prepare(of.learner.agent, batch))
+    mine, theirs = values(of.learner.agent, batch), values(learning._target, batch)
+    chooses = np.argmax(mine if algorithm == "double_dqn" else theirs, axis=-1)
+    best = np.take_along_axis(theirs, chooses[..., None], axis=-1)[..., 0]
+    assert step.terminated[1:].any() and step.first[2:].any() and not step.first[1].any()
+    # A reset is no step: what was before ends with the value of its last row.
+    errors = evaluated(
+        "jax.vmap(lambda q, a, v, b, r, d: rlax.transformed_n_step_q_learning(q, a, v, b, r, d, 3),"
+        " 1, 1)(q, action, target, chosen, reward, discount)",
+        q=mine[:-1],
+        action=batch.action[1:],
+        target=theirs[1:],
+        chosen=chooses[1:],
+        reward=np.where(step.first[1:], best[:-1], step.reward[1:]),
+        discount=np.float32(0.9) * ~(step.terminated[1:] | step.first[1:]),
+    )
+    assert len(errors) == 3  # the first has three steps
+    np.testing.assert_allclose(loss.samples["error"][0], np.abs(errors[0]), rtol=1e-4, atol=1e-5)
 
 
 def test_targets_of_several_steps_end_with_the_episode():

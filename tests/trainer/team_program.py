@@ -13,8 +13,9 @@ from algorithms.trajectory import Unroll
 from tests.trainer.levels import Glimpses, Pictures, Steps, Tens, level
 from tests.trainer.training import parts, small
 from trainer import build
-from trainer.learning.batches import cut, join
+from trainer.learning.batches import cut, join, unrolls_in
 from trainer.learning.learner import Learner
+from trainer.learning.minibatches import Passes
 from trainer.settings.config import Settings
 from trainer.team.horovod_team import HorovodTeam, horovod
 from trainer.team.team import ALONE, Round, Team
@@ -86,6 +87,35 @@ def test_updates(team: HorovodTeam, **changes: Any) -> None:
             np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-5, err_msg=f"{changes}, {name}")
 
 
+def test_minibatches(team: HorovodTeam) -> None:
+    """Each minibatch's update is that of a single learner with the same pieces of all rollouts."""
+    chosen = {"epochs": 2, "minibatches": 3, "piece_length": 2}
+    of = settings(algorithm="ppo", optimizer="rmsprop", epsilon=0.1, **chosen)
+    each = batches(of, team.size)
+    ours, alone = learner(of, team), learner(of)
+    for present in (list(range(team.size)), list(range(team.size - 1))):
+        here = team.rank in present
+        mine = ours.rollout(each[team.rank] if here else None, 2)
+        whole = alone.rollout(join([each[rank] for rank in present]), 2)
+        unrolls = unrolls_in(each[0])
+        pieces = unrolls * (of.actors.unroll_length // 2)
+        passes = Passes(2, 3, piece_length=2, pieces=pieces)
+        for indices in passes.orders(pieces, ours.updates):
+            contribution, samples = ours.contribution.of_some(*mine, indices)
+            _, total = ours.add_up(Round(), contribution)
+            ours.move(total, samples, 0.5)
+            # Pieces are ordered by where they begin, then by unrolls, here those of all learners.
+            begin, unroll = np.divmod(indices, unrolls)
+            of_all = [
+                (begin * len(present) + place) * unrolls + unroll for place in range(len(present))
+            ]
+            together = alone.contribution.of_some(*whole, np.concatenate(of_all))
+            alone.move(*together, 0.5)
+            assert_alike(ours, alone, f"minibatches, {present}, {ours.updates}")
+    assert ours.updates == alone.updates == 2 * 2 * 3
+    assert_equal_everywhere(team, ours)
+
+
 def test_bit_equality(team: HorovodTeam) -> None:
     of = settings()
     mine, ours = batches(of, team.size)[team.rank], learner(of, team)
@@ -136,3 +166,4 @@ if __name__ == "__main__":
     exactly = HorovodTeam(hvd, 60)
     for variant in VARIANTS if all_of_it else [CLIPPED]:
         test_updates(exactly, **variant)
+    test_minibatches(exactly)

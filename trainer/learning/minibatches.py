@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from agents import gather
-from algorithms.feeding import InStep
+from algorithms.feeding import Feeding, InStep
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import UNTIMED
 from trainer.settings import sizes
@@ -75,6 +75,16 @@ class Passes:
         pieces = unrolls * (unroll_length // length if length else 1)
         minibatches = min(feeding.minibatches, pieces)
         return cls(feeding.epochs, minibatches, length, pieces, seed)
+
+    def remark(self, feeding: Feeding) -> str:
+        """What to say where there are fewer minibatches than chosen; empty otherwise."""
+        if not isinstance(feeding, InStep) or self.minibatches == feeding.minibatches:
+            return ""
+        return (
+            f"warning: a rollout is learned from in {self.minibatches} minibatches, not "
+            f"{feeding.minibatches} (--minibatches): agents with an LSTM keep whole unrolls, and a "
+            f"rollout has {self.pieces} of them (--batch_size)."
+        )
 
     @property
     def are_alike(self) -> bool:

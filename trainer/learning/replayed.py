@@ -38,8 +38,12 @@ class Shape(NamedTuple):
 
 def shape_of(feeding: Replayed, frame_stack: int, unroll_length: int, recurrent: bool) -> Shape:
     """The windows of an agent: one transition, or for an LSTM an unroll after its burn-in."""
-    stacked = frame_stack - 1
-    burn_in = feeding.burn_in if recurrent else 0
+    stacked, burn_in = frame_stack - 1, feeding.burn_in
+    if burn_in and not recurrent:
+        raise UserError(
+            f"--burn_in={burn_in}: the agent has no LSTM whose state could be brought up to date. "
+            "Leave it out, or choose an --agent_name with an LSTM."
+        )
     if burn_in >= unroll_length:
         raise UserError(
             f"--burn_in={burn_in}: expected fewer rows than --unroll_length={unroll_length}."
@@ -115,6 +119,7 @@ class ReplayedBatches:
             block = take()
             if block is None:
                 return None
+            self._check_room(block)
             self._add(block)
             if time.monotonic() > until and self._due < self._together:
                 return None
@@ -131,8 +136,7 @@ class ReplayedBatches:
     def recall(self, block: Unroll) -> int:
         """Keeps what was played before this run; returns its steps, which shorten the warm-up."""
         steps = int(np.count_nonzero(~block.environment.first[1:]))
-        games, length = unrolls_in(block), len(block.action) - 1
-        check_room(self._feeding.capacity, self._shape, length, games, games)
+        self._check_room(block)
         with self._lock:
             self._store.add(block, block.stream, block.number)
         self._warm_up = max(0, self._warm_up - steps)
@@ -147,6 +151,11 @@ class ReplayedBatches:
         """Continues with what was saved, without a warm-up if it has been learned from."""
         self._store.load(folder)
         self._warm_up = 0 if has_learned else max(0, self._warm_up - self._store.windows)
+
+    def _check_room(self, block: Unroll) -> None:
+        """Refuses a block that is too large: an actor elsewhere chooses its own size."""
+        environments, length = unrolls_in(block), len(block.action) - 1
+        check_room(self._feeding.capacity, self._shape, length, environments, environments)
 
     def _add(self, block: Unroll) -> None:
         steps = steps_in(block)

@@ -97,6 +97,8 @@ class Training:
         self._gathered = time.monotonic()
         self._feeding = settings.algorithm.feeding
         self._passes = passes_of(settings, learner, team.size)
+        if run and self._passes and (remark := self._passes.remark(self._feeding)):
+            say(remark)
         alike = self._passes is not None and self._passes.are_alike
         self._in_one_call = alike and team.size == 1
         self._started = time.monotonic()

@@ -12,6 +12,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.feeding import InStep
 from algorithms.reinforce import Reinforce
 from algorithms.trajectory import Unroll
 from tests.trainer.levels import Pictures, Steps, level
@@ -371,6 +372,14 @@ def test_every_epoch_goes_through_all_unrolls_in_another_order(count, epochs, pa
     assert len({tuple(order) for order in whole}) == epochs
     sizes = {len(indices) for indices in found}
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_fewer_minibatches_than_chosen_are_reported():
+    feeding = InStep(minibatches=16, piece_length=1)
+    whole = minibatches.Passes.of(feeding, 128, unrolls=8, whole=True, seed=0)
+    assert whole.minibatches == 8
+    assert "in 8 minibatches, not 16 (--minibatches)" in whole.remark(feeding)
+    assert not minibatches.Passes.of(feeding, 128, unrolls=8, whole=False, seed=0).remark(feeding)
 
 
 @pytest.mark.parametrize("environment", [Steps, Pictures])
