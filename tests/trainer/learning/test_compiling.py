@@ -10,7 +10,7 @@ from trainer.learning.compiling import Compiler
 
 @pytest.fixture
 def said(monkeypatch):
-    lines = []
+    lines: list[str] = []
     monkeypatch.setattr(compiling, "say", lines.append)
     return lines
 
