@@ -7,14 +7,14 @@ import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from environments import held_folders
 from user_error import EndedOutside, UserError
 
+PREFIX = "impala-tab-"  # of the folders with profiles
 WHOLE = ("chromium", "google-chrome")
 PROGRAMS = ("chromium-headless-shell", *WHOLE)
 # A picture waits for frames; with these, for no longer than it takes to make them.
@@ -59,7 +59,9 @@ class Tab:
                 f"there is no {programs[0]} here: run bin/setup --extra=browser, which installs "
                 "Debian's package of that name."
             )
-        self._home = tempfile.TemporaryDirectory(prefix="impala-tab-", ignore_cleanup_errors=True)
+        held_folders.remove_left(PREFIX)
+        self._home = held_folders.new_path(PREFIX)
+        self._lock = held_folders.make(self._home)
         theirs, self._to = os.pipe()
         self._from, ours = os.pipe()
         root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root otherwise
@@ -69,12 +71,12 @@ class Tab:
             *FLAGS,
             *frames,
             *root,
-            f"--user-data-dir={self._home.name}",
+            f"--user-data-dir={self._home}",
             "about:blank",
         ]
         # The protocol is spoken on its descriptors 3 and 4.
         shell = f'exec "$@" 3<&{theirs} 4>&{ours}'
-        self._said = Path(self._home.name) / "said.txt"
+        self._said = self._home / "said.txt"
         with open(self._said, "wb") as said:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "--", "bash", "-c", shell, "--", *command],
@@ -203,4 +205,5 @@ class Tab:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._from)
-        self._home.cleanup()
+        held_folders.remove(self._home)
+        os.close(self._lock)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from environments import held_folders
 from environments.realtime import password
 from environments.realtime.link import Address, Link
 from environments.realtime.rfb import Refused
-from environments.remote import folder as folders
+from environments.remote.folder import PREFIX
 from user_error import UserError
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
@@ -72,7 +73,7 @@ class StartedHere:
     async def find(self) -> tuple[Address, str]:
         root = Path(__file__).resolve().parents[2]
         pipe = asyncio.subprocess.PIPE
-        self._folder = folders.new_path()
+        self._folder = held_folders.new_path(PREFIX)
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, *self._command, f"--folder={self._folder}"),
             stdin=pipe,
@@ -108,7 +109,7 @@ class StartedHere:
             await process.wait()
         if self._folder:
             # One that was killed has left it, with its password.
-            await asyncio.to_thread(folders.remove, self._folder)
+            await asyncio.to_thread(held_folders.remove, self._folder)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._listening, TELLS_WITHIN_S)
         told = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]

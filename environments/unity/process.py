@@ -14,11 +14,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from environments.unity import folders
+from environments import held_folders
 from environments.unity.behaviour import Behaviour
 from environments.unity.columns import Rows
 from user_error import EndedOutside, UserError
 
+PREFIX = "impala-unity-"
 RESET = "reset"
 OUTPUT = "output.txt"  # of the build, in the folder that it runs in
 # Long, since a busy machine is no reason to give up a build.
@@ -63,7 +64,9 @@ class Process:
     def __init__(self, level_name: str, launch: Launch) -> None:
         self._level_name = level_name
         network = _network()
-        self._folder, lock = folders.made()
+        held_folders.remove_left(PREFIX)
+        self._folder = held_folders.new_path(PREFIX)
+        lock = held_folders.make(self._folder)
         ours, theirs = socket.socketpair()
         worker = ("-m", "environments.unity.worker", str(theirs.fileno()), str(self._folder))
         try:
@@ -129,7 +132,7 @@ class Process:
         self._process.kill()
         self._process.wait()
         self._connection.close()
-        folders.remove(self._folder)
+        held_folders.remove(self._folder)
 
 
 @functools.cache

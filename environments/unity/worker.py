@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from environments.unity import folders
+from environments import held_folders
 from environments.unity.api2 import Api2
 from environments.unity.behaviour import Talk, Unusable, joined
 from environments.unity.columns import Columns, Rows
@@ -158,7 +158,7 @@ def _end_with_reader(descriptor: int, folder: Path) -> None:
     poll = select.poll()
     poll.register(descriptor, 0)
     poll.poll()
-    folders.remove(folder)
+    held_folders.remove(folder)
     os._exit(1)
 
 

@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 
+from environments import held_folders
 from environments.remote import folder
 from tests.environments.realtime.remotes import COMMAND, ROOT, SLOW, remote
 
@@ -42,7 +43,7 @@ def test_those_of_others_that_live_stay(below):
         tempfile.tempdir = str(below)
         unlocked.mkdir()
         left.mkdir()
-        (left / folder.LOCK).touch()
+        (left / held_folders.LOCK).touch()
         with folder.made(""):
             assert first.exists() and unlocked.exists() and not left.exists()
 

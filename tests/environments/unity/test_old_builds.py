@@ -16,7 +16,8 @@ import pytest
 
 import environments
 from benchmarks.parts import environments as benchmark
-from environments.unity import folders, process, seat
+from environments import held_folders
+from environments.unity import process, seat
 from tests.environments.playing import copied, play
 
 pytestmark = pytest.mark.xdist_group("unity")
@@ -121,29 +122,30 @@ def test_builds_end_with_the_process_that_plays_them(build, also, tmp_path):
         assert player.stdout and player.stdout.readline() == b"plays\n"
         family = psutil.Process(player.pid).children(recursive=True)
         assert len(family) == 4  # two programs, two builds
-        assert len(list(tmp_path.glob(f"{folders.PREFIX}*"))) == 2
+        assert len(list(tmp_path.glob(f"{process.PREFIX}*"))) == 2
         player.send_signal(also)
     assert not psutil.wait_procs(family, timeout=10)[1]
-    assert not list(tmp_path.glob(f"{folders.PREFIX}*"))
+    assert not list(tmp_path.glob(f"{process.PREFIX}*"))
 
 
 def test_a_start_removes_what_killed_builds_have_left_and_nothing_else(
     build, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, lock = folders.made()
-    unknown = tmp_path / f"{folders.PREFIX}unknown"
+    left = held_folders.new_path(process.PREFIX)
+    lock = held_folders.make(left)
+    unknown = tmp_path / f"{process.PREFIX}unknown"
     unknown.mkdir()  # nobody says whether it is held
     env = environments.make(build("old_build"), 3, seed=1)
     with contextlib.closing(env):
         env.reset()
         assert left.exists()
         os.close(lock)  # as when its holder is killed
-        playing = set(tmp_path.glob(f"{folders.PREFIX}*")) - {left, unknown}
+        playing = set(tmp_path.glob(f"{process.PREFIX}*")) - {left, unknown}
         assert len(playing) == 1
-        folders.remove_left()
+        held_folders.remove_left(process.PREFIX)
         assert not left.exists() and unknown.exists() and next(iter(playing)).exists()
-    assert set(tmp_path.glob(f"{folders.PREFIX}*")) == {unknown}
+    assert set(tmp_path.glob(f"{process.PREFIX}*")) == {unknown}
 
 
 def test_a_build_sees_loopback_only(build, tmp_path):

@@ -1,30 +1,31 @@
-"""Folders that builds run in: each is held by the program beside its build while that lives."""
+"""Temporary folders that the next start removes if whoever held them was killed."""
 
 import contextlib
 import fcntl
 import os
+import secrets
 import shutil
 import tempfile
 import time
 from pathlib import Path
 
-PREFIX = "impala-unity-"
-LOCK = "lock"
-TRIES, PAUSE_S = 20, 0.1  # what a build writes while it ends is removed, too
+LOCK = "lock"  # held as long as the folder is needed
+TRIES, PAUSE_S = 20, 0.1  # what a program writes while it ends is removed, too
 
 
-def made() -> tuple[Path, int]:
-    """A new folder, and a descriptor that holds it until the last copy of it is closed.
+def new_path(prefix: str) -> Path:
+    """Where no folder is yet."""
+    return Path(tempfile.gettempdir(), prefix + secrets.token_hex(6))
 
-    Those that nobody holds any more are removed first.
-    """
-    remove_left()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+
+def make(folder: Path) -> int:
+    """Makes it for this user alone; a descriptor holds it until its last copy is closed."""
+    folder.mkdir(0o700)
     hidden = folder / f".{LOCK}"
     lock = os.open(hidden, os.O_WRONLY | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     hidden.rename(folder / LOCK)  # under this name it is never seen without its holder
-    return folder, lock
+    return lock
 
 
 def remove(folder: Path) -> None:
@@ -36,9 +37,9 @@ def remove(folder: Path) -> None:
         time.sleep(PAUSE_S)
 
 
-def remove_left() -> None:
-    """Removes this user's folders whose holders were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+def remove_left(prefix: str) -> None:
+    """Removes this user's folders of that prefix that nobody holds any more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
             if folder.lstat().st_uid != os.getuid():
                 continue
