@@ -219,5 +219,7 @@ def test_every_figure_of_a_report_is_explained(tmp_path):
     ).stdout.split()
     explained = re.findall(r"^\| `(\w+)` \|", (DOCS / "watching.md").read_text(), re.MULTILINE)
     # Of several learners only, and of --evaluate_every_s.
-    others = {"team_wait_share", "evaluation_return", "evaluation_frames", "evaluation_unfinished"}
+    of_learners = {"team_wait_share", "learners_reached", "learners_apart", "gradients_not_sent"}
+    evaluations = {"evaluation_return", "evaluation_frames", "evaluation_unfinished"}
+    others = of_learners | evaluations
     assert {*names, *others} == set(explained)
