@@ -26,7 +26,9 @@ from tests.cluster.test_local_runs import HEADER, ONE_EACH
 
 pytestmark = pytest.mark.xdist_group("local runs")
 
-USES_NO_GPU = any(one.name.replace("_", "-") == "tensorflow-cpu" for one in importlib.metadata.distributions())
+USES_NO_GPU = any(
+    one.name.replace("_", "-") == "tensorflow-cpu" for one in importlib.metadata.distributions()
+)
 
 
 def test_a_port_that_is_used_is_told(frontend: Frontend):
