@@ -86,11 +86,19 @@ def _has_none(path: str, given: Mapping[str, Any], algorithm: str) -> bool:
     greedy = ("default", "epsilon_greedy")
     here = keys.HERE | {
         "algorithm.action_policy": greedy if algorithm in keys.VALUES else ("default",),
-        "net.hid_layers_activation": ("relu" if given.get("net.type") == "ConvNet" else "tanh",),
+        "net.hid_layers_activation": _activations(given, algorithm),
     }
     if path in here:
         return keys.name_of(value) not in here[path]
     return _rule(path, algorithm) is None
+
+
+def _activations(given: Mapping[str, Any], algorithm: str) -> tuple[str, ...]:
+    """What may follow layers; agents of vectors leave the choice."""
+    if given.get("net.type") in keys.OF_VECTORS:
+        return keys.ACTIVATIONS
+    is_relu = given.get("net.type") == "ConvNet" or algorithm in keys.VALUES
+    return ("relu",) if is_relu else ("tanh",)
 
 
 def _only(content: Mapping[str, Any], part: str, where: str) -> dict[str, Any]:
@@ -120,6 +128,9 @@ def _settings(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
         rule = _rule(path, algorithm)
         if rule and (value is not None or path.endswith(("lr_scheduler_spec", "clip_grad_val"))):
             settings[rule[0]] = rule[1](value)
+    chosen = given.get("net.hid_layers_activation")
+    if chosen in keys.ACTIVATIONS and given.get("net.type") in keys.OF_VECTORS:
+        settings["activation"] = chosen
     return settings
 
 

@@ -10,6 +10,7 @@ ALGORITHMS = {
 NETWORKS = {
     "MLPNet": "VectorAgent", "ConvNet": "SimpleConvNetAgent", "RecurrentNet": "VectorLSTMAgent",
 }  # fmt: skip
+OF_VECTORS, ACTIVATIONS = ("MLPNet", "RecurrentNet"), ("tanh", "relu")
 SEARCHES = {"RandomSearch": "random", "EvolutionarySearch": "evolutionary", "RaySearch": "random"}
 LINEAR = ("LinearToZero", "linear_decay", True)
 OPTIMIZERS = ("adam", "rmsprop", "sgd")

@@ -82,8 +82,8 @@ class Passes:
             return ""
         return (
             f"warning: a rollout is learned from in {self.minibatches} minibatches, not "
-            f"{feeding.minibatches} (--minibatches): agents with an LSTM keep whole unrolls, and a "
-            f"rollout has {self.pieces} of them (--batch_size)."
+            f"{feeding.minibatches} (--minibatches): unrolls are kept whole (agents with an LSTM, "
+            f"--piece_length), and a rollout has {self.pieces} of them (--batch_size)."
         )
 
     @property

@@ -72,11 +72,10 @@ class Rollouts:
         with self._lock:
             if not self._blocks:  # newer weights have been published in between
                 return None
-            blocks, self._blocks = self._blocks, []
-            version = self._updates - _behind(blocks, self._first)
-            self._first = np.inf
+            blocks, self._blocks, self._first = self._blocks, [], np.inf
             self._delivered = 0  # for the next batch, nobody is to play before new weights
-        return self._batch(blocks)._replace(weights_version=version)
+            updates = float(self._updates)  # `_add` keeps nothing of older weights
+        return self._batch(blocks)._replace(weights_version=updates)
 
     def _add(self, block: Unroll) -> None:
         """Keeps a block unless some of it was played with other weights."""
@@ -200,12 +199,6 @@ class WholeEpisodes(Rollouts):
         reward = np.where(first & beyond, np.float32(0), whole.environment.reward)
         environment = whole.environment._replace(first=first & ~beyond, reward=reward)
         return batch._replace(unrolls=whole._replace(environment=environment))
-
-
-def _behind(blocks: list[Unroll], first: float) -> float:
-    """How many numbers before ``first`` the weights are that chose the blocks' actions, a mean."""
-    versions = np.concatenate([block.weights_version for block in blocks])
-    return float(np.maximum(0, first - versions).mean())
 
 
 def _actors(blocks: list[Unroll]) -> list[list[Unroll]]:

@@ -21,8 +21,7 @@ def keep_one(place: int = 0) -> None:
     """Leaves this process one GPU: TensorFlow takes memory of all, and computes on the first."""
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
-        with contextlib.suppress(RuntimeError):  # in use by this process, as in a notebook
-            tf.config.set_visible_devices(gpus[place % len(gpus)], "GPU")
+        tf.config.set_visible_devices(gpus[place % len(gpus)], "GPU")
 
 
 def pieces(parallel_operations: int) -> int:

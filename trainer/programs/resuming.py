@@ -75,22 +75,21 @@ def check_same(
         if str(is_now).lower() != str(was).lower():
             detail = "" if name in flags else f" ({name} {is_now} instead of {was})"
             raise UserError(_misfit(now, before, flags, detail, where))
-    check_backdrop(checkpoint, settings, spec, where)
-    if len(spec.observation_space.shape) == 1:
-        fitting = build.algorithm(settings).heads.activation
-        is_now, was = (values["activation"].replace("auto", fitting) for values in (now, before))
-        if is_now != was:
-            raise UserError(_misfit(now, before, ["activation"], "", where))
+    check_units(checkpoint, settings, spec, where)
 
 
-def check_backdrop(
+def check_units(
     checkpoint: Checkpoint, settings: Settings, spec: EnvironmentSpec, where: Path
 ) -> None:
-    """Refuses pictures in other units than those that the weights were trained with."""
+    """Refuses what makes weights of the same shapes mean something else."""
     before, now = checkpoint.settings, settings.flat() | spaces(spec)
     pictures = len(spec.observation_space.shape) == 3
     if pictures and before.get("backdrop") is False and settings.agent.backdrop:
         raise UserError(_misfit(now, before, ["backdrop"], "", where))
+    fitting = build.algorithm(settings).heads.activation
+    is_now, was = (values["activation"].replace("auto", fitting) for values in (now, before))
+    if is_now != was:
+        raise UserError(_misfit(now, before, ["activation"], "", where))
 
 
 def arrays_of(checkpoint: Checkpoint) -> dict[str, dict[str, np.ndarray]]:

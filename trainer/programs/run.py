@@ -79,7 +79,7 @@ class Run:
         registry = settings.storage.registry
         self._initial = initial.find(source, registry, learner) if starts_from else None
         if self._initial:
-            resuming.check_backdrop(self._initial[1], settings, spec, self._initial[0])
+            resuming.check_units(self._initial[1], settings, spec, self._initial[0])
         self._level_since = 0
         self.has_changed_level = False  # since it was stopped
         if self._found:

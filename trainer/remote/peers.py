@@ -196,6 +196,8 @@ class _Other:
     def send(self, block: Computed) -> None:
         """Sends a block, or drops the oldest one if too many wait."""
         with self._changed:
+            if self._closing:
+                return
             if len(self._waiting) >= MOST_WAITING:
                 self._waiting.popleft()
                 self.dropped += 1
@@ -221,6 +223,9 @@ class _Other:
                 self._link.put(self._sent(block), unrolls_in(block.unrolls))
         except Closed:
             self._link.close()  # it has finished, and waits for all to leave
+            with self._changed:
+                self._closing = True
+                self._waiting.clear()
         except Refused as error:
             self.error = error
 

@@ -36,6 +36,7 @@ UNNAMED = {
     "action_masks": False,
     "normalise_advantages": False,
 }
+OF_VECTORS = ("VectorAgent", "VectorLSTMAgent")  # which had tanh before there was a choice
 NAME = re.compile(r"frames-(\d+)\.npz")
 
 
@@ -192,15 +193,11 @@ def read(path: Path) -> Checkpoint:
         settings = UNNAMED | about["settings"]
         if isinstance(settings["separate_baseline"], bool):
             settings["separate_baseline"] = "on" if settings["separate_baseline"] else "off"
-        settings.setdefault("activation", _activation(settings.get("observations", "")))
+        of_vectors = settings.get("agent_name") in OF_VECTORS
+        settings.setdefault("activation", "tanh" if of_vectors else "auto")
         return Checkpoint(**groups, counters=about["counters"], settings=settings)
     except Exception as error:  # parsing damaged bytes can raise anything
         raise Damaged(f"{path} is damaged ({error})") from error
-
-
-def _activation(observations: str) -> str:
-    """That of networks before it was a setting: vectors, such as [4] float32, had tanh."""
-    return "tanh" if re.match(r"\[\d+\]", observations) else "auto"
 
 
 def _renamed(arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> dict[str, np.ndarray]:

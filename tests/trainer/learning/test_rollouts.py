@@ -309,19 +309,6 @@ def test_resets_beyond_the_episodes_of_a_batch_leave_no_reward_that_is_no_number
     assert not np.isnan(after.reward[~after.first]).any()
 
 
-def test_the_lag_is_that_of_the_weights_that_played():
-    crew = Crew(LIKE, [2])
-    collected = Rollouts(2, crew)
-    crew.play(collected.begin(5) - 2)
-    block_ = crew.take()
-    assert block_ is not None
-    collected._add(block_)
-    assert not collected._blocks  # too old
-    collected._blocks, collected._delivered = [block_], 1
-    batch = collected.next(crew.take)
-    assert batch is not None and batch.weights_version == 5 - 2
-
-
 class Inbox:
     """A receiver whose blocks are put in by hand."""
 

@@ -48,6 +48,19 @@ def test_a_process_keeps_one_gpu(place, kept, monkeypatch):
     assert calls == [(kept, "GPU")]
 
 
+def test_memory_of_gpus_is_taken_as_needed_also_where_one_is_in_use(monkeypatch):
+    asked = []
+
+    def grow(gpu: str, grows: bool) -> None:
+        asked.append((gpu, grows))
+        raise RuntimeError("in use")
+
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a", "b"])
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", grow)
+    gpus.take_memory_as_needed()
+    assert asked == [("a", True), ("b", True)]
+
+
 def test_a_gpu_takes_a_batch_whole(machine):
     machine(1, None, 1)
     assert gpus.pieces(2) == 1

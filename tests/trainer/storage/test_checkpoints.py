@@ -79,12 +79,12 @@ def test_more_than_ten_arrays_keep_their_order(store):
 
 
 @pytest.mark.parametrize(
-    ("observations", "activation"),
-    [("[4] float32, 1 stacked", "tanh"), ("[84, 84, 1] uint8, 4 stacked", "auto")],
+    ("agent", "activation"),
+    [("VectorLSTMAgent", "tanh"), ("ResNetAgent", "auto"), ("my_agent:Wide", "auto")],
 )
-def test_networks_had_tanh_before_there_was_a_choice(store, observations, activation):
+def test_networks_had_tanh_before_there_was_a_choice(store, agent, activation):
     saved = checkpoint(1)
-    saved.settings["observations"] = observations
+    saved.settings["agent_name"] = agent
     del saved.settings["activation"]
     store.save(saved)
     assert found_in(store, never)[1].settings["activation"] == activation
