@@ -22,16 +22,29 @@ def make(folder: Path) -> int:
     """Makes it for this user alone; a descriptor holds it until its last copy is closed."""
     folder.mkdir(0o700)
     hidden = folder / f".{LOCK}"
-    lock = os.open(hidden, os.O_WRONLY | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    hidden.rename(folder / LOCK)  # under this name it is never seen without its holder
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        lock = os.open(hidden, os.O_WRONLY | os.O_CREAT, 0o600)
+        undo.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        hidden.rename(folder / LOCK)  # under this name it is never seen without its holder
+        undo.pop_all()
     return lock
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder, in which somebody may still write for a moment."""
+    """Removes a folder, in which somebody may still write for a moment.
+
+    The lock goes last: without it, nobody would remove what is left.
+    """
     for _ in range(TRIES):
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            for one in [one for one in folder.iterdir() if one.name != LOCK]:
+                if one.is_dir() and not one.is_symlink():
+                    shutil.rmtree(one)
+                else:
+                    one.unlink()
+            shutil.rmtree(folder)
         if not folder.exists():
             return
         time.sleep(PAUSE_S)

@@ -77,17 +77,24 @@ class Tab:
         # The protocol is spoken on its descriptors 3 and 4.
         shell = f'exec "$@" 3<&{theirs} 4>&{ours}'
         self._said = self._home / "said.txt"
-        with open(self._said, "wb") as said:
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", "bash", "-c", shell, "--", *command],
-                pass_fds=(theirs, ours),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-                process_group=0,
-            )
-        os.close(theirs)
-        os.close(ours)
+        try:
+            with open(self._said, "wb") as said:
+                self._process = subprocess.Popen(
+                    ["setpriv", "--pdeathsig", "KILL", "--", "bash", "-c", shell, "--", *command],
+                    pass_fds=(theirs, ours),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    process_group=0,
+                )
+        except OSError:
+            for one in (self._to, self._from, self._lock):
+                os.close(one)
+            held_folders.remove(self._home)
+            raise
+        finally:
+            os.close(theirs)
+            os.close(ours)
         self._buffer, self._number, self._session = bytearray(), 0, ""
         self.events: list[dict[str, Any]] = []  # of the kinds in `listen_to`
         self.listen_to: set[str] = set()

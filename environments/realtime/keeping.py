@@ -65,7 +65,7 @@ class StartedHere:
         """``serve`` are the flags of ``python -m environments.remote serve``."""
         self._command = ["-m", "environments.remote", "serve", "--with_parent", *serve]
         self._process: asyncio.subprocess.Process | None = None
-        self._folder: Path | None = None
+        self._folder = held_folders.new_path(PREFIX)
         self._complaints = b""
         self._look = ""
         self.pid: int | None = None
@@ -104,12 +104,14 @@ class StartedHere:
         try:
             await asyncio.wait_for(process.wait(), ENDS_WITHIN_S)
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            _kill(process)
             await process.wait()
-        if self._folder:
-            # One that was killed has left it, with its password.
-            await asyncio.to_thread(held_folders.remove, self._folder)
+        except asyncio.CancelledError:  # nobody waits any longer
+            _kill(process)
+            held_folders.remove(self._folder)
+            raise
+        # One that was killed has left it, with its password.
+        await asyncio.to_thread(held_folders.remove, self._folder)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._listening, TELLS_WITHIN_S)
         told = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]
@@ -121,6 +123,11 @@ class StartedHere:
         self._complaints = b""
         while data := await stream.read(KEPT):
             self._complaints = (self._complaints + data)[-KEPT:]
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
 
 
 class Keeper:

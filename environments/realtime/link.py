@@ -149,11 +149,10 @@ class Link:
             newest = message.episode if begun else newest
         return newest
 
-    def is_over(self, episode: str) -> bool:
-        """Whether a message that was not taken yet tells the end of an episode."""
+    def has_newer(self, episode: str) -> bool:
+        """Whether a message that was not taken yet tells that another episode has begun."""
         return any(
-            message.episode == episode
-            and (message.body.get("done") or message.body.get("env_state") == messages.RESETTING)
+            message.episode != episode and message.body.get("env_state") == messages.RUNNING
             for _, message in self._messages.copy()
         )
 

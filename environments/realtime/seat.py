@@ -41,6 +41,7 @@ class Seat:
         """``period_ms`` lie between two ticks."""
         self._missed_after_ms = max(MISSED_AFTER_MS, 2 * period_ms)
         self._seen_at: float | None = None  # when the last row was
+        self._gap_ms = 0.0  # between that one and the row before
         self.link: Link | None = None
         self._new: Link | None = None  # as another thread has found it
         self._episode = ""
@@ -75,8 +76,7 @@ class Seat:
 
     def row(self, now: float) -> Row:
         """The next row, at this time in milliseconds."""
-        missed = self._seen_at is not None and now - self._seen_at > self._missed_after_ms
-        self._seen_at = now
+        missed = self._has_missed(now)
         if self._new is not self.link:
             return self._change()
         if self.link is None:
@@ -98,6 +98,12 @@ class Seat:
         if stalled or self._stands_still(snapshot, now):
             row = row._replace(first=True, spoilt=True)
         return row
+
+    def _has_missed(self, now: float) -> bool:
+        """Whether nobody has looked for long. One who always takes so long has not missed it."""
+        since = now if self._seen_at is None else self._seen_at
+        before, self._gap_ms, self._seen_at = self._gap_ms, now - since, now
+        return self._gap_ms > max(self._missed_after_ms, 2 * before)
 
     def _at_least(self, milliseconds: float, frames: int) -> float:
         assert self.link
@@ -148,8 +154,7 @@ class Seat:
             if not begun or message.episode == self._episode:
                 continue
             self._episode = message.episode
-            if self.link.is_over(message.episode):
-                self.link.ask_reset(message.episode)
+            if self.link.has_newer(message.episode):  # so this one is over
                 continue
             self._playing, self._stopped_at = True, None
             return Row(snapshot.picture, playing=True, first=True, snapshot=snapshot)

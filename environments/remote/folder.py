@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from environments import held_folders
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 PREFIX = "impala-remote-"
 
@@ -22,11 +22,13 @@ def made(path: str) -> Iterator[Path]:
     folder = Path(path) if path else held_folders.new_path(PREFIX)
     try:
         lock = held_folders.make(folder)
-    except OSError as error:
+    except FileExistsError as error:
         raise UserError(
             f"--folder={folder}: it cannot be made ({error.strerror}); expected a path at which "
             "there is nothing yet."
         ) from None
+    except OSError as error:
+        raise EndedOutside(f"{folder} cannot be made: {error.strerror}.") from None
     before = tempfile.tempdir
     try:
         tempfile.tempdir = str(folder)

@@ -80,11 +80,15 @@ class LevelWorld:
         """``fps`` 0 is the level's own."""
         self.name = level_name
         self._env = made(level_name, view)
-        self.actions: tuple[Action, ...] = keys_of(self._env)
-        self.fps = fps or frames_per_second(self._env, level_name)
-        self._keys = HeldKeys()
-        self._env.reset(seed=seed)
-        self.height, self.width = self._picture().shape[:2]
+        try:
+            self.actions: tuple[Action, ...] = keys_of(self._env)
+            self.fps = fps or frames_per_second(self._env, level_name)
+            self._keys = HeldKeys()
+            self._env.reset(seed=seed)
+            self.height, self.width = self._picture().shape[:2]
+        except BaseException:
+            self._env.close()
+            raise
 
     def reset(self, pause: Pause) -> Frame:
         self._env.reset()

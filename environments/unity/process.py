@@ -77,6 +77,10 @@ class Process:
                 env=_environment(),
                 process_group=0,
             )
+        except OSError:
+            ours.close()
+            held_folders.remove(self._folder)
+            raise
         finally:
             theirs.close()
             os.close(lock)

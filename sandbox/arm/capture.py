@@ -25,10 +25,14 @@ class Studio:
         os.environ.setdefault("MUJOCO_GL", "egl")
         try:
             import mujoco  # with the OpenGL that is chosen above
-
-            self._mujoco, self.model = mujoco, wallpaper.papered(model.xml())
-            self._renderer = mujoco.Renderer(self.model, size, size)
+        except ModuleNotFoundError:
+            raise
         except Exception as error:  # each OpenGL has errors of its own
+            raise cannot_draw(named(error)) from error
+        self._mujoco, self.model = mujoco, wallpaper.papered(model.xml())
+        try:
+            self._renderer = mujoco.Renderer(self.model, size, size)
+        except Exception as error:
             raise cannot_draw(named(error)) from error
         self.data, self.camera = mujoco.MjData(self.model), mujoco.MjvCamera()
         self._colours = self.model.geom_rgba.copy()

@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -68,6 +69,7 @@ def test_a_signal_ends_a_remote_that_is_starting(below, number):
     assert process.stderr
     while not [*below.glob("*/password")]:
         assert process.poll() is None
+        time.sleep(0.02)
     os.kill(process.pid, number)
     told = process.stderr.read()
     process.stderr.close()
@@ -83,6 +85,7 @@ def test_a_remote_that_is_starting_ends_with_its_parent(below):
     assert process.stdin
     while not [*below.glob("*/password")]:
         assert process.poll() is None
+        time.sleep(0.02)
     process.stdin.close()
     assert process.wait() == 0
     assert not list(below.iterdir())

@@ -82,6 +82,7 @@ def test_where_to_look_at_what_was_started_is_printed():
         )  # fmt: skip
         task = asyncio.create_task(keeper.keep())
         while not told:
+            assert not task.done(), keeper.error
             await asyncio.sleep(0.05)
         file, place = told[0].split()[-2:]
         secret = password.read(file, "--password_file")

@@ -269,7 +269,7 @@ def test_an_episode_that_has_ended_before_it_was_seen_is_not_played(seated):
     seat, link = seated
     link.play("a")
     link.begin("b")
-    assert seat.row(100.0).playing and link.asked == ["old", "a"]
+    assert seat.row(100.0).playing and link.asked == ["old"]
     link.reward("b", 8.0, done=True)
     assert seat.row(200.0).reward == 8.0
 
@@ -284,6 +284,25 @@ def test_slow_ticks_miss_nothing():
     link.reward("a", 8.0, done=True)
     link.received = 7_000.0
     row = seat.row(7_000.0)
+    assert row.over and row.reward == 8.0 and link.asked == ["old", "a"]
+
+
+def test_who_always_looks_late_plays_all_the_same(seated):
+    seat, link = seated
+    for tick, now in enumerate(range(1000, 8000, 700)):
+        link.received = float(now)
+        if seat.row(float(now)).playing:
+            break
+        link.begin(f"episode {tick}")
+    assert tick < 4
+
+
+def test_an_episode_that_is_shorter_than_a_tick_is_played(seated):
+    seat, link = seated
+    link.begin("a")
+    link.reward("a", 8.0, done=True)
+    assert seat.row(100.0).playing
+    row = seat.row(200.0)
     assert row.over and row.reward == 8.0 and link.asked == ["old", "a"]
 
 
