@@ -18,6 +18,13 @@ def new_path(prefix: str) -> Path:
     return Path(tempfile.gettempdir(), prefix + secrets.token_hex(6))
 
 
+def make_new(prefix: str) -> tuple[Path, int]:
+    """A new folder and what holds it, once those that nobody holds have been removed."""
+    remove_left(prefix)
+    folder = new_path(prefix)
+    return folder, make(folder)
+
+
 def make(folder: Path) -> int:
     """Makes it for this user alone; a descriptor holds it until its last copy is closed."""
     folder.mkdir(0o700)

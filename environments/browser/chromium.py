@@ -59,9 +59,7 @@ class Tab:
                 f"there is no {programs[0]} here: run bin/setup --extra=browser, which installs "
                 "Debian's package of that name."
             )
-        held_folders.remove_left(PREFIX)
-        self._home = held_folders.new_path(PREFIX)
-        self._lock = held_folders.make(self._home)
+        self._home, self._lock = held_folders.make_new(PREFIX)
         theirs, self._to = os.pipe()
         self._from, ours = os.pipe()
         root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root otherwise

@@ -64,9 +64,7 @@ class Process:
     def __init__(self, level_name: str, launch: Launch) -> None:
         self._level_name = level_name
         network = _network()
-        held_folders.remove_left(PREFIX)
-        self._folder = held_folders.new_path(PREFIX)
-        lock = held_folders.make(self._folder)
+        self._folder, lock = held_folders.make_new(PREFIX)
         ours, theirs = socket.socketpair()
         worker = ("-m", "environments.unity.worker", str(theirs.fileno()), str(self._folder))
         try:

@@ -132,8 +132,7 @@ def test_a_start_removes_what_killed_builds_have_left_and_nothing_else(
     build, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = held_folders.new_path(process.PREFIX)
-    lock = held_folders.make(left)
+    left, lock = held_folders.make_new(process.PREFIX)
     unknown = tmp_path / f"{process.PREFIX}unknown"
     unknown.mkdir()  # nobody says whether it is held
     env = environments.make(build("old_build"), 3, seed=1)
