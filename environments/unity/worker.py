@@ -36,16 +36,25 @@ def main() -> None:
     The command line names both.
     """
     descriptor, folder = int(sys.argv[1]), Path(sys.argv[2])
-    threading.Thread(target=_end_with_reader, args=(descriptor, folder), daemon=True).start()
+    end = threading.Thread(target=_end_with_reader, args=(descriptor, folder), daemon=True)
+    end.start()
     with Connection(descriptor) as parent:
-        launch: Launch = parent.recv()
         try:
-            _start_loopback()
-            _serve(parent, launch)
-        except Unusable as error:
-            parent.send(Failed(str(error), usable=False))
-        except (OSError, ConnectionError, ValueError, KeyError) as error:
-            parent.send(Failed(f"has ended: {_reason(error)}", usable=True))
+            _answer(parent)
+        finally:
+            if _has_left(descriptor, 0):
+                end.join()  # which may still be removing the folder
+
+
+def _answer(parent: Connection) -> None:
+    launch: Launch = parent.recv()
+    try:
+        _start_loopback()
+        _serve(parent, launch)
+    except Unusable as error:
+        parent.send(Failed(str(error), usable=False))
+    except (OSError, ConnectionError, ValueError, KeyError) as error:
+        parent.send(Failed(f"has ended: {_reason(error)}", usable=True))
 
 
 def _serve(parent: Connection, launch: Launch) -> None:
@@ -155,11 +164,16 @@ def _end_with_reader(descriptor: int, folder: Path) -> None:
 
     Nobody else would remove the folder then.
     """
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    poll.poll()
+    _has_left(descriptor, None)
     held_folders.remove(folder)
     os._exit(1)
+
+
+def _has_left(descriptor: int, within_ms: int | None) -> bool:
+    """Whether the other end has been closed within so long, or at all."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(within_ms))
 
 
 def _reason(error: Exception) -> str:

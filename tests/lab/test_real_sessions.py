@@ -35,12 +35,13 @@ def test_specs_of_slm_lab_train(lab):
     for name, short in (("slm_dqn", {"max_frame": 2000}), ("slm_reinforce", {"max_episode": 10})):
         [(spec, content)] = json.loads((EXAMPLES / f"{name}.json").read_text()).items()
         content["env"][0] |= short
+        content["agent"][0]["memory"]["use_own"] = 1
         content["meta"]["max_session"] = 1
         (lab.folder / f"{name}.json").write_text(json.dumps({spec: content}))
         listed[f"{name}.json"] = {spec: "train"}
     (lab.folder / "both.json").write_text(json.dumps(listed))
     said = lab.run("run", "both.json", "--data=data", real=True)
-    assert "has no counterpart here" in said and said.count("t0 done") == 2
+    assert said.count("memory.use_own: 1 has no counterpart here") == 2 and said.count("t0 done") == 2
     for name, algorithm in (("dqn_cartpole", "dqn"), ("reinforce_cartpole", "reinforce")):
         [folder] = lab.data.glob(f"{name}_*/sessions/t0_s0")
         settings = json.loads((folder / "settings.json").read_text())
