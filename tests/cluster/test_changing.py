@@ -15,8 +15,8 @@ from cluster.model import Host
 from cluster.on_host.processes import start_time
 from cluster.record import Record
 from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.plan.plans import HERE
 from tests.cluster.test_local_runs import ONE_EACH, pytestmark, state, unhurried  # noqa: F401
-from tests.cluster.test_plan import HERE
 from user_error import UserError
 
 GROWN = (*ONE_EACH, "actor,localhost,19002", "actor,localhost,19003")

@@ -13,7 +13,7 @@ from cluster.inventory import hosts_csv
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Plan
 from tests.cluster.conftest import ROOT, Frontend, wait_for
-from tests.cluster.test_plan import flags_of, plan, row
+from tests.cluster.plan.plans import flags_of, plan, row
 from user_error import UserError
 
 LEVEL = "--level_name=vnc:Catch-v0"

@@ -21,7 +21,7 @@ from cluster.ssh import logins
 from cluster.ssh.alarms import Alarms
 from cluster.ssh.passwords import Passwords
 from tests.cluster.conftest import ROOT, wait_for
-from tests.cluster.test_plan import plan, row
+from tests.cluster.plan.plans import plan, row
 
 
 class Reaching(Hosts):

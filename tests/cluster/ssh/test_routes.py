@@ -10,7 +10,7 @@ from cluster import mpi
 from cluster.inventory import hosts_csv
 from cluster.model import Host, Route
 from cluster.ssh.routes import Routes, config_of
-from tests.cluster.test_plan import HERE
+from tests.cluster.plan.plans import HERE
 from user_error import UserError
 
 CONFIG = """
