@@ -73,24 +73,61 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
 
 def _has_none(path: str, given: Mapping[str, Any], algorithm: str) -> bool:
     """Whether a key with its value has no counterpart here."""
-    value = given[path]
+    value, own = given[path], path.removeprefix("net.critic_optim_spec.")
     if value is None or path in keys.READ:
         return False
     if path in keys.TIMES:
         return algorithm not in (*keys.VALUES, "ppo") and value != 1
     if path == "algorithm.training_frequency":
-        steps = given.get("algorithm.num_step_returns") or given.get("algorithm.time_horizon")
-        return algorithm in ("a2c", "ppo") and steps not in (None, value)
+        return _counts_otherwise(given, algorithm)
     if path == "env.max_episode":
         return bool(given.get("env.max_frame"))
-    greedy = ("default", "epsilon_greedy")
-    here = keys.HERE | {
-        "algorithm.action_policy": greedy if algorithm in keys.VALUES else ("default",),
-        "net.hid_layers_activation": _activations(given, algorithm),
-    }
+    if path == "net.shared" and _has_two_networks(given, algorithm) is not None:
+        return False
+    if own != path:  # it is used where there are two optimizers
+        is_used = not (given.get("net.use_same_optim") or given.get("net.shared"))
+        return is_used and value != given.get(f"net.actor_optim_spec.{own}")
+    here = _same(given, algorithm)
     if path in here:
         return keys.name_of(value) not in here[path]
     return _rule(path, algorithm) is None
+
+
+def _same(given: Mapping[str, Any], algorithm: str) -> dict[str, tuple[Any, ...]]:
+    """Values that mean what is done here anyway, by their keys."""
+    is_of_values = algorithm in keys.VALUES
+    greedy = ("default", "epsilon_greedy")
+    return keys.HERE | {
+        "algorithm.action_policy": greedy if is_of_values else ("default",),
+        "net.loss_spec.name": ("SmoothL1Loss",) if is_of_values else ("MSELoss",),
+        "net.hid_layers_activation": _activations(given, algorithm),
+    }
+
+
+def _counts_otherwise(given: Mapping[str, Any], algorithm: str) -> bool:
+    """Whether ``training_frequency`` counts what is not counted here.
+
+    Memories of batches count steps, others of play that is used once count episodes.
+    """
+    memory = str(given.get("memory.name"))
+    if algorithm == "reinforce":
+        return "Batch" in memory
+    if algorithm not in keys.ON_POLICY:
+        return False
+    if steps := _steps(given):
+        return steps != given.get("algorithm.training_frequency")
+    return memory in keys.OF_EPISODES
+
+
+def _steps(given: Mapping[str, Any]) -> Any:
+    """How many steps returns are of, where a spec says it."""
+    return given.get("algorithm.num_step_returns") or given.get("algorithm.time_horizon")
+
+
+def _has_two_networks(given: Mapping[str, Any], algorithm: str) -> bool | None:
+    """Whether the baseline has a network of its own; None where there is no choice."""
+    is_possible = given.get("net.type") == "MLPNet" and algorithm in keys.ON_POLICY
+    return not given["net.shared"] if is_possible and "net.shared" in given else None
 
 
 def _activations(given: Mapping[str, Any], algorithm: str) -> tuple[str, ...]:
@@ -131,6 +168,9 @@ def _settings(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     chosen = given.get("net.hid_layers_activation")
     if chosen in keys.ACTIVATIONS and given.get("net.type") in keys.OF_VECTORS:
         settings["activation"] = chosen
+    own = _has_two_networks(given, algorithm)
+    if own is not None:
+        settings["separate_baseline"] = "on" if own else "off"
     return settings
 
 
@@ -138,28 +178,29 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     """Settings that several keys decide."""
     settings: dict[str, Any] = {"total_environment_frames": _frames(given), **_limit(given)}
     settings["num_actors"] = 1
-    settings["envs_per_actor"] = int(given.get("env.num_envs") or given.get("body.num") or 1)
+    envs = settings["envs_per_actor"] = int(given.get("env.num_envs") or given.get("body.num") or 1)
     every = int(given.get("algorithm.training_frequency") or 1)
     times = math.prod(int(given.get(key) or 1) for key in keys.TIMES)
     if algorithm in keys.VALUES:
-        settings["updates_per_step"] = times / every
+        # There, environments step together, and a step of all is learned from once.
+        settings["updates_per_step"] = times / max(every, envs)
         if "Prioritized" not in str(given.get("memory.name")):
             settings["priority_exponent"] = 0.0
         if given.get("net.update_type") == "replace":
             settings["target_step"] = 0.0
     elif algorithm == "reinforce":
-        settings["batch_size"] = every  # episodes
-    elif "algorithm.training_frequency" in given and not any(
-        f"algorithm.{key}" in given for key in ("num_step_returns", "time_horizon")
+        if not _counts_otherwise(given, algorithm):
+            settings["batch_size"] = every  # episodes
+    elif given.get("algorithm.training_frequency") and not (
+        _steps(given) or _counts_otherwise(given, algorithm)
     ):
-        settings["unroll_length"] = every
-        settings["batch_size"] = settings["envs_per_actor"]
+        settings["unroll_length"], settings["batch_size"] = every, envs
     if algorithm == "ppo":
         settings["epochs"] = times
         size, steps = given.get("algorithm.minibatch_size"), given.get("algorithm.time_horizon")
         if size and steps:
-            settings["batch_size"] = settings["envs_per_actor"]
-            settings["minibatches"] = max(1, steps * settings["batch_size"] // size)
+            settings["batch_size"] = envs
+            settings["minibatches"] = max(1, steps * envs // size)
     use_gae = given.get("algorithm.use_gae", given.get("algorithm.use_GAE"))
     if use_gae is False and algorithm in keys.ON_POLICY:
         settings["gae_lambda"] = 1.0
@@ -211,6 +252,8 @@ def _meta(given: Mapping[str, Any]) -> dict[str, Any]:
         meta["trials"] = given["meta.max_trial"]
     if given.get("meta.search"):
         meta["search"] = keys.SEARCHES.get(str(given["meta.search"]), "random")
+    if given.get("meta.search_scheduler"):
+        meta["early_stopping"] = "halving"
     return meta
 
 
@@ -221,6 +264,9 @@ def _search(
     found, left_out = {}, {}
     parts: dict[str, Any] = {}
     for part, own in search.items():
+        if "." in part:  # the whole path in one key
+            parts[part.removeprefix("agent.")] = own
+            continue
         listed = _only(search, part, f"{where}.search") if part in keys.INSTEAD else own
         flat = _flat(mapping(listed, f"{where}.search.{part}"))
         parts |= flat if part == "agent" else {f"{part}.{key}": one for key, one in flat.items()}

@@ -11,6 +11,7 @@ NETWORKS = {
     "MLPNet": "VectorAgent", "ConvNet": "SimpleConvNetAgent", "RecurrentNet": "VectorLSTMAgent",
 }  # fmt: skip
 OF_VECTORS, ACTIVATIONS = ("MLPNet", "RecurrentNet"), ("tanh", "relu")
+OF_EPISODES = ("OnPolicyReplay", "OnPolicySeqReplay")  # where batches are counted in episodes
 SEARCHES = {"RandomSearch": "random", "EvolutionarySearch": "evolutionary", "RaySearch": "random"}
 LINEAR = ("LinearToZero", "linear_decay", True)
 OPTIMIZERS = ("adam", "rmsprop", "sgd")
@@ -67,6 +68,10 @@ RULES: dict[str, Rule] = {
     "net.optim.lr": ("learning_rate", SAME),
     "net.optim_spec.name": ("optimizer", _optimizer),
     "net.optim_spec.lr": ("learning_rate", SAME),
+    "net.actor_optim_spec.name": ("optimizer", _optimizer),
+    "net.actor_optim_spec.lr": ("learning_rate", SAME),
+    "net.actor_optim_spec.alpha": ("decay", SAME),
+    "net.optim_spec.alpha": ("decay", SAME),
     "net.clamp_grad_val": ("gradients_clipping", SAME),
     "net.clip_grad_val": ("gradients_clipping", lambda value: 0.0 if value is None else value),
     "net.decay_lr": ("learning_rate_schedule", _schedule),
@@ -90,7 +95,11 @@ READ = {
     *("name", "algorithm.name", "algorithm.use_gae", "algorithm.use_GAE", "algorithm.add_entropy"),
     *("net.clamp_grad", "env.name", "env.max_t", "env.max_timestep", "env.max_frame"),
     *("env.num_envs", "body.num", "body.product", "meta.max_session", "meta.max_trial"),
-}
+    "meta.search_scheduler",
+    # Whether a schedule has a counterpart is said with its name.
+    *(f"algorithm.{schedule}_spec.{key}" for schedule in ("entropy_coef", "clip_eps")
+      for key in ("end_val", "start_step", "end_step")),
+}  # fmt: skip
 # Multiplied with one another, they are the times that a batch is learned from.
 TIMES = (
     *("algorithm.training_epoch", "algorithm.training_batch_epoch", "algorithm.training_iter"),
@@ -111,14 +120,18 @@ HERE: dict[str, tuple[Any, ...]] = {
     "algorithm.clip_eps_spec.name": ("no_decay",),
     "algorithm.entropy_coef_spec.name": ("no_decay",),
     "memory.name": ("OnPolicyReplay", "OnPolicyBatchReplay", "Replay", "PrioritizedReplay"),
+    "algorithm.clip_val_loss": (False,),
     "memory.use_cer": (False,),
     "net.type": tuple(NETWORKS),
     "net.shared": (True,),
     "net.use_same_optim": (True,),
-    "net.gpu": (False,),
+    "net.gpu": (False, "auto"),
+    "net.batch_norm": (False,),
     "net.update_type": ("replace", "polyak"),
-    "net.optim.name": ("Adam", "RMSprop", "SGD"),
-    "net.optim_spec.name": ("Adam", "RMSprop", "SGD"),
+    **dict.fromkeys(
+        ("net.optim.name", "net.optim_spec.name", "net.actor_optim_spec.name"),
+        ("Adam", "RMSprop", "SGD"),
+    ),
     "net.decay_lr": ("no_decay", False, *LINEAR),
     "net.lr_scheduler_spec": LINEAR,
     "meta.search": tuple(SEARCHES),

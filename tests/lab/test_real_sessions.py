@@ -41,7 +41,9 @@ def test_specs_of_slm_lab_train(lab):
         listed[f"{name}.json"] = {spec: "train"}
     (lab.folder / "both.json").write_text(json.dumps(listed))
     said = lab.run("run", "both.json", "--data=data", real=True)
-    assert said.count("memory.use_own: 1 has no counterpart here") == 2 and said.count("t0 done") == 2
+    assert (
+        said.count("memory.use_own: 1 has no counterpart here") == 2 and said.count("t0 done") == 2
+    )
     for name, algorithm in (("dqn_cartpole", "dqn"), ("reinforce_cartpole", "reinforce")):
         [folder] = lab.data.glob(f"{name}_*/sessions/t0_s0")
         settings = json.loads((folder / "settings.json").read_text())

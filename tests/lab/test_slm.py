@@ -142,6 +142,70 @@ def test_numbers_of_updates_come_from_several_keys():
     assert read(agent(algorithm)).settings["priority_exponent"] == 0.0
 
 
+def test_environments_that_step_together_are_learned_from_once_a_step():
+    content = agent({"name": "DQN", "training_frequency": 1, "training_iter": 4})
+    content["env"][0]["num_envs"] = 8
+    assert read(content).settings["updates_per_step"] == 0.5
+
+
+def test_one_agent_and_one_environment_need_no_lists():
+    content = agent({"name": "DQN", "gamma": 0.9})
+    [content["agent"]], [content["env"]] = content["agent"], content["env"]
+    content["search"] = {
+        "agent.algorithm.gamma__uniform": [0.9, 0.99],
+        "agent.net.hid_layers__choice": [[32], [64, 32]],
+        "env.name__choice": ["CartPole-v1"],
+    }
+    content["meta"]["search_scheduler"] = {"grace_period": 500, "reduction_factor": 3}
+    spec = read(content)
+    assert spec.settings["discounting"] == 0.9 and spec.meta.early_stopping == "halving"
+    assert [one.key for one in spec.searched] == ["discounting__uniform", "hidden_sizes__choice"]
+    assert "search.env[0].name__choice" in left_out(content)
+
+
+def actor_critic(**net) -> dict:
+    """One with optimizers of its own, in a memory of batches."""
+    adam = {"name": "Adam", "lr": 0.005}
+    algorithm = {"name": "ActorCritic", "num_step_returns": None, "training_frequency": 32,
+                 "entropy_coef_spec": {"name": "no_decay", "start_val": 0.02, "end_val": 0.02,
+                                       "start_step": 0, "end_step": 0}}  # fmt: skip
+    net = {"type": "MLPNet", "actor_optim_spec": adam, "critic_optim_spec": adam} | net
+    content = agent(algorithm, {"name": "OnPolicyBatchReplay"}, net)
+    content["env"][0] = {"name": "CartPole-v1", "max_frame": 1000, "num_envs": 4}
+    return content
+
+
+def test_an_actor_and_a_critic_with_optimizers_and_networks_of_their_own():
+    content = actor_critic(shared=False, loss_spec={"name": "MSELoss"}, gpu="auto")
+    found = read(content).settings
+    assert not left_out(content)
+    assert (found["optimizer"], found["learning_rate"]) == ("adam", 0.005)
+    assert (found["unroll_length"], found["batch_size"]) == (32, 4)
+    assert found["separate_baseline"] == "on" and found["entropy_cost"] == 0.02
+    assert read(actor_critic(shared=True)).settings["separate_baseline"] == "off"
+    faster = {"name": "Adam", "lr": 0.01}
+    own = left_out(actor_critic(critic_optim_spec=faster))
+    assert own == ["agent[0].net.critic_optim_spec.lr"]
+    assert not left_out(actor_critic(critic_optim_spec=faster, use_same_optim=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "is_counted"),
+    [
+        ("Reinforce", "OnPolicyReplay", True),
+        ("Reinforce", "OnPolicyBatchReplay", False),
+        ("ActorCritic", "OnPolicyReplay", False),
+        ("ActorCritic", "OnPolicyBatchReplay", True),
+    ],
+)
+def test_memories_say_whether_steps_or_episodes_are_counted(name, memory, is_counted):
+    content = agent({"name": name, "training_frequency": 7}, {"name": memory})
+    place = "agent[0].algorithm.training_frequency"
+    assert (place not in left_out(content)) == is_counted
+    setting = "batch_size" if name == "Reinforce" else "unroll_length"
+    assert (read(content).settings.get(setting) == 7) == is_counted
+
+
 def test_an_actor_critic_without_gae_or_entropy():
     algorithm = {"name": "ActorCritic", "use_GAE": False, "lamda": 0.9, "add_entropy": False,
                  "num_step_returns": 20, "training_frequency": 7}  # fmt: skip
