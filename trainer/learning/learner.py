@@ -84,13 +84,12 @@ class Learner:
         dense = all(len(weight.shape) < 3 for weight in agent.trainable_variables)
         self._move_often = Compiler(settings.xla, on_cpu=dense).graph(self._updates)
 
-    def prepare(self, batch: Unroll) -> None:
-        """Traces the graphs for batches of these shapes; changes no variable."""
-        contribution, _ = self.contribution(batch)
+    def prepare(self, contribution: Contribution) -> None:
+        """Traces the graph of ``move`` for contributions like this; changes no variable."""
         self._move.trace(contribution, tf.constant(0.0))
 
     def prepare_alone(self, batch: Unroll, passes: Passes) -> None:
-        """The same for ``learn_alone``."""
+        """Traces the graph of ``learn_alone`` for batches of these shapes."""
         self._move_often.trace(*self._whole(batch, passes), tf.constant(0.0))
 
     @property

@@ -147,11 +147,15 @@ class Training:
         return self.is_complete or self._stopped
 
     def _prepare(self, like: Unroll) -> None:
+        """Makes the graphs that rounds will call, and no others."""
         if self._in_one_call:
             assert self._passes
             self._learner.prepare_alone(like, self._passes)
-        else:
-            self._learner.prepare(like)
+            return
+        # How long whole episodes are, and so the shape of their batches, shows when they are there.
+        is_known = not (isinstance(self._feeding, InStep) and self._feeding.whole_episodes)
+        contribution, _ = next(self._contributions(Batch(like, 0, 0.0) if is_known else None))
+        self._learner.prepare(contribution)
 
     def _round(self) -> None:
         """One update, or all of a rollout, if any learner has a batch for it."""

@@ -312,7 +312,10 @@ def test_preparing_changes_no_variable():
     made = parts(small(level(Pictures)))
     learner = made.learner
     before = [variable.numpy() for variable in learner.variables]
-    learner.prepare(build.random_unrolls(made.settings, made.spec, learner.agent))
+    contribution, _ = learner.contribution(
+        build.random_unrolls(made.settings, made.spec, learner.agent)
+    )
+    learner.prepare(contribution)
     for old, new in zip(before, learner.variables, strict=True):
         np.testing.assert_array_equal(old, new)
     assert learner.updates == 0

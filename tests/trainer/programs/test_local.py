@@ -26,6 +26,8 @@ from tests.trainer.levels import (
 )
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
+from trainer.learning import compiling
+from trainer.machine.graphs import SharedGraph
 from trainer.programs import local, local_actors
 from trainer.programs.local import ActorThreads, train
 from trainer.programs.local_actors import ActorFailed
@@ -60,6 +62,8 @@ def settings(folder: Path, **changes: Any) -> Settings:
         "precision": "float32",
         "env_threads": 1,
     }
+    if "algorithm" in changes:
+        del small["replay_share"]  # which IMPALA alone has
     return Settings(**small | changes)
 
 
@@ -133,6 +137,35 @@ def test_a_finished_run_continues_if_more_frames_are_given(tmp_path):
     assert second["environment_frames"] >= 800 and first["environment_frames"] < 420
     assert second["updates"] > 1.5 * first["updates"]
     assert second["episodes"] > first["episodes"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"algorithm": "a2c"},
+        {"algorithm": "reinforce"},
+        {"algorithm": "ppo", "epochs": 2, "minibatches": 2, "piece_length": 1},
+        {"algorithm": "ppo", "epochs": 1, "minibatches": 1},
+        {"algorithm": "dqn", "replay_steps": 200, "replay_warm_up": 20},
+    ],
+    ids=lambda changes: ",".join(map(str, changes.values())),
+)
+def test_no_graph_is_made_that_updates_do_not_call(tmp_path, monkeypatch, changes):
+    calls: dict[int, int] = {}
+
+    class Counted(SharedGraph):
+        def __init__(self, *arguments: Any):
+            super().__init__(*arguments)
+            calls[id(self)] = 0
+
+        def __call__(self, *arguments: Any) -> Any:
+            calls[id(self)] += 1
+            return super().__call__(*arguments)
+
+    monkeypatch.setattr(compiling, "SharedGraph", Counted)
+    train(settings(tmp_path, **changes))
+    assert calls and min(calls.values()) > 1  # once may be to prepare
 
 
 def test_actors_get_new_weights_as_often_as_requested(tmp_path, monkeypatch):
