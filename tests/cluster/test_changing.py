@@ -15,9 +15,11 @@ from cluster.model import Host
 from cluster.on_host.processes import start_time
 from cluster.record import Record
 from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.local.runs import ON_THIS_MACHINE, ONE_EACH, state, unhurried
 from tests.cluster.plan.plans import HERE
-from tests.cluster.test_local_runs import ONE_EACH, pytestmark, state, unhurried  # noqa: F401
 from user_error import UserError
+
+pytestmark = ON_THIS_MACHINE
 
 GROWN = (*ONE_EACH, "actor,localhost,19002", "actor,localhost,19003")
 

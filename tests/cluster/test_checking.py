@@ -22,7 +22,7 @@ from cluster.on_host import reaching
 from cluster.this_machine import here
 from tests import namespaces
 from tests.cluster.conftest import ROOT, Frontend
-from tests.cluster.test_local_runs import HEADER, ONE_EACH
+from tests.cluster.local.runs import HEADER, ONE_EACH
 
 pytestmark = pytest.mark.xdist_group("local runs")
 

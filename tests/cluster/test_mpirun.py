@@ -15,15 +15,10 @@ from benchmarks.whole.scaleup.processes import Processes
 from cluster.mpi_environment import ENVIRONMENT
 from tests.cluster import displays
 from tests.cluster.conftest import ROOT, Frontend, wait_for
-from tests.cluster.test_local_runs import EXAMPLE
+from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE
 from tests.cluster.test_watching import kill_a_learner, rows_of
 
-pytestmark = [
-    pytest.mark.skipif(
-        not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
-    ),
-    pytest.mark.xdist_group("local runs"),
-]
+pytestmark = ON_THIS_MACHINE
 
 
 def told_twice(frontend: Frontend) -> bool:

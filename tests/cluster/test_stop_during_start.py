@@ -22,7 +22,9 @@ from cluster.on_host import keeper
 from cluster.options import Options
 from cluster.ssh.failures import HostFailed
 from tests.cluster.conftest import ROOT, Frontend, wait_for
-from tests.cluster.test_local_runs import EXAMPLE, pytestmark  # noqa: F401 (pytest looks for it)
+from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE
+
+pytestmark = ON_THIS_MACHINE
 
 
 def test_a_stop_while_the_run_is_being_started_leaves_nothing(frontend: Frontend):

@@ -2,25 +2,17 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from cluster.on_host import answers
 from cluster.on_host.processes import boot_id, descendants, send, start_time
 from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE, ONE_EACH, state
 from tests.cluster.terminal import Terminal
-from tests.cluster.test_local_runs import EXAMPLE, ONE_EACH, state
 
-pytestmark = [
-    pytest.mark.skipif(
-        not shutil.which("tmux") or not shutil.which("mpirun"), reason="needs tmux and mpirun"
-    ),
-    pytest.mark.xdist_group("local runs"),
-]
+pytestmark = ON_THIS_MACHINE
 
 
 def rows_of(picture: str) -> dict[str, list[str]]:

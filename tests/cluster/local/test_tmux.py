@@ -1,0 +1,88 @@
+"""Runs in tmux on this machine, beside what else is there, and without tmux."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+from tests.cluster.conftest import Frontend, copy_project, wait_for
+from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE, ONE_EACH, state
+
+pytestmark = ON_THIS_MACHINE
+
+
+def test_without_tmux_processes_run_detached(frontend: Frontend, tmp_path: Path):
+    frontend.csv(*ONE_EACH)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "env").symlink_to(shutil.which("env") or "")
+    bare = dataclasses.replace(frontend, env={**frontend.env, "PATH": str(tmp_path / "bin")})
+    for one, flags in ((frontend, ["--tmux_sess="]), (bare, [])):
+        started = one.run("start", *flags)
+        assert started.returncode == 0 and "tmux attach" not in started.stdout
+        assert frontend.tmux("list-sessions") == ""
+        assert one.run("status").returncode == 0
+        assert one.run("stop").returncode == 0 and frontend.processes() == []
+
+
+def test_somebody_elses_tmux_session_is_left_alone(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    frontend.tmux("new-session", "-d", "-s", "impala", "sleep 100")
+    told = "there is a tmux session 'impala' already"
+    for flags in ([], ["--allow_partial"]):
+        done = frontend.run("start", *flags, "--stop_grace_s=1")
+        assert done.returncode == 1 and told in done.stdout
+    assert frontend.tmux("list-sessions", "-F", "#S") == "impala\n"
+
+
+def test_a_window_of_ones_own_in_the_runs_session_stays(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+
+    def windows() -> list[str]:
+        return sorted(frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split())
+
+    assert frontend.run("start").returncode == 0
+    frontend.tmux("new-window", "-d", "-t", "impala:", "-n", "mine", "sleep 1000")
+    for _ in range(2):
+        assert frontend.run("stop").returncode == 0
+        assert windows() == ["mine"]
+        assert frontend.run("start").returncode == 0
+        assert windows() == ["actor-0", "learner-0", "mine"]
+
+
+def test_a_folders_name_is_no_command_of_tmux(frontend: Frontend, tmp_path: Path):
+    folder = tmp_path / "a #(touch ran) b;"
+    copy_project(folder)
+    other = dataclasses.replace(frontend, folder=folder)
+    other.csv(*ONE_EACH)
+    try:
+        started = other.run("start")
+        assert started.returncode == 0, started.stdout
+        assert other.tmux("display", "-p", "-t", "impala:", "#{pane_current_path}") == f"{folder}\n"
+    finally:
+        assert other.run("stop").returncode == 0
+
+
+def test_processes_find_libraries_where_the_frontend_does(frontend: Frontend, tmp_path: Path):
+    # A tmux server that was there before knows nothing of them.
+    frontend.tmux("new-session", "-d", "-s", "other", "sleep 1000")
+    frontend.env["LD_LIBRARY_PATH"] = str(tmp_path / "lib;")
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    pid = state(frontend, "actor-0")["child"][0]
+    environment = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    assert f"LD_LIBRARY_PATH={tmp_path}/lib;" in environment
+
+
+def test_ctrl_s_in_a_window_does_not_halt_who_watches_over_its_process(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    frontend.tmux("send-keys", "-t", "impala:actor-0", "C-s")
+    wait_for(lambda: "reached localhost:18001 5 times" in frontend.run("logs").stdout)
+    stopped = frontend.run("stop", "--stop_grace_s=30")
+    assert stopped.stdout == "Stopped 1 learner and 1 actor.\n"
+
+
+def test_a_closed_tmux_session_ends_its_processes(frontend: Frontend):
+    frontend.csv(*EXAMPLE)
+    assert frontend.run("start").returncode == 0
+    frontend.tmux("kill-session", "-t", "impala")
+    wait_for(lambda: not frontend.processes())
