@@ -7,6 +7,7 @@ ends the session with a checkpoint. ``session.json`` has process ids, and later 
 
 CORES are those of the session, such as 0,1. On another machine, where nobody knows which are free,
 it is +2 for any two. The session then ends, with a checkpoint, with the process that started it.
+Of several GPUs the session sees the one that the fewest others have.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -33,6 +35,9 @@ GRACE_S = 30.0
 # A disk that is full may have room again; the end is written then.
 WRITE_AGAIN_S = 2.0
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
+GPUS = "CUDA_VISIBLE_DEVICES"
+GPUS_WITHIN_S = 20.0
+SESSIONS_OF_GPU = 64  # that are counted
 STOPPED, TIMED_OUT, SILENT = "stopped", "timed out", "hanging"
 
 
@@ -48,6 +53,8 @@ def main(arguments: list[str]) -> int:
     claimed = _claim(int(cores)) if parent else [int(core) for core in cores.split(",")]
     with contextlib.suppress(OSError):  # those cores may be offline
         os.sched_setaffinity(0, claimed)
+    if len(gpus := visible_gpus()) > 1:
+        os.environ[GPUS] = _claim_gpu(gpus)
     keeper = Keeper(Path(folder), float(timeout), float(silent), parent)
     keeper.run(command, lock.fileno())
     return 0
@@ -68,16 +75,72 @@ def _claim(count: int) -> list[int]:
     """Cores that no other session on this machine has claimed; held until this process ends."""
     claimed: list[int] = []
     cores = sorted(os.sched_getaffinity(0))
-    folder = Path(tempfile.gettempdir()) / f"impala-cores-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = _claims("cores")
     for core in cores:
         if len(claimed) < count:
-            file = os.open(folder / str(core), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            file = _opened(folder / str(core))
             if _locked(file):
                 claimed.append(core)
             else:
                 os.close(file)
     return claimed or cores[:count]
+
+
+def visible_gpus() -> list[str]:
+    """The names of the GPUs that this process may use; none where there are none."""
+    asked = os.environ.get(GPUS)
+    if asked is not None:
+        names = [name.strip() for name in asked.split(",")]
+        hidden = [place for place, name in enumerate(names) if name in ("", "-1", "NoDevFiles")]
+        return names[: hidden[0]] if hidden else names  # CUDA sees none after one that is none
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--list-gpus"],
+            capture_output=True, timeout=GPUS_WITHIN_S, check=True, text=True,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return []
+    found: list[str] = []
+    for name in re.findall(r"UUID: ((?:GPU|MIG)-[^)\s]+)", listed):
+        if name.startswith("MIG") and found and found[-1].startswith("GPU"):
+            found.pop()  # a GPU that is divided is used by its parts only
+        found.append(name)
+    return found
+
+
+def _claim_gpu(gpus: list[str]) -> str:
+    """The GPU that the fewest sessions on this machine have; it counts until this process ends."""
+    folder = _claims("gpus")
+
+    def of(gpu: str, place: int) -> int:
+        return _opened(folder / f"{gpu.replace('/', '-')}.{place}")
+
+    def is_free(gpu: str, place: int) -> bool:
+        file = of(gpu, place)
+        found = _locked(file)
+        os.close(file)
+        return found
+
+    turn = _opened(folder / "turn")
+    with contextlib.suppress(OSError):  # the file system has no locks
+        fcntl.flock(turn, fcntl.LOCK_EX)  # two at once would choose the same
+    free = {gpu: [one for one in range(SESSIONS_OF_GPU) if is_free(gpu, one)] for gpu in gpus}
+    chosen = max(gpus, key=lambda gpu: len(free[gpu]))
+    for place in free[chosen][:1]:
+        _locked(of(chosen, place))
+    os.close(turn)
+    return chosen
+
+
+def _claims(what: str) -> Path:
+    """The folder of files that stand for a machine's cores or GPUs."""
+    folder = Path(tempfile.gettempdir()) / f"impala-{what}-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
 class Keeper:

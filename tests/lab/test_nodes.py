@@ -159,6 +159,55 @@ def test_sessions_on_one_machine_have_cores_of_their_own(tmp_path, monkeypatch):
         wait_for(lambda: state_of(folder).get("state") == "ended")  # noqa: B023
 
 
+SEES = """
+import os, pathlib, time
+pathlib.Path("sees").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "any"))
+time.sleep(1000)
+"""
+GPUS = """\
+GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-11-aa)
+  MIG 3g.40gb     Device  0: (UUID: MIG-22-bb)
+  MIG 3g.40gb     Device  1: (UUID: MIG-33-cc)
+GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-44-dd)
+"""
+
+
+def gpus_seen(folder, count, **environment):
+    """What sessions see that are started one after the other; the first ends before the last."""
+    folder.mkdir()
+    environment = {**os.environ, "TMPDIR": str(folder), **environment}
+    seen, nodes = [], []
+    for number in range(count):
+        if number == count - 1:
+            nodes[0].kill()
+            wait_for(lambda: state_of(folder / "0").get("state") == "ended")
+        (own := folder / str(number)).mkdir()
+        nodes.append(keeping(own, sys.executable, "-c", SEES, cwd=own, env=environment))
+        seen.append(wait_for(lambda: (own / "sees").exists() and (own / "sees").read_text()))
+    for node in nodes:
+        node.kill()
+        node.wait()
+    return seen
+
+
+def test_sessions_on_one_machine_each_see_one_gpu(tmp_path):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\ncat <<'END'\n{GPUS}END\n")
+    smi.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    first, second, third, *more = gpus_seen(tmp_path / "all", 5, PATH=path)
+    assert [first, second, third] == ["MIG-22-bb", "MIG-33-cc", "GPU-44-dd"]
+    assert more == [first, first]  # of which one is free again
+    assert gpus_seen(tmp_path / "two", 3, PATH=path, CUDA_VISIBLE_DEVICES="5, 7") == ["5", "7", "5"]
+
+
+@pytest.mark.parametrize("given", ["-1", "3", None])
+def test_nothing_changes_without_several_gpus(tmp_path, monkeypatch, given):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    more = {"PATH": str(tmp_path)} | ({} if given is None else {"CUDA_VISIBLE_DEVICES": given})
+    assert gpus_seen(tmp_path / "none", 2, **more) == [given or "any"] * 2
+
+
 def test_a_session_that_runs_on_another_host_is_not_looked_for_here(tmp_path):
     session = sessions.Session(tmp_path, {"level_name": "CartPole-v1"}, 1)
     me = keeper.known(os.getpid())
