@@ -147,6 +147,11 @@ class Link:
         """Whether the learner is there, and the weights have come that it had, if it had any."""
         return self._connection is not None and self._is_current
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the learner has said that it needs no more."""
+        return isinstance(self._end, Closed)
+
     def announce(self, timeout_s: float) -> bool:
         """Waits for weights and for room for the next block; returns False on a timeout."""
         started = time.monotonic()

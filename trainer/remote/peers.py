@@ -24,6 +24,9 @@ from user_error import UserError
 MOST_WAITING = 16
 # How often a learner asks the others for their weights, to see how far apart they are.
 COMPARE_EVERY_S = 5.0
+# Learners of a run that goes on start together; one that is away for so long has finished or is
+# lost. In the first start, somebody may still have to type the command of another.
+THERE_WITHIN_S = 120.0
 
 
 class Stop(Protocol):
@@ -67,9 +70,14 @@ class Peers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin(self, stop: Stop) -> None:
-        """Waits for the start: the first learner gives it when all others can be reached."""
+    def begin(self, stop: Stop, began_before: bool = False) -> None:
+        """Waits for the start: the first learner gives it when all others can be reached.
+
+        ``began_before``: whether this learner has trained with them before; a ``UserError`` says
+        if they are not there any more.
+        """
         learner = self._learner
+        seen = time.monotonic()  # when all of them were there, or need not be
         self._say(
             "waiting for the other learners: "
             + ", ".join(other.address for other in self._others)
@@ -77,7 +85,8 @@ class Peers:
         )
         while not stop.is_set():
             # Asked first: the weights of one that trains have then come.
-            are_there = all(other.is_current() for other in self._others)
+            finished = [other.address for other in self._others if other.is_finished()]
+            are_there = not finished and all(other.is_current() for other in self._others)
             training = [found for other in self._others if (found := other.weights())]
             if training:
                 weights, version = max(training, key=lambda found: found[1])
@@ -89,8 +98,23 @@ class Peers:
             if self._rank == 0 and are_there:
                 self._say("all learners are there: they start.")
                 return
+            if are_there or not (began_before or finished):
+                seen = time.monotonic()
+            elif len(finished) == len(self._others):
+                self._end_without("all others have finished")
+            elif time.monotonic() - seen > THERE_WITHIN_S:
+                away = [one.address for one in self._others if not one.is_current()]
+                names = ", ".join(dict.fromkeys(finished + away))
+                self._end_without(f"{names} could not be reached for {THERE_WITHIN_S:g} s")
             self._check()
             time.sleep(LOOK_EVERY_S)
+
+    def _end_without(self, why: str) -> None:
+        """Ends this run: the start for which it waits is not going to come."""
+        raise UserError(
+            f"--peers: {why}, and nobody trains any more, so this learner ends, too. To train on, "
+            "start it without --peers, or all of them with more --total_environment_frames."
+        )
 
     def forward(self, block: Computed) -> None:
         """Sends gradients of this learner's own actors to the others."""
@@ -182,6 +206,10 @@ class _Other:
     def is_current(self) -> bool:
         """Whether it is there, and its weights are, if it has started."""
         return self._link.is_current
+
+    def is_finished(self) -> bool:
+        """Whether it has said that it trains no more."""
+        return self._link.is_finished
 
     def weights(self) -> tuple[list[np.ndarray], int] | None:
         """Its newest weights, and their number of updates; None if it has not started."""

@@ -13,7 +13,9 @@ from tests.trainer.levels import Steps, level
 from tests.trainer.training import block, parts, small
 from tests.transport.ends import eventually
 from trainer.learning.worker import OF_ACTOR, Computed, GradientBatches, lean
+from trainer.remote import peers as peers_module
 from trainer.remote.peers import Peers
+from user_error import UserError
 
 ADDRESSES = ["a:1", "b:1", "c:1"]
 
@@ -25,7 +27,7 @@ class Line:
         self.load = load
         self.sent: list[Computed] = []
         self.is_open = threading.Event()
-        self.is_connected = False
+        self.is_connected = self.is_finished = False
         self.looks: list[Callable[[], None]] = []  # what happens when it is asked, once each
 
     @property
@@ -58,7 +60,9 @@ class Own:
         self.updates = 3
 
 
-def begun(rank: int, prepare: Callable[[list[Line]], Any]) -> tuple[Own, list[str], list[Line]]:
+def begun(
+    rank: int, prepare: Callable[[list[Line]], Any], before: bool = False
+) -> tuple[Own, list[str], list[Line]]:
     """A learner after it has begun among others, and what it said."""
     said: list[str] = []
     lines: list[Line] = []
@@ -72,8 +76,11 @@ def begun(rank: int, prepare: Callable[[list[Line]], Any]) -> tuple[Own, list[st
     prepare(lines)
     timer = threading.Timer(5.0, stop.set)
     timer.start()
-    peers.begin(stop)
-    timer.cancel()
+    try:
+        peers.begin(stop, before)
+    finally:
+        timer.cancel()
+    assert not stop.is_set()
     return own, said, lines
 
 
@@ -102,6 +109,38 @@ def test_one_that_comes_back_takes_weights_that_come_while_it_looks(rank):
     own, said, _ = begun(rank, comes)
     assert own.updates == 70 and "the weights after 70 updates" in said[-1]
     np.testing.assert_array_equal(own.weights[0], [5.0, 6.0])
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_one_that_comes_back_when_all_others_have_finished_ends(rank, monkeypatch):
+    def finishing(lines: list[Line]) -> None:
+        for line in lines:
+            line.is_connected = line.is_finished = True
+
+    with pytest.raises(UserError, match="all others have finished, and nobody trains") as told:
+        begun(rank, finishing)
+    assert "\n" not in str(told.value)
+
+    def gone(lines: list[Line]) -> None:
+        lines[0].is_connected = True  # it waits, too
+
+    monkeypatch.setattr(peers_module, "THERE_WITHIN_S", 0.5)
+    with pytest.raises(UserError, match=f"--peers: {ADDRESSES[1 if rank == 2 else 2]} could not"):
+        begun(rank, gone, before=True)
+
+
+def test_one_that_has_finished_does_not_hide_another_that_trains():
+    def ending(lines: list[Line]) -> None:
+        lines[0].is_connected = lines[0].is_finished = True
+
+        def there() -> None:
+            lines[1].is_connected = True
+            lines[1].load([np.array([5.0, 6.0], np.float32)], 70)
+
+        threading.Timer(0.5, there).start()
+
+    own, *_ = begun(2, ending, before=True)
+    assert own.updates == 70
 
 
 def test_gradients_are_as_old_as_they_were_at_their_learner_and_have_become_since():
