@@ -282,8 +282,27 @@ def _search(
         numbers = kind in ("uniform", "loguniform", "randint", "normal")
         if not numbers and not isinstance(values, list):
             refuse(f"{where}.search.{_place(path)}", values, 'a list such as ["a", "b"]')
-        found[f"{rule[0]}__{kind}"] = values if numbers else [rule[1](one) for one in values]
+        translated = values
+        if isinstance(values, list):
+            translated = [rule[1](one) for one in values]
+            if numbers:
+                translated = _range(kind, values, translated, rule)
+        if translated is None:
+            left_out[f"search.{_place(path)}"] = values
+        else:
+            found[f"{rule[0]}__{kind}"] = translated
     return found, left_out
+
+
+def _range(
+    kind: str, values: list[Any], translated: list[Any], rule: keys.Rule
+) -> list[Any] | None:
+    """A range of numbers as it is here; None where what is drawn would be spread otherwise."""
+    if rule[1] is keys.twice:
+        return None if kind == "randint" else translated
+    if rule[1] is keys.rest:
+        return translated[::-1] if kind == "uniform" else None
+    return values
 
 
 def _place(path: str) -> str:

@@ -30,6 +30,16 @@ def _schedule(value: Any) -> str:
     return "linear" if name_of(value) in LINEAR else "constant"
 
 
+def twice(value: Any) -> Any:
+    """Of a weight of the values' squared error, which is halved here."""
+    return 2 * value if isinstance(value, int | float) else value
+
+
+def rest(value: Any) -> Any:
+    """Of the share of a target network that stays."""
+    return round(1 - value, 6) if isinstance(value, int | float) else value
+
+
 def name_of(value: Any) -> Any:
     """What stands for a part that may have keys of its own."""
     return value.get("name") if isinstance(value, dict) else value
@@ -50,8 +60,8 @@ RULES: dict[str, Rule] = {
     "algorithm.entropy_weight": ("entropy_cost", SAME),
     "algorithm.entropy_coef": ("entropy_cost", SAME),
     "algorithm.entropy_coef_spec.start_val": ("entropy_cost", SAME),
-    "algorithm.val_loss_weight": ("baseline_cost", SAME),
-    "algorithm.val_loss_coef": ("baseline_cost", SAME),
+    "algorithm.val_loss_weight": ("baseline_cost", twice),
+    "algorithm.val_loss_coef": ("baseline_cost", twice),
     "algorithm.explore_var_start": ("exploration_start", SAME),
     "algorithm.explore_var_end": ("exploration_end", SAME),
     "algorithm.explore_var_spec.start_val": ("exploration_start", SAME),
@@ -77,8 +87,8 @@ RULES: dict[str, Rule] = {
     "net.decay_lr": ("learning_rate_schedule", _schedule),
     "net.lr_scheduler_spec": ("learning_rate_schedule", _schedule),
     "net.update_frequency": ("target_every", SAME),
-    "net.polyak_weight": ("target_step", lambda value: round(1 - value, 6)),
-    "net.polyak_coef": ("target_step", lambda value: round(1 - value, 6)),
+    "net.polyak_weight": ("target_step", rest),
+    "net.polyak_coef": ("target_step", rest),
 }
 # Settings that only some algorithms have; elsewhere such a key has no counterpart.
 FOR: dict[str, tuple[str, ...]] = {

@@ -214,6 +214,21 @@ def test_an_actor_critic_without_gae_or_entropy():
     assert found["gae_lambda"] == 1.0 and found["entropy_cost"] == 0.0
 
 
+def test_the_weight_of_values_doubles_because_their_loss_is_half_of_the_squared_error():
+    content = agent({"name": "ActorCritic", "val_loss_coef": 0.5, "num_step_returns": 5})
+    assert read(content).settings["baseline_cost"] == 1.0
+    for kind, here in [("choice", (1.0, 0.5)), ("uniform", (0.5, 2.0)), ("loguniform", (0.5, 2.0)),
+                       ("normal", (2.0, 0.5))]:  # fmt: skip
+        given = [one / 2 for one in here]
+        content["search"] = {"agent": [{"algorithm": {f"val_loss_coef__{kind}": given}}]}
+        assert [one.values for one in read(content).searched] == [here]
+    content["search"] = {"agent": [{"algorithm": {"val_loss_coef__randint": [1, 3]}}]}
+    assert "search.agent[0].algorithm.val_loss_coef__randint" in left_out(content)
+    content = agent({"name": "DQN"})
+    content["search"] = {"agent": [{"net": {"polyak_coef__uniform": [0.9, 0.99]}}]}
+    assert [one.values for one in read(content).searched] == [(0.01, 0.1)]
+
+
 def test_the_search_is_translated_with_its_values():
     content = agent({"name": "DQN"})
     content["search"] = {
