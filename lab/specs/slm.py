@@ -1,5 +1,6 @@
 """Translates specs in SLM Lab's layout: ``agent``, ``env``, ``body``, ``meta``, ``search``."""
 
+import functools
 import json
 import math
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ import gymnasium
 from lab.specs import slm_keys as keys
 from lab.specs.errors import refuse, shown
 from lab.specs.meta import mapping
-from lab.specs.search_space import KINDS
+from lab.specs.search_space import KINDS, LISTS
 from trainer.acting.settings import LevelSettings
 from user_error import closest
 
@@ -32,17 +33,18 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
         own = mapping(content.get(part), f"{where}.{part}")
         given |= {f"{part}.{key}": one for key, one in own.items()}
     name = given.get("algorithm.name")
-    if name not in keys.ALGORITHMS:
+    if not isinstance(name, str) or name not in keys.ALGORITHMS:
         expected = f"one of SLM Lab's that there is here. {closest(str(name), keys.ALGORITHMS)}"
         refuse(f"{where}.agent[0].algorithm.name", name, expected)
     algorithm = keys.ALGORITHMS[name]
     for path in keys.NUMBERS:
         number = given.get(path)
-        if number is not None and not isinstance(number, int | float):
+        if number is not None and not (isinstance(number, int | float) and math.isfinite(number)):
             refuse(f"{where}.{_place(path)}", number, "a number")
     settings = _settings(given, algorithm) | _together(given, algorithm)
     meta = _meta(given)
-    search, left_out = _search(mapping(content.get("search"), f"{where}.search"), algorithm, where)
+    searched = mapping(content.get("search"), f"{where}.search")
+    search, left_out = _search(searched, settings, algorithm, where)
     if "minibatches" in settings:
         given.pop("algorithm.minibatch_size")
     left_out = {
@@ -62,7 +64,7 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
     agent_name = keys.NETWORKS.get(str(given.get("net.type")))
     return {
         "description": str(content.get("description", "")),
-        "level": _level(str(given.get("env.name", ""))),
+        "level": _level_of(given),
         "algorithm": algorithm,
         **({"agent": agent_name} if agent_name else {}),
         "settings": settings,
@@ -188,6 +190,8 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
             settings["priority_exponent"] = 0.0
         if given.get("net.update_type") == "replace":
             settings["target_step"] = 0.0
+        if given.get("net.update_frequency"):
+            settings["target_every"] = _updates(given["net.update_frequency"], settings)
     elif algorithm == "reinforce":
         if not _counts_otherwise(given, algorithm):
             settings["batch_size"] = every  # episodes
@@ -212,12 +216,15 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
 
 
 def _frames(given: Mapping[str, Any]) -> int:
+    """The frames of a session; there, steps of the agent are called frames."""
     if given.get("env.max_frame"):
-        return int(given["env.max_frame"])
-    steps = _longest(given)
-    known = gymnasium.registry.get(_level(str(given.get("env.name", ""))))
-    steps = steps or (known and known.max_episode_steps) or STEPS_OF_AN_EPISODE
-    return int(given.get("env.max_episode") or 1) * int(steps)
+        return int(given["env.max_frame"]) * _frames_of_a_step(given)
+    frames = _longest(given) * _frames_of_a_step(given)
+    if not frames and _frames_of_a_step(given) > 1:
+        frames = LevelSettings().max_episode_frames
+    known = gymnasium.registry.get(_level_of(given))
+    frames = frames or (known and known.max_episode_steps) or STEPS_OF_AN_EPISODE
+    return int(given.get("env.max_episode") or 1) * int(frames)
 
 
 def _longest(given: Mapping[str, Any]) -> int:
@@ -226,12 +233,22 @@ def _longest(given: Mapping[str, Any]) -> int:
 
 def _limit(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that end episodes after so many steps."""
-    steps, level = _longest(given), _level(str(given.get("env.name", "")))
+    steps, frames = _longest(given), _frames_of_a_step(given)
     if not steps:
         return {}
-    if "NoFrameskip" in level or level.startswith("ALE/"):
-        return {"max_episode_frames": steps * LevelSettings().frame_skip}
+    if frames > 1:
+        return {"max_episode_frames": steps * frames}
     return {"env_kwargs": json.dumps({"max_episode_steps": steps})}
+
+
+def _frames_of_a_step(given: Mapping[str, Any]) -> int:
+    level = _level_of(given)
+    is_atari = "NoFrameskip" in level or level.startswith("ALE/")
+    return LevelSettings().frame_skip if is_atari else 1
+
+
+def _level_of(given: Mapping[str, Any]) -> str:
+    return _level(str(given.get("env.name", "")))
 
 
 def _level(name: str) -> str:
@@ -257,8 +274,14 @@ def _meta(given: Mapping[str, Any]) -> dict[str, Any]:
     return meta
 
 
+def _updates(steps: Any, settings: Mapping[str, Any]) -> Any:
+    """How many updates are made in so many steps."""
+    is_number = isinstance(steps, int | float)
+    return max(1, round(steps * settings["updates_per_step"])) if is_number else steps
+
+
 def _search(
-    search: Mapping[str, Any], algorithm: str, where: str
+    search: Mapping[str, Any], settings: Mapping[str, Any], algorithm: str, where: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The searched keys, by the settings that they became; and those that have none."""
     found, left_out = {}, {}
@@ -279,14 +302,11 @@ def _search(
         if rule is None:
             left_out[f"search.{_place(path)}"] = values
             continue
-        numbers = kind in ("uniform", "loguniform", "randint", "normal")
-        if not numbers and not isinstance(values, list):
+        if kind in LISTS and not isinstance(values, list):
             refuse(f"{where}.search.{_place(path)}", values, 'a list such as ["a", "b"]')
-        translated = values
-        if isinstance(values, list):
-            translated = [rule[1](one) for one in values]
-            if numbers:
-                translated = _range(kind, values, translated, rule)
+        if rule[0] == "target_every":
+            rule = rule[0], functools.partial(_updates, settings=settings)
+        translated = _translated(kind, values, rule) if isinstance(values, list) else values
         if translated is None:
             left_out[f"search.{_place(path)}"] = values
         else:
@@ -294,15 +314,16 @@ def _search(
     return found, left_out
 
 
-def _range(
-    kind: str, values: list[Any], translated: list[Any], rule: keys.Rule
-) -> list[Any] | None:
-    """A range of numbers as it is here; None where what is drawn would be spread otherwise."""
+def _translated(kind: str, values: list[Any], rule: keys.Rule) -> list[Any] | None:
+    """What is searched, as it is here; None where what is drawn would be spread otherwise."""
+    translated = [rule[1](one) for one in values]
+    if kind in LISTS:
+        return translated
     if rule[1] is keys.twice:
         return None if kind == "randint" else translated
     if rule[1] is keys.rest:
         return translated[::-1] if kind == "uniform" else None
-    return values
+    return translated if rule[0] == "target_every" else values
 
 
 def _place(path: str) -> str:

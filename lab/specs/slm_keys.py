@@ -120,7 +120,7 @@ NUMBERS = (
     *TIMES,
     *("algorithm.training_frequency", "algorithm.time_horizon", "algorithm.minibatch_size"),
     *("env.num_envs", "env.max_frame", "env.max_episode", "env.max_t", "env.max_timestep"),
-    *("body.num", "net.polyak_weight", "net.polyak_coef"),
+    *("body.num", "net.polyak_weight", "net.polyak_coef", "net.update_frequency"),
 )
 # Values that mean what is done here anyway; others of these keys have no counterpart.
 HERE: dict[str, tuple[Any, ...]] = {

@@ -148,6 +148,34 @@ def test_environments_that_step_together_are_learned_from_once_a_step():
     assert read(content).settings["updates_per_step"] == 0.5
 
 
+def test_a_target_network_is_copied_after_as_many_steps():
+    content = agent({"name": "DQN", "training_frequency": 4})
+    content["agent"][0]["net"] |= {"update_type": "replace", "update_frequency": 400}
+    content["search"] = {"agent.net.update_frequency__choice": [200, 1]}
+    spec = read(content)
+    assert spec.settings["target_every"] == 100
+    assert [one.values for one in spec.searched] == [(50, 1)]
+    content["search"] = {"agent.net.update_frequency__randint": [200, 800]}
+    assert [one.values for one in read(content).searched] == [(50, 199)]
+
+
+@pytest.mark.parametrize(
+    ("env", "frames"),
+    [
+        ({"name": "PongNoFrameskip-v4", "max_frame": 1000}, 4000),
+        ({"name": "PongNoFrameskip-v4", "max_t": 50, "max_episode": 10}, 2000),
+        ({"name": "PongNoFrameskip-v4", "max_episode": 10}, 1_080_000),
+        ({"name": "CartPole-v1", "max_frame": 1000}, 1000),
+    ],
+)
+def test_what_is_called_a_frame_there_is_a_step_of_the_agent(env, frames):
+    content = agent({"name": "DQN"}, net={"type": "ConvNet"})
+    content["env"] = [env]
+    if env["name"] == "CartPole-v1":
+        content["agent"][0]["net"]["type"] = "MLPNet"
+    assert read(content).total_frames == frames
+
+
 def test_one_agent_and_one_environment_need_no_lists():
     content = agent({"name": "DQN", "gamma": 0.9})
     [content["agent"]], [content["env"]] = content["agent"], content["env"]
@@ -254,6 +282,10 @@ def test_the_search_is_translated_with_its_values():
          "search.agent[0].algorithm.gamma__choice: found 0.99; expected a list such as"),
         ({"env": [{"name": "CartPole-v1", "num_envs": "x"}]},
          'slm.env[0].num_envs: found "x"; expected a number'),
+        ({"env": [{"name": "CartPole-v1", "max_frame": float("nan")}]},
+         "slm.env[0].max_frame: found NaN; expected a number"),
+        ({"agent": [{"algorithm": {"name": ["DQN"]}}]},
+         'algorithm.name: found ["DQN"]; expected one of SLM Lab'),
         ({"search": {"body": [1]}}, "slm.search.body: found [1]; expected keys with values"),
         ({"meta": 3}, "slm.meta: found 3; expected keys with values"),
         ({"env": [{"name": "CartPol-v1"}]}, "there is no level 'CartPol-v1'"),
