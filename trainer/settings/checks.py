@@ -1,12 +1,23 @@
 """Refuses settings that cannot work, before anything is started."""
 
+import dataclasses
 from collections.abc import Collection
 
 import flags
 from algorithms.feeding import Gradients, InStep
 from trainer.settings import addresses, grid, seating, sizes
 from trainer.settings.config import Settings
+from trainer.settings.trained import TrainedSettings
 from user_error import UserError
+
+# Flags that a training would ignore, and the modes that they are for.
+FOR_TRAINED = {
+    "checkpoint": "--mode=test or export; a training takes other weights with --initial_weights",
+    "video": "--mode=test",
+    "num_videos": "--mode=test",
+    "export_dir": "--mode=export",
+    "export_format": "--mode=export",
+}
 
 
 def check(settings: Settings) -> None:
@@ -43,6 +54,8 @@ def check(settings: Settings) -> None:
             f"trainings. Leave it and its preset out: the run's folder, --logdir="
             f"{settings.run_folder}, says how its policy was trained."
         )
+    if trains:
+        _check_for_trained(settings.trained)
     _check_feeding(settings)
     _check_minibatches(settings)
     if settings.remote.peers:
@@ -51,6 +64,22 @@ def check(settings: Settings) -> None:
         _check_grid(settings)
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+
+
+def _check_for_trained(trained: TrainedSettings) -> None:
+    """Refuses what a training would ignore, because it is for an agent that has been trained."""
+    for field in dataclasses.fields(trained):
+        value, name = getattr(trained, field.name), field.name
+        if name in FOR_TRAINED and value != field.default:
+            raise UserError(
+                f"--{name}={flags.text_of(value)} is for {FOR_TRAINED[name]}. Name the mode, or "
+                "leave the flag out."
+            )
+    if trained.opponent and not (trained.evaluate_every_s or trained.watch):
+        raise UserError(
+            f"--opponent={trained.opponent} is for --mode=test; in a training, for games beside "
+            "it: give --evaluate_every_s or --watch, too, or leave it out."
+        )
 
 
 def _check_addresses(settings: Settings) -> None:

@@ -88,7 +88,7 @@ def test_flags_are_known_as_given_whatever_their_value():
         (["--level_name=A,B,A"], ["A is given twice"]),
         (["--level_name=A,,B"], ["--level_name=A,,B", "empty"]),
         (["--level_name=A,B,C", "--num_actors=2"], ["3 levels", "--num_actors=3"]),
-        (["--video=film.avi"], ["--video=film.avi", ".mp4", ".gif"]),
+        (["--mode=test", "--video=film.avi"], ["--video=film.avi", ".mp4", ".gif"]),
     ],
 )
 def test_a_wrong_flag_is_refused_by_name(flags, words):
@@ -175,6 +175,27 @@ def test_few_updates_are_drawn_together(every, wanted):
 def test_what_would_have_no_effect_is_refused(flags):
     with pytest.raises(UserError, match=flags[-1].partition("=")[0]):
         config.parse(flags)
+
+
+@pytest.mark.parametrize(
+    ("flag", "mode"),
+    [
+        ("--checkpoint=zoo:pong", "test"),
+        ("--video=x.gif", "test"),
+        ("--num_videos=2", "test"),
+        ("--export_dir=here", "export"),
+        ("--export_format=bundle", "export"),
+        ("--opponent=random", "test"),
+    ],
+)
+def test_a_training_refuses_what_is_for_a_trained_agent(flag, mode):
+    assert f"{flag} is for --mode={mode}" in refusal(flag)
+    config.parse([f"--mode={mode}", flag])
+
+
+def test_a_trainings_own_games_have_an_opponent():
+    assert config.parse(["--opponent=random", "--evaluate_every_s=300"]).trained.opponent
+    assert config.parse(["--opponent=random", "--watch"]).trained.opponent
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_an_empty_file_changes_nothing(written):
         ("yes", "popart", True),
         ("0", "popart", False),
         ("null", "sticky_actions", None),
-        ("1000000", "checkpoint", "1000000"),
+        ("1000000", "level_name", "1000000"),
     ],
 )
 def test_values_may_be_written_as_for_a_flag(written, text, name, expected):
