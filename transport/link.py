@@ -93,6 +93,7 @@ class Link:
         self._changed = threading.Condition()
         self._connection: Connection | None = None
         self._is_current = False  # the connection has brought its learner's newest weights, if any
+        self._most: Any = None  # unrolls of a block that its learner takes
         self._process = ""  # which process of the learner it leads to
         self._weights_layout: Layout | None = None
         self._version = -1  # of the weights in use; -1 before this learner's first
@@ -174,6 +175,8 @@ class Link:
 
     def put(self, block: Any, count: int) -> None:
         """Sends ``count`` unrolls that were announced."""
+        if too_many := messages.too_many(count, self._most):
+            raise Refused(f"the learner at {self._learner} refuses this actor: {too_many}.")
         packed = self._blocks.pack(block, count)
         now = time.monotonic()
         with self._changed:
@@ -222,6 +225,7 @@ class Link:
             self._fetch_from = 0.0
             self._is_current = False
             self._connection, self._process = connection, str(about["process"])
+            self._most = about.get("most")
             self._reported_lost = False
             self._changed.notify_all()
         self._say(f"Connected to the learner at {self._learner}.")

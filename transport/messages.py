@@ -73,6 +73,16 @@ def differences(learner: Identity, actor: Identity) -> str:
     )
 
 
+def too_many(unrolls: int, most: Any) -> str:
+    """What is wrong with a block of so many unrolls; empty where a learner takes it."""
+    if not isinstance(most, int) or unrolls <= most:
+        return ""
+    return (
+        f"its blocks have {unrolls} unrolls, and there is room for {most} of an actor. Give the "
+        "actor a lower --envs_per_actor, or the learner more --replay_steps"
+    )
+
+
 def encode(value: Any) -> bytes:
     """JSON as bytes."""
     return json.dumps(value, sort_keys=True).encode()

@@ -44,10 +44,15 @@ class Receiver:
         timeout_s: float,
         say: Callable[[str], None],
         arrived: Callable[[Any], Any] = lambda block: block,
+        most_unrolls: int | None = None,
     ):
-        """``arrived`` gets each block as it arrives, and returns what is to wait instead of it."""
+        """``arrived`` gets each block as it arrives, and returns what is to wait instead of it.
+
+        Actors whose blocks have more than ``most_unrolls`` are refused.
+        """
         self._server = server
         self._arrived = arrived
+        self._most_unrolls = most_unrolls
         self._blocks = blocks
         self._weights = weights
         self._queue = UnrollQueue(capacity)
@@ -57,7 +62,7 @@ class Receiver:
         self._newest: tuple[Sequence[Any], int] | None = None
         self._changed = threading.Condition()
         self._closing = False
-        about = {"process": uuid.uuid4().hex, "weights": weights.describe()}
+        about = {"process": uuid.uuid4().hex, "weights": weights.describe(), "most": most_unrolls}
         server.announce(messages.encode({"identity": identity, **about}))
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=work.__name__, daemon=True)
@@ -133,6 +138,9 @@ class Receiver:
             if not self._roster.accepts(header):
                 continue
             assert header is not None
+            if too_many := messages.too_many(header.unrolls, self._most_unrolls):
+                self._roster.refuse(header, too_many)
+                continue
             try:
                 block = self._arrived(self._blocks.unpack(payload, header.unrolls))
             except Misfit as misfit:

@@ -16,6 +16,7 @@ from trainer import build
 from trainer.learning.batches import cut
 from trainer.learning.minibatches import Passes
 from trainer.learning.replayed import ReplayedBatches
+from trainer.settings.config import Settings
 from user_error import UserError
 
 
@@ -76,11 +77,12 @@ def test_a_replay_in_which_no_window_has_room_is_refused(changes, least):
     feeder(made(num_actors=1, **changes | {"replay_steps": least}))
 
 
-def test_an_actor_elsewhere_with_too_many_environments_is_refused_in_a_line():
-    of = made(num_actors=1, replay_steps=63, envs_per_actor=3, unroll_length=4, n_steps=13)
-    more = made(envs_per_actor=4, unroll_length=4)
-    with pytest.raises(UserError, match="--replay_steps=63: expected 64 or more for 4 environm"):
-        feeder(of).next(more.actor().unroll)
+@pytest.mark.parametrize(("steps", "most"), [(63, 3), (64, 4)])
+def test_a_learner_takes_as_many_environments_of_an_actor_elsewhere_as_have_room(steps, most):
+    one = made(num_actors=1, replay_steps=steps, envs_per_actor=3, unroll_length=4, n_steps=13)
+    assert build.most_unrolls(one.settings, one.spec, one.learner.agent) == most
+    impala = Settings(level_name=one.spec.level_name)
+    assert build.most_unrolls(impala, one.spec, one.learner.agent) is None
 
 
 def test_burn_in_without_an_lstm_is_refused():

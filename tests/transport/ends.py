@@ -57,7 +57,9 @@ class Learner:
 
     carrier: ClassVar[Any] = Plain()
 
-    def __init__(self, capacity: int = 4, blocks: Layout = BLOCKS, **changes: str):
+    def __init__(
+        self, capacity: int = 4, blocks: Layout = BLOCKS, most: int | None = None, **changes: str
+    ):
         self.blocks = blocks
         self.address = free_address()
         self.host, port = self.address.split(":")
@@ -72,6 +74,7 @@ class Learner:
             capacity=capacity,
             timeout_s=TIMEOUT_S,
             say=self.printed.append,
+            most_unrolls=most,
         )
 
     def connection(self) -> Any:

@@ -87,6 +87,25 @@ def test_an_actor_with_another_spec_is_refused_on_both_sides(changes, words):
     assert len([line for line in learner.printed if "refused" in line]) == 1
 
 
+def test_an_actor_with_blocks_that_are_too_large_is_refused_and_the_others_play_on():
+    learner = Learner(most=2)
+    actor, other = Actor(learner, "actor"), Actor(learner, "other")
+    words = "its blocks have 3 unrolls, and there is room for 2 of an actor"
+    with running(learner, actor, other):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        with pytest.raises(Refused, match=f"refuses this actor: {words}.*--envs_per_actor"):
+            other.put([6, 6, 6])
+        # One that sends it all the same does not end the learner either.
+        sender = learner.connection()
+        mine = messages.fingerprint(make_identity(learner.properties, BLOCKS.digest()))
+        header = messages.Header(mine, bytes(16), 1, 3, 0.0)
+        sender.put(header.pack(), BLOCKS.pack(np.zeros([2, 3], np.int64), 3))
+        eventually(lambda: any(f"a block was refused: {words}" in one for one in learner.printed))
+        sender.close()
+        actor.put([1, 2])
+        assert learner.take(2) == [1, 2]
+
+
 def test_blocks_from_unannounced_senders_are_dropped():
     learner = Learner()
     actor = Actor(learner, "actor")

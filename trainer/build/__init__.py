@@ -19,6 +19,7 @@ from trainer.build.learners import (
     identity,
     learner,
     learner_of,
+    most_unrolls,
     random_unrolls,
     unroll,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "level_spec",
     "level_specs",
     "looks",
+    "most_unrolls",
     "player",
     "random_unrolls",
     "seat",

@@ -114,6 +114,15 @@ def blocks(
     return wire.block_layout(one, *sent)
 
 
+def most_unrolls(settings: Settings, spec: EnvironmentSpec, agent: Any) -> int | None:
+    """The unrolls of a block that a replay has room for; None where there is none."""
+    feeding = settings.algorithm.feeding
+    if not isinstance(feeding, Replayed):
+        return None
+    shape = _window(settings, spec, agent, feeding)
+    return replayed.most_environments(feeding.capacity, shape, settings.actors.unroll_length)
+
+
 def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layout) -> Identity:
     """Everything on which an actor must agree with its learner."""
     return wire.identity(

@@ -52,6 +52,12 @@ def shape_of(feeding: Replayed, frame_stack: int, unroll_length: int, recurrent:
     return Shape(stacked, stacked + burn_in, learned + feeding.ahead - 1, recurrent)
 
 
+def most_environments(steps: int, shape: Shape, unroll_length: int) -> int:
+    """The environments of an actor elsewhere, whose windows a replay of ``steps`` has room for."""
+    of_stream = math.ceil((shape.before + shape.length) / unroll_length)
+    return steps // (unroll_length * max(2, of_stream))
+
+
 def check_room(steps: int, shape: Shape, unroll_length: int, streams: int, block: int) -> None:
     """Refuses a replay in which no window of any of the ``streams`` would ever be whole.
 
@@ -119,7 +125,6 @@ class ReplayedBatches:
             block = take()
             if block is None:
                 return None
-            self._check_room(block)
             self._add(block)
             if time.monotonic() > until and self._due < self._together:
                 return None
@@ -136,7 +141,8 @@ class ReplayedBatches:
     def recall(self, block: Unroll) -> int:
         """Keeps what was played before this run; returns its steps, which shorten the warm-up."""
         steps = int(np.count_nonzero(~block.environment.first[1:]))
-        self._check_room(block)
+        environments, length = unrolls_in(block), len(block.action) - 1
+        check_room(self._feeding.capacity, self._shape, length, environments, environments)
         with self._lock:
             self._store.add(block, block.stream, block.number)
         self._warm_up = max(0, self._warm_up - steps)
@@ -151,11 +157,6 @@ class ReplayedBatches:
         """Continues with what was saved, without a warm-up if it has been learned from."""
         self._store.load(folder)
         self._warm_up = 0 if has_learned else max(0, self._warm_up - self._store.windows)
-
-    def _check_room(self, block: Unroll) -> None:
-        """Refuses a block that is too large: an actor elsewhere chooses its own size."""
-        environments, length = unrolls_in(block), len(block.action) - 1
-        check_room(self._feeding.capacity, self._shape, length, environments, environments)
 
     def _add(self, block: Unroll) -> None:
         steps = steps_in(block)

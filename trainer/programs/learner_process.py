@@ -246,4 +246,5 @@ def _receiver(
         timeout_s=settings.remote.peer_timeout_s,
         say=say_prefixed,
         arrived=peers.arrived if peers else lambda block: block,
+        most_unrolls=build.most_unrolls(settings, spec, agent),
     )
