@@ -1,0 +1,108 @@
+"""Trainings in this process that go on from what is in their folder, or refuse to."""
+
+import pytest
+
+import experiment
+from tests.trainer.launching import contents, newest
+from tests.trainer.levels import Pictures, Steps, Tens, TwoChoices, level
+from tests.trainer.programs.local.conftest import RETURNS, flags, refusal, settings
+from trainer.programs.local import train
+from trainer.storage.checkpoints import Store
+
+
+def test_a_finished_run_continues_if_more_frames_are_given(tmp_path):
+    train(settings(tmp_path))
+    first = newest(tmp_path).counters
+    train(settings(tmp_path, total_environment_frames=800))
+    second = newest(tmp_path).counters
+    assert second["environment_frames"] >= 800 and first["environment_frames"] < 420
+    assert second["updates"] > 1.5 * first["updates"]
+    assert second["episodes"] > first["episodes"]
+
+
+def test_a_damaged_newest_checkpoint_is_reported_and_the_previous_one_used(tmp_path, capsys):
+    train(settings(tmp_path))
+    train(settings(tmp_path, total_environment_frames=800))
+    (tmp_path / "checkpoints" / "best.npz").unlink(missing_ok=True)
+    earlier, damaged = sorted((tmp_path / "checkpoints").glob("frames-*"))
+    frames = int(earlier.stem.removeprefix("frames-"))
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    leftover = tmp_path / "checkpoints" / f".frames-{900:015d}.npz.77.tmp"
+    leftover.touch()
+    capsys.readouterr()
+    train(settings(tmp_path, total_environment_frames=1200))
+    printed = capsys.readouterr().out
+    assert f"warning: {damaged} is damaged" in printed
+    assert f"at {frames} frames" in printed
+    assert newest(tmp_path).counters["environment_frames"] >= 1200
+    assert not leftover.exists()
+
+
+def best_return(store):
+    best = store.best(print)
+    return best and best.counters["best_return"]
+
+
+def test_the_best_checkpoint_is_kept_if_the_resumed_one_does_not_record_it(tmp_path):
+    train(settings(tmp_path))
+    kept, store = newest(tmp_path), Store(tmp_path / "checkpoints", 3)
+    kept.counters["best_return"] = 100.0
+    store.save_best(kept)
+    kept.counters["best_return"] = None
+    store.save(kept)
+    train(settings(tmp_path, total_environment_frames=800))
+    assert best_return(store) == 100.0
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_best_checkpoint_that_cannot_be_read_is_replaced(tmp_path, capsys, how):
+    train(settings(tmp_path))
+    best, store = tmp_path / "checkpoints" / "best.npz", Store(tmp_path / "checkpoints", 3)
+    assert best_return(store) == RETURNS[level(Steps)]
+    best.unlink()
+    if how == "damaged":
+        best.write_bytes(b"PK")
+    train(settings(tmp_path, total_environment_frames=800))
+    assert best_return(store) == RETURNS[level(Steps)]
+    assert (f"warning: {best} is damaged" in capsys.readouterr().out) == (how == "damaged")
+
+
+SIZE = ["--width=40", "--height=40"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "message"),
+    [
+        ([], ["--agent_name=VectorLSTMAgent"], "--agent_name=VectorLSTMAgent does not fit"),
+        ([], ["--optimizer=rmsprop"], "trained with --optimizer=adam."),
+        ([], ["--nopopart"], "trained with --popart=True."),
+        (
+            [],
+            [f"--level_name={level(TwoChoices)}"],
+            "TwoChoices (actions MultiDiscrete([2 3]) instead of Discrete(2)) does not fit",
+        ),
+        (
+            [],
+            [f"--level_name={level(Steps)},{level(Tens)}"],
+            f"--level_name={level(Steps)},{level(Tens)} (weights of other shapes)",
+        ),
+        (
+            [f"--level_name={level(Pictures)}", *SIZE],
+            [f"--level_name={level(Pictures)}", "--width=44", "--height=40"],
+            "trained with --width=40.",
+        ),
+        (
+            [f"--level_name={level(Pictures)}", *SIZE, "--nobackdrop"],
+            [f"--level_name={level(Pictures)}", *SIZE],
+            "trained with --backdrop=False.",
+        ),
+    ],
+    ids=["agent", "optimizer", "popart", "actions", "levels", "size", "backdrop"],
+)
+def test_a_resume_that_does_not_fit_is_refused_and_changes_nothing(
+    tmp_path, capsys, before, now, message
+):
+    assert experiment.main(flags(tmp_path, *before)) == 0
+    kept = contents(tmp_path)
+    assert message in refusal(capsys, *flags(tmp_path, "--total_environment_frames=900", *now))
+    assert contents(tmp_path) == kept
