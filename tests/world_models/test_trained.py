@@ -121,9 +121,24 @@ def test_a_models_file_is_evaluated_without_a_run(bundle, tmp_path, monkeypatch,
     (tmp_path / "names.yaml").write_text(entry)
     words = ["--model_bundle=zoo:mine", "--registry=names.yaml", "--rollouts=8"]
     assert evaluate.main([*words, "--played_steps=100"]) == 0
-    assert "only the model is evaluated" in capsys.readouterr().out
-    report = json.loads((tmp_path / "logs/Catch-v0/evaluation_model.json").read_text())
+    said = capsys.readouterr().out
+    assert "only the model is evaluated" in said and "Nothing is written; --logdir=" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["names.yaml"]
+    assert evaluate.main([*words, "--played_steps=100", "--logdir=kept"]) == 0
+    report = json.loads((tmp_path / "kept/evaluation_model.json").read_text())
     assert report["cells"][0]["played_by"] == "random"
+
+
+def test_a_models_file_has_nothing_to_do_with_a_run_of_its_level(
+    bundle, evaluated, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/Catch-v0").symlink_to(evaluated)
+    before = {path: path.stat().st_mtime_ns for path in evaluated.rglob("*")}
+    assert evaluate.main([f"--model_bundle={bundle}", "--rollouts=8", "--played_steps=100"]) == 0
+    assert "a model's file has no policy" in capsys.readouterr().out
+    assert before == {path: path.stat().st_mtime_ns for path in evaluated.rglob("*")}
 
 
 @pytest.mark.parametrize(

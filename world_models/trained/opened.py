@@ -26,6 +26,11 @@ class Opened(NamedTuple):
     checkpoint: Checkpoint
     where: Path
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder of its run; None for a file that is looked at by itself."""
+        return Path(self.settings.run_folder) if self.settings.storage.logdir else None
+
 
 def settings_of(logdir: str) -> Settings:
     """The settings of the run in this folder."""

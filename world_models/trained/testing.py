@@ -33,14 +33,15 @@ def test(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
     """Evaluates ``--subjects``; returns the report of each."""
     run = opened.opened(settings, given)
     subjects = run.settings.algorithm.subjects.split(",")
-    policy = playing.has_policy(run.settings)
+    policy = run.folder and playing.has_policy(run.settings)
     if not policy and subjects != ["model"]:
+        source = run.folder or "a model's file"
         if "subjects" in given:
             raise UserError(
-                f"--subjects={','.join(subjects)}: {run.settings.run_folder} has no policy; name "
-                "the folder of a run with --logdir, or give --subjects=model."
+                f"--subjects={','.join(subjects)}: {source} has no policy; name the folder of a "
+                "run with --logdir, or give --subjects=model."
             )
-        print(f"{run.settings.run_folder} has no policy: only the model is evaluated.")
+        print(f"{source} has no policy: only the model is evaluated.")
         subjects = ["model"]
     plain, named = _of_policy(settings, given, run)
     reports: dict[str, Any] = {}
@@ -79,7 +80,7 @@ def _dreaming(run: Opened) -> Any:
 
 def _evaluate_model(run: Opened) -> dict[str, Any]:
     """Compares the model with new real play for each combination of ``--grid``."""
-    settings, folder = run.settings, Path(run.settings.run_folder)
+    settings = run.settings
     cells = [_compared(run, cell) for cell in grid.cells(settings.trained.grid)]
     names = [name for name, _, _ in cells]
     figures = [found for _, found, _ in cells]
@@ -89,19 +90,30 @@ def _evaluate_model(run: Opened) -> dict[str, Any]:
     )
     console.print(model_report.table(dict(zip(names, figures, strict=True))), soft_wrap=False)
     report = {"updates": run.model.updates, "model": str(run.where.resolve()), "cells": figures}
+    if run.folder:
+        for line in _written(run.folder, report, names, cells[0][2]):
+            console.print(line)
+    else:
+        console.print("Nothing is written; --logdir=FOLDER keeps figures, a picture and a video.")
+    return report
+
+
+def _written(
+    folder: Path, report: dict[str, Any], names: list[str], shown: evaluating.Rollouts
+) -> list[str]:
+    """Writes all of the report; returns a line about each file."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "evaluation_model.json"
         write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
-        shown = cells[0][2]
         length = int(shown.valid[0].sum())
         pair = shown.predicted[0, :length], shown.real[0, :length]
         write_whole(folder / "evaluation_model.png", pictures.png(pictures.strip(*pair)))
         pictures.write_video(folder / "evaluation_model.mp4", *pair)
-    console.print(f"All figures: {path}; a rollout beside what was real: the .png and .mp4")
-    for line in model_report.write(folder, run.model.updates, names, figures):
-        console.print(line)
-    return report
+    return [
+        f"All figures: {path}; a rollout beside what was real: the .png and .mp4",
+        *model_report.write(folder, report["updates"], names, report["cells"]),
+    ]
 
 
 def _compared(run: Opened, cell: grid.Cell) -> tuple[str, dict[str, Any], evaluating.Rollouts]:
@@ -110,7 +122,7 @@ def _compared(run: Opened, cell: grid.Cell) -> tuple[str, dict[str, Any], evalua
     own, test, seed = settings.algorithm, settings.trained, settings.program.seed
     count = min(GAMES, own.real_envs)
     choose = None
-    if test.test_policy != "random":
+    if run.folder and test.test_policy != "random":
         greedy = test.test_policy == "greedy"
         choose = playing.by_policy(settings, count, seed, greedy, test.test_temperature)
     by = test.test_policy if choose else "random"
