@@ -6,6 +6,7 @@ import pytest
 
 import agents
 from agents.vector import VectorAgent
+from trainer.acting.settings import AGENTS
 from user_error import UserError
 
 ATARI = gym.spaces.Box(0, 255, (84, 84, 1), np.uint8)
@@ -38,6 +39,7 @@ def test_a_level_without_a_named_agent_gets_one_that_fits():
 
 def test_the_agents_of_the_specification_are_known():
     assert {"SimpleConvNetAgent", "ResNetLSTMAgent"} <= set(agents.known_agents())
+    assert agents.known_agents() == AGENTS  # as flags list them
 
 
 def test_a_user_s_agent_is_found_by_its_path():

@@ -12,6 +12,11 @@ PRODUCTS = ("outer", "inner", "custom")
 SEPARATE = ("auto", "on", "off")
 ACTIVATIONS = ("auto", "tanh", "relu")
 PRECISIONS = ("auto", "float32", "bfloat16")
+# Those of agents/, which loads TensorFlow.
+AGENTS = (
+    *("SimpleConvNetAgent", "ResNetAgent", "ResNetLSTMAgent", "StarterLSTMAgent"),
+    *("VectorAgent", "VectorLSTMAgent"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,8 +246,7 @@ class AgentSettings:
     agent_name: str = setting(
         "",
         "Agent",
-        "SimpleConvNetAgent, ResNetAgent, ResNetLSTMAgent, StarterLSTMAgent, VectorAgent, "
-        "VectorLSTMAgent or package.module:Class; default: one that fits the level",
+        f"{', '.join(AGENTS)} or package.module:Class; default: one that fits the level",
     )
     hidden_sizes: str = setting(
         "",

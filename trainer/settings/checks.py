@@ -5,10 +5,11 @@ from collections.abc import Collection
 
 import flags
 from algorithms.feeding import Gradients, InStep
+from trainer.acting.settings import AGENTS
 from trainer.settings import addresses, grid, seating, sizes
 from trainer.settings.config import Settings
 from trainer.settings.trained import TrainedSettings
-from user_error import UserError
+from user_error import UserError, closest
 
 # Flags that a training would ignore, and the modes that they are for.
 FOR_TRAINED = {
@@ -31,6 +32,7 @@ def check(settings: Settings) -> None:
     if twice:
         raise UserError(f"--level_name={settings.level.level_name}: {twice[0]} is given twice.")
     seating.check(settings.level)
+    _check_network(settings.agent.agent_name)
     if settings.program.mode == "train" and settings.program.job_name == "local":
         _check_local(settings)
     if settings.program.mode == "train" and settings.program.job_name != "local":
@@ -64,6 +66,15 @@ def check(settings: Settings) -> None:
         _check_grid(settings)
     if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
         raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+
+
+def _check_network(name: str) -> None:
+    """Refuses a network that there is not; one's own are found later."""
+    if name and ":" not in name and name.lower() not in [one.lower() for one in AGENTS]:
+        raise UserError(
+            f"--agent_name={name} is not known. {closest(name, AGENTS)} "
+            "Name one of your own as package.module:Class."
+        )
 
 
 def _check_for_trained(trained: TrainedSettings) -> None:
