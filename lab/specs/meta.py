@@ -11,6 +11,8 @@ SEARCHES = ("random", "tpe", "grid", "evolutionary", "cma")
 OBJECTIVES = ("auto", "fitness", "strength", "best_return", "final_return")
 STOPPINGS = ("none", "halving")
 LEAST_FINAL_SESSIONS = 3  # fewer seeds mislead about which trial is the best
+MOST_SESSIONS = 10**6
+LARGEST_SEED = 2**30  # of the first session; those of the others and of finalists fit, too
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +41,9 @@ class Standard:
 class Meta:
     """How an experiment runs."""
 
-    sessions: int = setting(1, "meta", "trainings of a trial, each with its seed", least=1)
+    sessions: int = setting(
+        1, "meta", "trainings of a trial, each with its seed", least=1, most=MOST_SESSIONS
+    )
     trials: int = setting(16, "meta", "draws of a search; each with every point of a grid", least=1)
     search: str = setting(
         "tpe",
@@ -73,8 +77,11 @@ class Meta:
         "meta",
         "their new seeds, and those of the spec's own settings",
         least=LEAST_FINAL_SESSIONS,
+        most=MOST_SESSIONS,
     )
-    seed: int = setting(1, "meta", "first seed of sessions; it also seeds the search", least=0)
+    seed: int = setting(
+        1, "meta", "first seed of sessions; it also seeds the search", least=0, most=LARGEST_SEED
+    )
     keep: int = setting(
         3,
         "meta",

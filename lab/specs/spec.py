@@ -32,11 +32,17 @@ OWN = {
     "mode": "sessions train",
     "job_name": "a session is one process",
     "task": "a session is one process",
+    "watch": "sessions run without a window; bin/lab enjoy plays with the best",
+    **dict.fromkeys(
+        ("agents", "product", "bodies"),
+        "a session trains one agent; train several with bin/train",
+    ),
 }
 # Small networks report once a second, so that short sessions have curves, too.
 USUAL = {"report_every_s": 1.0, "keep_checkpoints": 1}
 NAME = re.compile(r"[\w.-]+")
 MOST_CHECKED = 200  # combinations of a grid
+REPORTS_WITHIN = 2  # at least so many within meta.silent_timeout_s
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,11 +266,11 @@ def _one(path: str, key: str, value: Any, known: Mapping[str, dataclasses.Field]
 
 def _check(spec: Spec, where: str) -> None:
     """Refuses what single values cannot show: unknown levels, settings that do not fit together."""
-    for level in str(spec.settings["level_name"]).split(","):
-        try:
-            names.find(level.strip())
-        except UserError as error:
-            raise UserError(f"{where}.level: {error}".replace("--level_name: ", "")) from None
+    _check_levels(spec.settings["level_name"], f"{where}.level")
+    for one in spec.searched:
+        if one.name == SHORT["level"]:
+            for value in one.values:
+                _check_levels(value, f"{where}.search.settings.{one.key}")
     for name, kinds in (("grid", search_space.LISTS), ("cma", search_space.RANGES)):
         wrong = [one for one in spec.searched if one.kind not in kinds]
         if (
@@ -277,7 +283,25 @@ def _check(spec: Spec, where: str) -> None:
             )
     lists = search_space.grid(spec.searched, all_lists=True)
     for point in lists[:MOST_CHECKED]:
-        settings_of(spec.settings | point, where)
+        settings = settings_of(spec.settings | point, where)
+        _check_reports(settings.reporting.report_every_s, spec.meta, where)
+
+
+def _check_levels(given: str, where: str) -> None:
+    """Refuses levels that there are not."""
+    for level in given.split(","):
+        try:
+            names.find(level.strip())
+        except UserError as error:
+            raise UserError(f"{where}: {error}".replace("--level_name: ", "")) from None
+
+
+def _check_reports(every_s: float, limits: Meta, where: str) -> None:
+    """Refuses reports that are so rare that a session would be taken for one that hangs."""
+    if every_s * REPORTS_WITHIN >= limits.silent_timeout_s:
+        most = limits.silent_timeout_s / REPORTS_WITHIN
+        expected = f"less than {most:g}, or a longer meta.silent_timeout_s"
+        refuse(f"{where}.settings.report_every_s", every_s, expected)
 
 
 def settings_of(values: Mapping[str, Any], where: str) -> Settings:

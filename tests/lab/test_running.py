@@ -160,7 +160,7 @@ def test_failing_and_hanging_trials_are_reported_and_the_rest_goes_on(lab):
     spec = lab.write(
         {
             "level": "CartPole-v1",
-            "settings": {"total_environment_frames": 1000},
+            "settings": {"total_environment_frames": 1000, "report_every_s": 0.5},
             "meta": {"search": "grid", "finalists": 0, "silent_timeout_s": 2, "retries": 1,
                      "resources": {"memory_gb": 0.1}},
             "search": {"settings": {"reporters": ["hangs", "raises", "none", "other"]}},
