@@ -1,0 +1,149 @@
+"""bin/setup: its options, and the Python packages that it installs."""
+
+import os
+import subprocess
+import zipfile
+
+import pytest
+
+from tests.bin.conftest import EXTRAS, PROJECT, run
+
+pytestmark = pytest.mark.xdist_group("setup")
+
+
+def test_help_names_every_option():
+    result = run(PROJECT / "bin/setup", "--help")
+    assert result.returncode == 0
+    for option in ("--actor", "--learner", "--test", "--no_system", "--dry_run", "--quiet"):
+        assert option in result.stdout
+
+
+def test_an_unknown_option_is_reported_in_one_line():
+    result = run(PROJECT / "bin/setup", "--actr")
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "'--actr'" in result.stderr
+
+
+def test_a_dry_run_installs_nothing(copy):
+    assert copy.run("bin/setup", "--dry_run").returncode == 0
+    assert not (copy.folder / ".venv").exists()
+
+
+def test_an_actor_gets_no_compiler_no_mpi_and_no_horovod(copy, bare_path):
+    build_tools = ("g++", "make", "cmake", "mpi", "Horovod")
+    actor = copy.run("bin/setup", "--actor", "--dry_run", PATH=bare_path).stdout
+    learner = copy.run("bin/setup", "--learner", "--dry_run", PATH=bare_path).stdout
+    assert "actor.txt" in actor
+    assert not [tool for tool in build_tools if tool in actor]
+    assert [tool for tool in build_tools if tool in learner] == list(build_tools)
+
+
+def test_an_extra_alone_comes_on_top_of_what_actors_need(copy, bare_path):
+    told = copy.run("bin/setup", "--extra=vnc", "--dry_run", PATH=bare_path).stdout
+    assert "tigervnc-standalone-server" in told and "actor.txt" in told
+    assert "Horovod" not in told and "chromium" not in told
+    assert not any(f"{extra}.txt" in told for extra in EXTRAS)
+    told = copy.run("bin/setup", "--extra=browser", "--learner", "--dry_run", PATH=bare_path).stdout
+    assert "chromium" in told and "browser.txt" in told and "Horovod" in told
+    told = copy.run("bin/setup", "--extra=pettingzoo", "--dry_run", PATH=bare_path).stdout
+    assert "pettingzoo.txt" in told and "actor.txt" in told and "Horovod" not in told
+    told = copy.run("bin/setup", "--extra=unity", "--dry_run", PATH=bare_path).stdout
+    assert "Debian packages:" in told and " npm" in told and "unity" not in told
+    told = copy.run("bin/setup", "--test", "--dry_run", PATH=bare_path).stdout
+    assert "pettingzoo.txt" in told and "ray.txt" not in told  # only where it is asked for
+    told = copy.run("bin/setup", "--test", "--extra=ray", "--dry_run", PATH=bare_path).stdout
+    assert "pettingzoo.txt" in told and "ray.txt" in told
+    refused = copy.run("bin/setup", "--extra=vcn", PATH=bare_path)
+    assert refused.returncode == 2
+    known = "there are: vnc browser pettingzoo doom procgen robotics dm_control unity ray"
+    assert known in refused.stderr
+
+
+def test_setup_installs_what_the_locks_say_and_then_does_nothing(set_up, bare_path):
+    assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
+    # Here apt and dpkg fail, and pip would find no package.
+    again = set_up.run("bin/setup", "--actor", "--quiet", PATH=bare_path, PIP_FIND_LINKS="")
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+
+
+def test_tensorflow_for_gpus_is_installed_with_a_gpu_and_kept(set_up, bare_path):
+    smi = bare_path / "nvidia-smi"
+    smi.write_text("#!/bin/bash\nexit 0\n")
+    smi.chmod(0o755)
+    both = f"{bare_path}:{os.environ['PATH']}"
+    assert set_up.run("bin/setup", "--actor", PATH=both).returncode == 0
+    smi.unlink()
+    assert set_up.run("bin/setup", "--actor", "--quiet").stderr == ""
+    assert "tiny_tensorflow_gpu-1.0" in set_up.installed()
+
+
+def test_a_changed_lock_is_installed(set_up):
+    set_up.lock("actor", version="2.0")
+    assert set_up.run("bin/setup", "--actor").returncode == 0
+    assert "tiny_actor-2.0" in set_up.installed()
+
+
+def test_a_failed_step_names_its_log_and_a_second_run_continues_from_there(set_up):
+    set_up.lock("actor", version="2.0")
+    set_up.lock("tensorflow-cpu", version="2.0")
+    wheel = set_up.wheels / "tiny_tensorflow_cpu-2.0-py3-none-any.whl"
+    hidden = wheel.rename(set_up.folder / wheel.name)
+    failed = set_up.run("bin/setup", "--actor")
+    assert failed.returncode == 1
+    assert "FAILED: Python packages: 1 of requirements/tensorflow-cpu.txt" in failed.stderr
+    log = set_up.folder / ".venv/setup-logs/packages-tensorflow-cpu.log"
+    assert str(log) in failed.stderr
+    assert log.read_text().splitlines()[-1] in failed.stderr
+
+    hidden.rename(wheel)
+    repaired = set_up.run("bin/setup", "--actor")
+    assert repaired.returncode == 0
+    assert "tensorflow-cpu.txt" in repaired.stderr
+    assert "actor.txt" not in repaired.stderr
+    assert set_up.installed() == {"tiny_actor-2.0", "tiny_tensorflow_cpu-2.0"}
+
+
+def test_an_incomplete_environment_is_made_again(set_up):
+    (set_up.folder / ".venv/bin/activate").unlink()
+    assert "environment" in set_up.run("bin/setup", "--actor").stderr
+    assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
+
+
+def test_an_environment_of_a_python_that_is_gone_is_made_again(set_up):
+    (lib,) = set_up.folder.glob(".venv/lib/python*")
+    lib.rename(lib.with_name("python3.9"))
+    assert "environment" in set_up.run("bin/setup", "--actor").stderr
+    assert lib.exists()
+    assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
+
+
+def test_an_incomplete_package_is_installed_again(set_up):
+    (record,) = set_up.folder.glob(".venv/lib/*/site-packages/tiny_actor-1.0.dist-info/RECORD")
+    record.unlink()
+    (set_up.folder / ".venv/setup/actor.txt").unlink()
+    assert set_up.run("bin/setup", "--actor").returncode == 0
+    assert record.exists()
+
+
+def test_a_wheel_with_another_content_is_refused(set_up):
+    set_up.lock("actor", version="2.0")
+    with zipfile.ZipFile(set_up.wheels / "tiny_actor-2.0-py3-none-any.whl", "a") as archive:
+        archive.writestr("tiny_actor.py", "")
+    failed = set_up.run("bin/setup", "--actor")
+    assert failed.returncode == 1
+    assert "do not match the hashes" in failed.stderr.lower()
+    assert "tiny_actor-2.0" not in set_up.installed()
+
+
+def test_two_setups_at_once_share_the_work(copy):
+    command = [str(copy.folder / "bin/setup"), "--actor"]
+    environment = os.environ | {name: str(value) for name, value in copy.offline().items()}
+    both = [
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    printed = "".join(process.communicate(timeout=60)[1] for process in both)
+    assert [process.returncode for process in both] == [0, 0]
+    assert printed.count("Python environment") == 1
+    assert printed.count("actor.txt") == 1

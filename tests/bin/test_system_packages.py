@@ -1,0 +1,105 @@
+"""bin/setup and the packages of the system: what is asked of apt, by whom, and in which way."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.bin.conftest import Copy, run
+
+pytestmark = pytest.mark.xdist_group("setup")
+
+NOBODY = 65534
+
+
+def test_system_packages_are_left_alone_by_later_commands_if_they_are_to_be(set_up, bare_path):
+    (set_up.folder / ".venv/setup/horovod").write_text(horovod_recipe(set_up))
+    both = {"PATH": bare_path, "PIP_FIND_LINKS": ""}
+    assert "tmux" in set_up.run("bin/setup", "--learner", "--quiet", **both).stderr
+    assert set_up.run("bin/setup", "--learner", "--no_system").returncode == 0
+    quiet = set_up.run("bin/setup", "--learner", "--quiet", **both)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    assert set_up.run("bin/setup", "--actor").returncode == 0
+    assert "tmux" in set_up.run("bin/setup", "--learner", "--quiet", **both).stderr
+
+
+def horovod_recipe(copy: Copy) -> str:
+    """What is left behind once it is installed."""
+    names = ("horovod.txt", "build_horovod", "tensorflow-cpu.txt")
+    return "".join((copy.requirements / name).read_text() for name in names)
+
+
+def test_without_root_and_sudo_the_packages_to_install_are_named(set_up, bare_path, tmp_path):
+    user = None
+    if os.geteuid() == 0:
+        user = NOBODY
+        open_to_everyone(tmp_path)
+    failed = set_up.run("bin/setup", "--learner", PATH=bare_path, user=user)
+    assert failed.returncode == 1
+    packages = "openmpi-bin openssh-client tmux cmake g++ libopenmpi-dev make"
+    assert f"apt-get install {packages}" in failed.stderr
+
+
+def test_where_there_is_no_dpkg_commands_that_are_there_are_enough(set_up, bare_path):
+    for command in ("apt-get", "dpkg", "dpkg-query"):
+        (bare_path / command).unlink()
+    needed = ("mpirun", "ssh", "cmake", "g++", "mpicxx", "make")
+    for command in (*needed, "cp"):
+        (bare_path / command).symlink_to("/bin/true")
+    told = set_up.run("bin/setup", "--learner", "--dry_run", PATH=bare_path).stdout
+    assert "Debian packages: tmux\n" in told
+    failed = set_up.run("bin/setup", "--learner", PATH=bare_path)
+    assert failed.returncode == 1 and "There is no apt-get here." in failed.stderr
+    told = set_up.run("bin/setup", "--learner", "--no_system", "--dry_run", PATH=bare_path).stdout
+    assert "Debian" not in told and "Horovod" in told
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be somebody else")
+def test_sudo_keeps_proxies_without_showing_them(set_up, bare_path, tmp_path):
+    sudo = bare_path / "sudo"
+    sudo.write_text('#!/bin/bash\necho "sudo $*"\nexit 1\n')
+    sudo.chmod(0o755)
+    open_to_everyone(tmp_path)
+    proxies = {"https_proxy": "http://ann:hush@proxy", "no_proxy": "localhost"}
+    failed = set_up.run("bin/setup", "--learner", PATH=bare_path, user=NOBODY, **proxies)
+    log = (set_up.folder / ".venv/setup-logs/debian-learner.log").read_text()
+    assert failed.returncode == 1 and "hush" not in failed.stderr + log
+    assert re.search("sudo --preserve-env=https?_proxy,.*no_proxy flock ", log)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0
+    or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0,
+    reason="needs root and a mount namespace",
+)
+@pytest.mark.parametrize("there_before", [False, True])
+def test_no_package_starts_a_server(copy, bare_path, tmp_path, there_before):
+    # In its own mount namespace, /usr/sbin is a folder of this test.
+    for command in ("chmod", "env"):
+        (bare_path / command).symlink_to(shutil.which(command))
+    (bare_path / "dpkg").write_text("#!/bin/bash\n/usr/sbin/policy-rc.d ssh start\necho says $?\n")
+    sbin = tmp_path / "sbin"
+    sbin.mkdir()
+    if there_before:
+        (sbin / "policy-rc.d").write_text("#!/bin/bash\nexit 42\n")
+        (sbin / "policy-rc.d").chmod(0o755)
+    before = sorted(sbin.iterdir())
+    inside = 'mount --bind "$0" /usr/sbin && PATH=$1 && shift && exec "$@"'
+    setup = copy.folder / "bin/setup"
+    done = run("unshare", "-m", "sh", "-c", inside, sbin, bare_path, setup, "--test")
+    assert done.returncode == 1
+    log = (copy.folder / ".venv/setup-logs/debian-test.log").read_text()
+    assert f"says {42 if there_before else 101}" in log
+    assert sorted(sbin.iterdir()) == before
+
+
+def open_to_everyone(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o777)
+    for parent in folder.parents:
+        if parent.name.startswith(("pytest-", "popen-")):  # the latter of pytest-xdist
+            parent.chmod(0o755)
