@@ -40,7 +40,17 @@ def failure(
     host: Host, error: Exception, by_password: bool, known_hosts: Path, timeout_s: float
 ) -> HostFailed:
     """The problem and remedy for a failed connection."""
-    where = f"port {host.ssh_port}"
+    return (
+        _of_keys(host, error, known_hosts)
+        or _of_jump_host(host, error)
+        or _of_login(host, error, by_password)
+        or _of_network(host, error, timeout_s)
+        or _of_ssh(host, error)
+    )
+
+
+def _of_keys(host: Host, error: Exception, known_hosts: Path) -> HostFailed | None:
+    """For files of keys that cannot be used, and hosts that are not trusted."""
     if isinstance(error, BadFile):
         return HostFailed(error.problem, error.remedy)
     if isinstance(error, NewKey):
@@ -60,17 +70,24 @@ def failure(
             f"its host certificate is refused: {error}",
             "Have it signed again, or fix the line @cert-authority in known_hosts",
         )
-    if isinstance(error, paramiko.ChannelException):
-        return HostFailed(
-            f"the jump host before it cannot reach it at {where} ({error.text})",
-            "Is sshd running there, and may that host forward connections?",
-            passing=True,
-        )
+    return None
+
+
+def _of_jump_host(host: Host, error: Exception) -> HostFailed | None:
+    if not isinstance(error, paramiko.ChannelException):
+        return None
+    return HostFailed(
+        f"the jump host before it cannot reach it at port {host.ssh_port} ({error.text})",
+        "Is sshd running there, and may that host forward connections?",
+        passing=True,
+    )
+
+
+def _of_login(host: Host, error: Exception, by_password: bool) -> HostFailed | None:
+    """For hosts that let this user in with none of the keys, and not with the password."""
     if isinstance(error, paramiko.PasswordRequiredException):
         return HostFailed("this user's key is encrypted", ENCRYPTED)
-    # paramiko calls a connection that ends during a login a refusal, too.
-    cut = "timeout" in str(error) or "transport shut down" in str(error)
-    if isinstance(error, paramiko.AuthenticationException) and not cut:
+    if isinstance(error, paramiko.AuthenticationException) and not _is_cut(error):
         means = "the password" if by_password else f"the key {host.key or 'of this user'}"
         return HostFailed(
             f"login as {host.username} refused with {means}",
@@ -82,6 +99,12 @@ def failure(
             "there is no key and no password to log in with",
             "Give ssh_key or ssh_password in the CSV, or --ask_ssh_password",
         )
+    return None
+
+
+def _of_network(host: Host, error: Exception, timeout_s: float) -> HostFailed | None:
+    """For hosts that are not found, that do not answer, or where no SSH server does."""
+    where = f"port {host.ssh_port}"
     if isinstance(error, socket.gaierror):
         return HostFailed(
             "its name cannot be resolved",
@@ -108,6 +131,18 @@ def failure(
             "Is sshd running there, and is ssh_port right?",
             passing=any(one.errno in AWAY for one in error.errors.values()),
         )
-    broken = isinstance(error, EOFError) or cut or type(error) is paramiko.SSHException
+    return None
+
+
+def _of_ssh(host: Host, error: Exception) -> HostFailed:
+    """For whatever else ends a connection; it may pass if the connection was broken off."""
+    broken = isinstance(error, EOFError) or _is_cut(error) or type(error) is paramiko.SSHException
     passing = broken or (isinstance(error, OSError) and error.errno in AWAY)
-    return HostFailed(f"SSH at {where}: {error or type(error).__name__}", passing=passing)
+    return HostFailed(
+        f"SSH at port {host.ssh_port}: {error or type(error).__name__}", passing=passing
+    )
+
+
+def _is_cut(error: Exception) -> bool:
+    """Whether a connection ended during a login, which paramiko calls a refusal, too."""
+    return "timeout" in str(error) or "transport shut down" in str(error)
