@@ -167,6 +167,7 @@ class Keeper:
             )  # fmt: skip
         try:
             state = {"started": started, "host": socket.gethostname(),
+                     "folder": str(self._folder.resolve()),
                      "keeper": known(os.getpid()), "child": known(process.pid)}  # fmt: skip
             self._write({"state": "running", **state})
             code = self._wait(process, started)

@@ -21,6 +21,7 @@ from user_error import UserError
 
 RUNNING, ENDED, WAITING = "running", "ended", "waiting"
 LONGEST_REASON = 300
+LEAST_LEFT_S = 0.001  # 0 would be no limit
 LOGS, LOG_END = (keeper.OUTPUT, "train.log"), 20_000
 
 
@@ -80,7 +81,9 @@ class Session:
         return WAITING
 
     def _is_here(self, written: Mapping[str, Any]) -> bool:
-        return written.get("host", socket.gethostname()) == socket.gethostname()
+        """Whether its process is one of this host, and of this folder: a copy has none."""
+        here = {"host": socket.gethostname(), "folder": str(self.folder.resolve())}
+        return all(written.get(name, one) == one for name, one in here.items())
 
     def written(self) -> dict[str, Any]:
         """What the keeper has written last."""
@@ -97,13 +100,21 @@ class Session:
         experiment = [
             sys.executable,
             str(PROJECT / "experiment.py"),
-            *config.to_flags(self.settings),
+            *config.to_flags(self._settings_left()),
         ]
         count = cores if isinstance(cores, int) else len(cores)
         which = f"+{count}" if isinstance(cores, int) else ",".join(map(str, cores))
         limits = [str(timeout_s), str(silent_s), which]
         words = [sys.executable, keeper.__file__, str(self.folder), *limits, *experiment]
         self._process = launch(words, {"OMP_NUM_THREADS": str(count)})
+
+    def _settings_left(self) -> Settings:
+        """Its settings, of a session that goes on with the seconds that it has left."""
+        settings, rows = self.settings, self.rows()
+        most = settings.learning.stop_after_s
+        if not most or not rows:
+            return settings
+        return settings.replace(stop_after_s=max(LEAST_LEFT_S, most - rows[-1]["wall_time"]))
 
     def stop(self) -> None:
         """Asks it to end with a checkpoint; it can go on later."""

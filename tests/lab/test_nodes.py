@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,6 +218,35 @@ def test_a_session_that_runs_on_another_host_is_not_looked_for_here(tmp_path):
     session.stop()  # signals nobody here
     (tmp_path / keeper.STATE).write_text(json.dumps(written))
     assert session.state() == sessions.RUNNING
+
+
+def test_a_copy_of_a_session_has_no_process(tmp_path):
+    path, copy = tmp_path / "mine", tmp_path / "copy"
+    path.mkdir()
+    kept = keeping(path, "sleep", "60")
+    wait_for((path / keeper.STATE).exists)
+    shutil.copytree(path, copy)
+    found = [sessions.Session(one, {"level_name": "CartPole-v1"}, 1) for one in (path, copy)]
+    assert [one.state() for one in found] == [sessions.RUNNING, sessions.WAITING]
+    found[1].stop()
+    assert found[0].state() == sessions.RUNNING and kept.poll() is None
+    found[0].stop()
+    assert kept.wait() == 0 and state_of(path)["ended_by"] == keeper.STOPPED
+
+
+@pytest.mark.parametrize(("passed_s", "left_s"), [(None, 60.0), (45.5, 14.5), (70.0, 0.001)])
+def test_a_session_that_goes_on_has_the_seconds_that_are_left(tmp_path, passed_s, left_s):
+    if passed_s:
+        row = {"environment_frames": 10, "wall_time": passed_s}
+        (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    started = []
+
+    def launch(words, environment):
+        started.extend(words)
+
+    settings = {"level_name": "CartPole-v1", "stop_after_s": 60.0}
+    sessions.Session(tmp_path, settings, 1).start([0], 0.0, 60.0, launch)
+    assert f"--stop_after_s={left_s}" in started
 
 
 class Options:
