@@ -43,9 +43,9 @@ def interval(
     return float(low), float(high)
 
 
-def score(session: Mapping[str, Any], random_return: float, solved_return: float) -> float:
-    """The normalised score of one session."""
-    return (session["final_return"] - random_return) / (solved_return - random_return)
+def score(session: Mapping[str, Any], random_return: float, scale: float) -> float:
+    """The normalised score of one session; the scale leads from random play to a solved level."""
+    return (session["final_return"] - random_return) / scale
 
 
 def rows(experiment: Experiment, trials: Sequence[Trial]) -> list[dict[str, Any]]:
@@ -63,9 +63,9 @@ def rows(experiment: Experiment, trials: Sequence[Trial]) -> list[dict[str, Any]
             if trial.state != DONE or None in returns or not returns:
                 continue
             row[f"{level} return"] = float(np.mean(returns))
-            if known.solved_return is not None:
+            if known.scale is not None:
                 each = [
-                    score(one, known.random_return, known.solved_return)
+                    score(one, known.random_return, known.scale)
                     for one in trial.results["sessions"]
                 ]
                 scores[level] = np.array(each)

@@ -24,10 +24,16 @@ class Level(NamedTuple):
     solved_frames: float | None = None
 
     @property
+    def scale(self) -> float | None:
+        """From random play to a solved level; None where that is no way up, or not known."""
+        if self.solved_return is None or self.solved_return <= self.random_return:
+            return None
+        return self.solved_return - self.random_return
+
+    @property
     def has_standard(self) -> bool:
         """Whether version 1 can be computed."""
-        known = self.solved_return is not None and self.solved_frames is not None
-        return known and self.solved_return != self.random_return
+        return self.scale is not None and self.solved_frames is not None
 
 
 def session_v1(curve: Curve, level: Level) -> dict[str, float]:
@@ -39,9 +45,8 @@ def session_v1(curve: Curve, level: Level) -> dict[str, float]:
     reports, from the first window near the top on, at which ``m`` falls by 0.05 at most; 1 if that
     window is the last.
     """
-    assert level.solved_return is not None and level.solved_frames is not None
-    scale = level.solved_return - level.random_return
-    mastery = np.maximum(0.0, (curve.returns - level.random_return) / scale)
+    assert level.scale is not None and level.solved_frames is not None
+    mastery = np.maximum(0.0, (curve.returns - level.random_return) / level.scale)
     solved = np.flatnonzero(mastery >= MASTERED)
     speed = 0.0
     if len(solved):

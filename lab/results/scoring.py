@@ -35,13 +35,21 @@ def level_of(experiment: Experiment, trial: Trial, random: RandomPlay) -> fitnes
     return standards.level_of(list(known), mean, experiment.spec.meta.standard)
 
 
-def check_objective(experiment: Experiment, random: RandomPlay) -> None:
-    """Refuses the fitness as objective where nobody knows when the level is solved."""
+def check_standard(experiment: Experiment, trials: Sequence[Trial], random: RandomPlay) -> None:
+    """Refuses standards that reward bad play, and the fitness as objective where there is none."""
     spec = experiment.spec
-    probe = Trial(0, "", spec.settings, [])
+    given = spec.meta.standard.solved_return
+    for trial in trials or [Trial(0, "", spec.settings, [])]:
+        level = level_of(experiment, trial, random)
+        if given is not None and level.scale is None:
+            raise UserError(
+                f"{spec.name}.meta.standard.solved_return: found {given:g}; expected more than "
+                f"{level.random_return:g}, the mean return of random play on "
+                f"{trial.settings['level_name']}."
+            )
     if spec.meta.objective != "fitness" or "levels" in spec.frozen:
         return
-    if not level_of(experiment, probe, random).has_standard:
+    if not level.has_standard:
         raise UserError(
             f"{spec.name}.meta.objective: found fitness; expected another, or "
             "meta.standard.solved_return and solved_frames: when "

@@ -70,7 +70,7 @@ class Runner:
             self._random.measure(
                 [one.settings for one in self._fixed] or [experiment.spec.settings]
             )
-            scoring.check_objective(experiment, self._random)
+            scoring.check_standard(experiment, self._fixed, self._random)
         except UserError:
             if not self._stop:  # which ends a measurement
                 raise

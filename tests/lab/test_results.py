@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from lab.actions import looking
-from lab.results import benchmark, compare, random_play, standards, tables
+from lab.results import benchmark, compare, random_play, scoring, standards, tables
 from lab.specs import spec as specs
 from lab.specs.meta import Standard
 from lab.trials.folder import Experiment, Trial
@@ -51,9 +51,9 @@ def test_one_seed_of_a_level_has_no_interval():
 
 
 def test_scores_are_0_for_random_play_and_1_for_a_solved_level():
-    assert benchmark.score({"final_return": -20.0}, -20.0, 20.0) == 0.0
-    assert benchmark.score({"final_return": 20.0}, -20.0, 20.0) == 1.0
-    assert benchmark.score({"final_return": 40.0}, -20.0, 20.0) == 1.5
+    assert benchmark.score({"final_return": -20.0}, -20.0, 40.0) == 0.0
+    assert benchmark.score({"final_return": 20.0}, -20.0, 40.0) == 1.0
+    assert benchmark.score({"final_return": 40.0}, -20.0, 40.0) == 1.5
 
 
 def test_the_standards_of_levels():
@@ -64,6 +64,9 @@ def test_the_standards_of_levels():
     assert not standards.level_of(["Pendulum-v1"], -1200.0, Standard()).has_standard
     own = Standard(solved_return=-200.0, solved_frames=1e5)
     assert standards.level_of(["Pendulum-v1"], -1200.0, own).has_standard
+    for solved in (-1200.0, -1300.0):  # no way up leads there
+        own = Standard(solved_return=solved, solved_frames=1e5)
+        assert not standards.level_of(["Pendulum-v1"], -1200.0, own).has_standard
     both = standards.level_of(["CartPole-v1", "Catch-v0"], 10.0, Standard())
     assert both.solved_return == pytest.approx((475 + 0.9) / 2)
 
@@ -108,6 +111,30 @@ def test_random_play_is_measured_once_for_each_world(tmp_path, monkeypatch):
     ]  # fmt: skip
     monkeypatch.setattr(random_play, "measured", None)  # it is not called again
     assert random_play.RandomPlay(path).returns(other) == {"CartPole-v1": -1.0}
+
+
+@pytest.mark.parametrize(
+    ("standard", "words"),
+    [
+        ({"solved_return": -1200.0}, "solved_return: found -1200; expected more than -1200, the"),
+        ({"solved_return": -1300.0}, "solved_return: found -1300; expected more than -1200, the"),
+        ({}, "objective: found fitness; expected another, or"),
+    ],
+)
+def test_a_standard_that_would_reward_bad_play_is_refused(standard, words, tmp_path):
+    file = tmp_path / "known.json"
+    file.write_text(json.dumps({"Pendulum-v1": {"return": -1200.0}}))
+
+    def check(given):
+        meta = {"objective": "fitness", "standard": {"solved_frames": 1e5} | given}
+        spec = specs.parse("mine", {"level": "Pendulum-v1", "meta": meta}, "f")
+        experiment = Experiment.create(spec, "search", tmp_path, {})
+        scoring.check_standard(experiment, [], random_play.RandomPlay(file))
+
+    with pytest.raises(UserError, match=words) as told:
+        check(standard)
+    assert "\n" not in str(told.value)
+    check({"solved_return": -200.0})
 
 
 def test_a_measurement_that_is_stopped_leaves_nothing(tmp_path):
