@@ -18,7 +18,8 @@ from trainer.storage.records import read_metrics
 from world_models import schedule
 from world_models.settings import SimpleSettings
 from world_models.trained.opened import opened, settings_of
-from world_models.training import playing
+from world_models.training import loop, playing
+from world_models.training.reports import Reports
 from world_models.training.world_model import WorldModel
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,52 @@ def test_games_that_go_on_are_counted_and_named(run):
     steps = sum(one.part.steps for one in read_all(run / "play", "Catch-v0"))
     parts = read_all(run / "play", "Catch-v0")
     assert steps == sum(parts[0].about["lengths"] + parts[1].about["lengths"] + cut)
+
+
+class Killed(BaseException):
+    """Ends a run as a kill does: nothing more is written."""
+
+
+def killed_at_call(monkeypatch, what: str, number: int, words: list[str]) -> None:
+    """Runs a command that is killed at this call of a function of the loop."""
+    calls = 0
+    function = getattr(Reports, what, None) or getattr(loop, what)
+
+    def called(*given):
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise Killed
+        return function(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Reports if hasattr(Reports, what) else loop, what, called)
+        with pytest.raises(Killed):
+            experiment.main(words)
+
+
+def test_a_collection_that_was_killed_is_reported_with_all_that_was_played(tmp_path, monkeypatch):
+    monkeypatch.setattr(playing, "LONGEST_PART", 7)
+    words = flags(tmp_path, phase="collect")
+    killed_at_call(monkeypatch, "store", 3, words)
+    assert not read_metrics(tmp_path)
+    killed_at_call(monkeypatch, "of_play", 1, words)
+    first = len(read_all(tmp_path / "play", "Catch-v0"))
+    assert experiment.main(words) == 0
+    parts = read_all(tmp_path / "play", "Catch-v0")
+    [row] = read_metrics(tmp_path)
+    assert len(parts) == first > 3  # nothing was left to play
+    ended = [length for one in parts for length in one.about["lengths"]]
+    # Two parts were there when it was killed, and their games never ended.
+    cut = parts[1].about["unfinished_lengths"] + parts[-1].about["unfinished_lengths"]
+    assert sum(one.part.steps for one in parts) == sum(ended) + sum(cut) == row["real_steps"]
+    assert row["episodes"] == len(ended) and row["unfinished_episodes"] == len(cut)
+    # What has been reported is not reported again.
+    assert experiment.main(flags(tmp_path, phase="collect", real_steps=240)) == 0
+    parts = read_all(tmp_path / "play", "Catch-v0")
+    rows = read_metrics(tmp_path)
+    assert sum(one["episodes"] for one in rows) == sum(len(one.about["lengths"]) for one in parts)
+    assert len(rows) == 2 and rows[0] == row
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ NEXT = {
     "policy": "Play the real game with the policy: --mode=test",
 }
 
+BY_RUN = ("chance", "the policy")  # who plays for a run; people may have recorded play, too
+
 
 def train(settings: Settings, given: Collection[str] = ()) -> None:
     """Runs the phases; resumes the run in the logdir.
@@ -170,22 +172,30 @@ class Loop:
         return self._kept if self._kept and not self._stored else self._experience()
 
     def _collect(self, phase: Phase) -> None:
-        """Plays the real game until the total, a part at a time."""
-        settings, own = self._settings, self._settings.algorithm
-        if self._steps >= phase.total:
-            return
-        count = own.real_envs
+        """Plays the real game until the total, and reports what no report has counted yet."""
+        if self._steps < phase.total:
+            self._play(phase)
+        own = [one for one in self._stored if one.about.get("by") in BY_RUN]
+        new = [
+            one for one in own[self._reports.counted(own) :] if one.about["epoch"] == phase.epoch
+        ]
+        if new:
+            self._report(phase, new, len(own))
+
+    def _play(self, phase: Phase) -> None:
+        """Plays and stores a part at a time."""
+        settings = self._settings
+        count = settings.algorithm.real_envs
         seed = int(
             np.random.SeedSequence([settings.program.seed, self._steps]).generate_state(1)[0]
         )
         choose = playing.by_policy(settings, count, seed)
-        by = "the policy" if choose else "chance"
+        by = BY_RUN[choose is not None]
         self._say(f"collect {phase.epoch}: {phase.total - self._steps:,} real steps by {by}")
         choose = choose or playing.at_random(action_count(self._spec), seed)
         if self._games is None:
             game = playing.real_game(settings, count, self._steps)
             self._games = playing.Games(self._held.enter_context(game))
-        new: list[Stored] = []
         with self._stop:
             while self._steps < phase.total and not self._stop.is_set():
                 part, ended = self._games.play(choose, phase.total - self._steps, self._stop.is_set)
@@ -201,20 +211,19 @@ class Loop:
                     "unfinished_returns": [game.raw_return for game in cut],
                     "unfinished_lengths": [game.length for game in cut],
                 }
-                new.append(Stored(part, about))
-                store(self._folders.play, new[-1])
-                self._stored.append(new[-1])
-        if new:
-            self._report(phase, new)
+                stored = Stored(part, about)
+                store(self._folders.play, stored)
+                self._stored.append(stored)
 
-    def _report(self, phase: Phase, new: list[Stored]) -> None:
+    def _report(self, phase: Phase, new: list[Stored], counted: int) -> None:
+        """Reports on these parts, with which ``counted`` are in reports."""
         model, of_model = self._restored(), dict[str, Any]()
         if model.updates and not self._stop.is_set():
             played = self._experience(new)
             # So little play may have no step that is preceded by all pictures that the model sees.
             if len(played.targets):
                 of_model, _ = evaluating.evaluate(model, played, self._settings.program.seed)
-        figures = self._reports.of_play(phase, new, self._steps, of_model)
+        figures = self._reports.of_play(phase, new, self._steps, of_model, counted)
         steps = policy_steps(self._settings, self._spec)
         if steps:
             self._reports.remark(steps, model.updates, figures)

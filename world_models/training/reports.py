@@ -10,7 +10,7 @@ import numpy as np
 from trainer.reporting.events import EventsFile
 from trainer.storage.folder import writing
 from trainer.storage.played import Stored
-from trainer.storage.records import METRICS, LinesFile, to_line, write_whole
+from trainer.storage.records import METRICS, LinesFile, read_metrics, to_line, write_whole
 from trainer.trained.bundling import REMARKS
 from world_models.schedule import Phase
 from world_models.training.folders import Complaints, Folders
@@ -20,6 +20,7 @@ IN_LINE = (
     *("model/reward_accuracy/at_12", "model/reward_accuracy/at_50"),
     "model/from_start/reward_accuracy/to_end",
 )
+COUNTED = "parts_counted"
 OF_REAL_PLAY = ("mean_episode_return", "episodes", "unfinished_episodes", "real_steps")
 
 
@@ -47,13 +48,35 @@ class Reports:
         """Keeps figures of a phase for the next row."""
         self._figures |= figures
 
+    def counted(self, collected: Sequence[Stored]) -> int:
+        """How many of these parts the rows so far count: a run may be killed before it reports."""
+        last = next(reversed(read_metrics(self._folders.run)), None)
+        if last is None:
+            return 0
+        of_epochs = sum(one.about["epoch"] <= last["epoch"] for one in collected)
+        return last.get(COUNTED, of_epochs)  # earlier versions did not write it
+
     def of_play(
-        self, phase: Phase, new: Sequence[Stored], steps: int, of_model: dict[str, Any]
+        self,
+        phase: Phase,
+        new: Sequence[Stored],
+        steps: int,
+        of_model: dict[str, Any],
+        counted: int,
     ) -> dict[str, Any]:
-        """A row of figures: real returns, and how well the model had predicted this play."""
+        """A row of figures: real returns, and how well the model had predicted this play.
+
+        ``counted`` are the parts that are in rows with this one.
+        """
         returns = [one for stored in new for one in stored.about["returns"]]
-        # Games that go on: they count in a later collection, or never.
-        cut = new[-1].about["unfinished_returns"]
+        # Games that go on: they count in a later collection, or never. Where the run was killed,
+        # all games began anew.
+        last = [
+            stored
+            for stored, after in zip(new, [*new[1:], None], strict=True)
+            if after is None or after.part.first[0].all()
+        ]
+        cut = [one for stored in last for one in stored.about["unfinished_returns"]]
         figures: dict[str, Any] = {
             "environment_frames": steps * self._frames_per_step,
             "real_steps": steps,
@@ -62,6 +85,7 @@ class Reports:
             "episodes": len(returns),
             "unfinished_episodes": len(cut),
             "mean_unfinished_return": float(np.mean(cut)) if cut else None,
+            COUNTED: counted,
             **self._figures,
             **{f"model/{name}": value for name, value in of_model.items()},
         }
