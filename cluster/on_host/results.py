@@ -13,7 +13,7 @@ LEFT = ("credentials", "cluster")
 ONLY_TO_RESUME = ("replay",)
 # Each of several agents has a folder like that of a run there.
 AGENTS = "agents"
-CHECKPOINT = re.compile(r"frames-\d+\.npz")
+CHECKPOINT = re.compile(r"frames-(\d+)\.npz")
 AT_ONCE = 1 << 20
 
 

@@ -84,7 +84,7 @@ def test_what_was_begun_with_another_version_is_begun_again(run: Path, tmp_path:
 def test_a_file_that_changes_all_the_time_is_named_and_the_others_come(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 ):
-    (run / "a.png").write_bytes(b"0")
+    (run / "a.png").write_bytes(bytes(20))
     (run / "metrics.jsonl").write_bytes(b"{}\n")
     there, here = There(), tmp_path / "here"
     there.before_digest = lambda: (run / "a.png").write_bytes(os.urandom(20))

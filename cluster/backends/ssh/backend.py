@@ -13,6 +13,7 @@ from cluster.backends.ssh import (
     entrusting,
     fetching,
     looking,
+    progress,
     removing,
     starting,
     stopping,
@@ -25,7 +26,7 @@ from cluster.inventory.hosts_csv import Row
 from cluster.model import Here, Host, Plan
 from cluster.options import Options, passed_on
 from cluster.plan import host_of_row, make_plan, without_learners_on
-from cluster.record import Record, one_fetch
+from cluster.record import Record, one_fetch, read
 from cluster.ssh.passwords import Passwords, warn_if_readable
 from cluster.ssh.routes import Routes, config_of
 from cluster.ssh.ssh import TRIED_AGAIN_AFTER_S, Connections
@@ -86,13 +87,15 @@ class SshBackend:
         )
         if wrong:
             show.console().print(checking.table(wrong))
+        plan = self._without_silent() if options.allow_partial else self._plan
+        progress.must_be_found(before or read(plan.logdir), plan, self._hosts)
         return not wrong
 
     def start(self) -> int:
-        usable = without_learners_on(self._silent, self._rows, here())
-        if len(usable) < len(self._rows):
+        usable = self._without_silent()
+        if len(usable.learners) < len(self._plan.learners):
             print("Continuing without the learners on hosts that cannot be used.")
-            self._plan = make_plan(usable, self._settings, self._options, self._here)
+            self._plan = usable
         secure = self._settings.remote.transport == "secure"
         if secure or self._plan.remotes:
             entrusted = entrusting.entrust(self._plan, self._hosts, self._options.patience, secure)
@@ -106,6 +109,10 @@ class SshBackend:
             f"--log_megabytes={self._options.log_megabytes}",
         ]
         return starting.start(self._plan, self._options, self._hosts, passwords, PROJECT, flags)
+
+    def _without_silent(self) -> Plan:
+        rows = without_learners_on(self._silent, self._rows, here())
+        return make_plan(rows, self._settings, self._options, self._here)
 
     def look(self, record: Record) -> Seen:
         return looking.look(record, self._hosts)

@@ -16,6 +16,7 @@ from typing import Any
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from cluster import show
+from cluster.backends.ssh import progress
 from cluster.backends.ssh.hosts import Hosts, request
 from cluster.on_host.results import AT_ONCE, LEFT
 from cluster.record import Record
@@ -60,6 +61,11 @@ class _Copy:
         self._place = record.listeners[0].place
         self.copied: dict[str, int] = {}
         self.there: set[str] = set()
+
+    def check(self) -> None:
+        """A ``UserError`` if what is here would be replaced by what was trained less."""
+        sizes = {one.name: one.size for one in self._listed()}
+        progress.must_not_be_behind(self._folder, sizes, str(self._place.host), self._ask)
 
     def run(self) -> list[str]:
         """Copies what is not here yet; returns the files that kept changing meanwhile."""
@@ -150,6 +156,7 @@ def fetch(record: Record, hosts: Hosts, folder: str, which: str, patience_s: flo
         return 0
     copy = _Copy(record, hosts, folder, which, patience_s)
     try:
+        copy.check()
         changed = copy.run()
     except HostFailed as error:
         print(f"{host}: {error}")

@@ -1,0 +1,147 @@
+"""Nothing that was trained is begun again elsewhere, or replaced by what was trained less."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import options, record
+from cluster.backends.ssh import backend as ssh_backend
+from cluster.backends.ssh import fetching
+from cluster.backends.ssh.backend import SshBackend
+from cluster.backends.ssh.hosts import Hosts
+from cluster.model import Host, Place, Plan
+from cluster.on_host.answers import answer
+from cluster.record import Listener, Record
+from cluster.ssh.failures import HostFailed
+from tests.cluster.plan.plans import plan, row
+from user_error import UserError
+
+FIRST, SECOND = "10.0.0.1", "10.0.0.2"
+LEARNERS = [row("learner", FIRST, 8001), row("learner", SECOND, 8001)]
+TABLE = "job,ip,tf_port\nlearner,10.0.0.1,8001\nlearner,10.0.0.2,8001\n"
+
+
+class Several(Hosts):
+    """Hosts that are folders of this one; some do not answer."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.silent: set[str] = set()
+
+    def ask(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
+        if place.host.ip in self.silent:
+            raise HostFailed("No route to host", passing=True)
+        return answer({**request, "folder": str(self.root / place.host.ip)})
+
+    def saved(self, ip: str, frames: int, logdir: str = "logs/run") -> None:
+        name = f"checkpoints/frames-{frames:015d}.npz"
+        path = self.root / ip / logdir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"weights")
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
+    made = Several(tmp_path)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(ssh_backend, "connections", lambda *_: None)
+    monkeypatch.setattr(ssh_backend, "Hosts", lambda _: made)
+    return made
+
+
+def check(hosts: Several, monkeypatch: pytest.MonkeyPatch, before: Plan, *flags: str) -> None:
+    """What a start does before anything is started, after a run of that plan."""
+    Path("hosts.csv").write_text(TABLE)
+    record.write(record.record_of(before, ""), {})
+    silent = {Host(ip, 22, ssh_backend.here().username) for ip in hosts.silent}
+    monkeypatch.setattr(ssh_backend.checking, "check", lambda *_: ([], silent))
+    given = ["--workers_csv_path=hosts.csv", "--logdir=logs/run", "--ssh_config=none", *flags]
+    made = SshBackend(*options.parse(given))
+    made.prepare()
+    made.check()
+
+
+def test_a_first_learner_that_has_moved_is_refused_until_its_checkpoints_are_there(
+    hosts: Several, monkeypatch: pytest.MonkeyPatch
+):
+    before = plan([LEARNERS[1]], "--logdir=logs/run")
+    check(hosts, monkeypatch, before)  # it has saved nothing
+    hosts.saved(SECOND, 4000)
+    where = "logs/run: checkpoints of 4,000 frames are on .*10.0.0.2, in impala/logs/run;.*begin at"
+    with pytest.raises(UserError, match=f"{where} 0.*or give another --logdir") as refused:
+        check(hosts, monkeypatch, before)
+    assert "\n" not in str(refused.value)
+    hosts.saved(FIRST, 3000)
+    with pytest.raises(UserError, match=f"{where} 3,000"):
+        check(hosts, monkeypatch, before)
+    hosts.saved(FIRST, 4000)
+    check(hosts, monkeypatch, before)
+
+
+def test_where_the_first_learners_host_is_silent_the_next_one_does_not_begin_anew(
+    hosts: Several, monkeypatch: pytest.MonkeyPatch
+):
+    hosts.silent = {FIRST}
+    before = plan(LEARNERS, "--logdir=logs/run")
+    with pytest.raises(UserError, match="the run's checkpoints are on .*10.0.0.1"):
+        check(hosts, monkeypatch, before, "--allow_partial")
+    hosts.saved(SECOND, 4000)
+    check(hosts, monkeypatch, before, "--allow_partial")
+
+
+def test_another_spelling_of_the_logdir_begins_nothing_anew(
+    hosts: Several, monkeypatch: pytest.MonkeyPatch
+):
+    hosts.saved(FIRST, 4000)
+    rows = [dataclasses.replace(one, ssh_username=ssh_backend.here().username) for one in LEARNERS]
+    before = plan(rows, "--logdir=logs/run")
+    check(hosts, monkeypatch, before)
+    with pytest.raises(UserError, match="checkpoints of 4,000 frames are on .*begin at 0"):
+        check(hosts, monkeypatch, before, f"--logdir={Path.cwd()}/logs/run")
+
+
+def metrics(folder: Path, *frames: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f'{{"environment_frames": {one}}}\n' for one in frames]
+    (folder / "metrics.jsonl").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("of_one", ["", "agents/red"])
+def test_results_of_another_training_that_got_less_far_are_not_fetched(
+    hosts: Several, tmp_path: Path, of_one: str
+):
+    there, here = tmp_path / FIRST / "logs" / "run", tmp_path / "here"
+    place = Place(Host(FIRST, 22, "ann"), "impala", "python")
+    run = Record("id", "logs/run", "", (), (Listener("learner-0", place, FIRST, 1),))
+
+    def fetch() -> int:
+        return fetching.fetch(run, hosts, str(here), "newest", 0.0)
+
+    metrics(there / of_one, 1000, 2000)
+    assert fetch() == 0
+    metrics(here / of_one, 500, 3000)
+    (here / "best.npz").write_text("of 3000 frames")
+    (there / "best.npz").write_text("of 2000 frames")
+    words = "is of 3,000 frames. The one on ann@10.0.0.1 is of 2,000, of another training"
+    with pytest.raises(UserError, match=words) as refused:
+        fetch()
+    assert "\n" not in str(refused.value)
+    assert (here / "best.npz").read_text() == "of 3000 frames"
+    (there / of_one / "metrics.jsonl").unlink()
+    with pytest.raises(UserError, match="is of 0, of another training"):
+        fetch()
+    metrics(there / of_one, 1000, 2000, 5000)
+    assert fetch() == 0
+
+
+def test_a_training_that_has_resumed_is_fetched_although_it_is_behind_for_a_while(
+    hosts: Several, tmp_path: Path
+):
+    place = Place(Host(FIRST, 22, "ann"), "impala", "python")
+    run = Record("id", "logs/run", "", (), (Listener("learner-0", place, FIRST, 1),))
+    metrics(tmp_path / "here", 1000, 3000)
+    metrics(tmp_path / FIRST / "logs" / "run", 1000, 3000, 1500)
+    assert fetching.fetch(run, hosts, str(tmp_path / "here"), "newest", 0.0) == 0
