@@ -78,7 +78,8 @@ def hold(folder: str) -> int | None:
     A process that inherits it holds it as well, so that it outlasts its keeper.
     """
     try:
-        lock = os.open(Path(folder) / IN_USE, os.O_WRONLY)
+        # To read, too: NFS has no shared lock on what is only written.
+        lock = os.open(Path(folder) / IN_USE, os.O_RDWR)
         fcntl.flock(lock, fcntl.LOCK_SH)
     except OSError:  # a checkout, which sync does not touch, or a file system without locks
         return None

@@ -4,12 +4,14 @@ import base64
 import fcntl
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cluster.backends.ssh.syncing import UNPACK, pack
 from cluster.on_host.states import IN_USE, hold
+from cluster.plan import IN_ITS_FOLDER
 from tests.cluster.conftest import copy_project
 
 
@@ -102,3 +104,16 @@ def test_a_checkout_is_not_held(tmp_path: Path):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(first)
     os.close(second)
+
+
+def test_a_copy_is_held_over_nfs_too(tmp_path: Path):
+    # Its server takes a lock of the kind that lockf takes, which the kernel refuses in the same way.
+    (tmp_path / IN_USE).touch()
+    held = hold(str(tmp_path))
+    assert held is not None
+    fcntl.lockf(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    os.close(held)
+    asks = [sys.executable, "-c", "import fcntl; fcntl.lockf(8, fcntl.LOCK_SH)"]
+    there = ["sh", "-c", IN_ITS_FOLDER, str(tmp_path), *asks]
+    done = subprocess.run(there, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
