@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,17 +18,19 @@ POINTS = 60  # of a session's curve
 PLACE = "/*DATA*/"
 
 
-def write(experiment: Experiment, trials: Sequence[Trial]) -> None:
-    """Writes the page."""
+def write(experiment: Experiment, trials: Sequence[Trial], result: Mapping[str, Any]) -> None:
+    """Writes the page; ``result`` is what came out, if it has finished."""
     template = (resources.files("lab.results") / "page.html").read_text("utf-8")
     # Inside a script, "</" would end it.
-    data = json.dumps(content(experiment, trials), allow_nan=False).replace("</", "<\\/")
+    data = json.dumps(content(experiment, trials, result), allow_nan=False).replace("</", "<\\/")
     title = experiment.spec.name.replace("<", "&lt;")
     page = template.replace("TITLE", title, 1).replace(PLACE, data, 1)
     write_whole(experiment.folder / NAME, page.encode())
 
 
-def content(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
+def content(
+    experiment: Experiment, trials: Sequence[Trial], result: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the page shows, as JSON."""
     rows = {row["trial"]: row for row in tables.experiment_rows(trials)}
     searched = list(dict.fromkeys(name for one in trials for name in one.values))
@@ -41,7 +43,7 @@ def content(experiment: Experiment, trials: Sequence[Trial]) -> dict[str, Any]:
         "written": time.strftime("%Y-%m-%d %H:%M:%S"),
         "frozen": {name: one for name, one in spec.frozen.items() if name != "specs"},
         "spec": spec.frozen.get("specs") or {spec.name: spec.content()},
-        "result": experiment.result(),
+        "result": result,
         "objective": objective,
         "searched": searched,
         "trials": [

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from lab.results import benchmark, graphs, hparams, page, tables
 from lab.results.curves import curve_of
@@ -72,12 +74,17 @@ def _write_spec(experiment: Experiment, trial: Trial) -> None:
     write_whole(experiment.trial_file(trial, "spec.json"), content.encode())
 
 
-def write_experiment(experiment: Experiment, draw: bool = True) -> None:
-    """The table, the graph and the page of all trials so far; the graph only if asked."""
+def write_experiment(
+    experiment: Experiment, draw: bool = True, result: Mapping[str, Any] | None = None
+) -> None:
+    """The table, the graph and the page of all trials so far; the graph only if asked.
+
+    ``result`` is what came out, if that is not in the experiment's folder yet.
+    """
     trials = experiment.trials()
     tables.write_experiment(experiment, trials)
     if draw:
         graphs.write_experiment(experiment.file(GRAPH), trials, experiment.spec.name)
-    page.write(experiment, trials)
+    page.write(experiment, trials, result or experiment.result())
     if experiment.mode == "benchmark" and trials:
         benchmark.write(experiment, trials)

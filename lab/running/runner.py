@@ -93,8 +93,9 @@ class Runner:
             self._stop_sessions()
             return False
         self._shrink()  # what an earlier runner may have left
-        experiment.finish(plan.result(experiment, self._trials))
-        writing.write_experiment(experiment)
+        result = plan.result(experiment, self._trials)
+        writing.write_experiment(experiment, result=result)
+        experiment.finish(result)  # last, as what has finished does not go on after a kill
         return True
 
     def _step(self) -> bool:

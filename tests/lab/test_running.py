@@ -14,8 +14,15 @@ import time
 import psutil
 import pytest
 
+from lab.actions import starting
+from lab.results import page, writing
+from lab.running.progress import Progress
+from lab.running.runner import Runner
+from lab.running.slots import Here
+from lab.trials import sessions
+from lab.trials.folder import Experiment
 from tests.cluster.terminal import Terminal
-from tests.lab.conftest import PROJECT
+from tests.lab.conftest import PROJECT, QUICK
 from trainer.storage.records import read_metrics
 
 
@@ -109,6 +116,32 @@ def test_killed_at_any_moment_it_goes_on_and_runs_nothing_twice(lab):
     assert len({one["values"]["learning_rate"] for one in trials}) == 10
     # Sessions outlive the lab: none is started a second time.
     assert set(map(len, lab.starts().values())) == {1}
+
+
+class Killed(BaseException):
+    """Ends a lab as a kill does: nothing more is written."""
+
+
+def test_a_lab_that_was_killed_before_its_last_page_writes_it_with_the_next_start(lab, monkeypatch):
+    def killed(experiment, trials, *_):
+        if trials and all(one.state == "done" for one in trials):
+            raise Killed
+
+    path = lab.write({"level": "CartPole-v1", "settings": {"total_environment_frames": 1000},
+                      "meta": {"resources": {"memory_gb": 0.1}}})  # fmt: skip
+    spec, extra = starting.prepare("train", path, "")
+    experiment = Experiment.create(spec, "train", lab.data, extra)
+    with monkeypatch.context() as patched:
+        patched.setattr(sessions, "PROJECT", QUICK)
+        patched.setattr(page, "write", killed)
+        patched.setattr(writing, "write", lambda *_: None)  # only the last page is missing
+        patched.setattr(writing, "is_written", lambda *_: True)
+        with pytest.raises(Killed):
+            Runner(experiment, Here(experiment.spec.meta.resources), Progress("killed")).run()
+    assert not (lab.only / "index.html").exists()
+    assert "Going on with data/" in lab.run("train", path, "--data=data")
+    assert '"state": "finished"' in (lab.only / "index.html").read_text()
+    assert lab.starts() == {"t0_s0": ["1"]}
 
 
 def test_a_session_that_was_killed_with_the_lab_resumes(lab):
