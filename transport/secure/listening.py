@@ -1,6 +1,7 @@
 """How a learner listens: its addresses, certificate and limits."""
 
 import errno
+import ipaddress
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +63,7 @@ def _targets(host: str, port: int) -> list[str]:
 
     A name may have some that this machine does not use, such as localhost without IPv6.
     """
-    targets, failed = [], OSError(0, "it has no address")
+    targets, ips, failed = [], [], OSError(0, "it has no address")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -77,11 +78,27 @@ def _targets(host: str, port: int) -> list[str]:
             if error.errno == errno.EADDRINUSE:
                 raise _cannot_listen(host, port, error) from None
         else:
+            ips.append(address[0])
             ip = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
             targets.append(f"{ip}:{port}")
     if not targets:
         raise _cannot_listen(host, port, failed)
+    if all(map(_is_loopback, ips)) and not _is_loopback(host):
+        raise UserError(
+            f"--learner_host={host}:{port}: this machine knows {host} as {ips[0]} only (see its "
+            "/etc/hosts), where no other can reach it. Give its address, or localhost for actors "
+            "on this machine."
+        )
     return targets
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether an address, or a name by itself, stands for the machine that it is used on."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        name = host.lower().removeprefix("ip6-")
+        return name.startswith(("localhost", "loopback")) or name.endswith(".localhost")
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> UserError:
