@@ -4,15 +4,13 @@ import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
 from environments.atari_games import action_meanings, screen_size
+from environments.rules import AtariRules
 from environments.spaces import shown
 from environments.step import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
 from environments.tally import Tally
 from environments.view import View
 
-MAX_FRAMES = 108_000
-# In training, so that an agent does not wait forever where it would have to act.
-MAX_STEPS_WITHOUT_REWARD = 1_000
-NOOP, NOOP_MAX = 0, 30
+NOOP = 0
 NO_LIMIT = 2**31 - 1
 FRAMES_PER_SECOND = 60
 
@@ -31,15 +29,11 @@ class AtariEnvironment(VectorEnvironment):
         rom: str,
         seeds: np.ndarray,
         view: View,
+        rules: AtariRules,
         *,
         level_index: int,
-        sticky_actions: float,
-        episodic_life: bool,
         num_threads: int,
         render: bool = False,
-        noop_max: int = NOOP_MAX,
-        max_episode_frames: int = MAX_FRAMES,
-        max_rewardless_steps: int = MAX_STEPS_WITHOUT_REWARD,
     ) -> None:
         self.spec = spec
         self.num_envs = len(seeds)
@@ -52,8 +46,8 @@ class AtariEnvironment(VectorEnvironment):
                 rom,
                 self.num_envs,
                 num_threads=num_threads,
-                max_num_frames_per_episode=max_episode_frames or NO_LIMIT,
-                repeat_action_probability=sticky_actions,
+                max_num_frames_per_episode=rules.max_episode_frames or NO_LIMIT,
+                repeat_action_probability=rules.sticky_actions or 0.0,
                 full_action_space=view.full_action_set,
                 img_height=size[0],
                 img_width=size[1],
@@ -62,7 +56,7 @@ class AtariEnvironment(VectorEnvironment):
                 frameskip=spec.frames_per_step,
                 # Of a single frame it would be the maximum with an old one.
                 maxpool=spec.frames_per_step > 1,
-                noop_max=noop_max,
+                noop_max=rules.noop_max,
                 # The emulator's own `episodic_life` starts a new game at a lost life.
                 episodic_life=False,
                 reward_clipping=False,
@@ -75,8 +69,8 @@ class AtariEnvironment(VectorEnvironment):
         # plays the same games for people.
         self._coloured = emulators(screen, colour=True) if render else None
         self._seeds = seeds
-        self._episodic_life = episodic_life
-        self._max_rewardless_steps = max_rewardless_steps or NO_LIMIT
+        self._episodic_life = rules.episodic_life
+        self._max_rewardless_steps = rules.max_rewardless_steps or NO_LIMIT
         # As at a reset: games with this button may wait for it before they go on.
         needs_fire = "FIRE" in action_meanings(rom, full_action_set=False)
         self._fire = (spec.action_meanings or ()).index("FIRE") if needs_fire else None

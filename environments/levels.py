@@ -3,30 +3,25 @@
 import contextlib
 import functools
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from environments.atari import (
-    MAX_FRAMES,
-    MAX_STEPS_WITHOUT_REWARD,
-    NOOP_MAX,
-    AtariEnvironment,
-)
+from environments.atari import AtariEnvironment
 from environments.atari_games import atari_spec
 from environments.bodies.levels import bodies_environment, bodies_spec, shared_games
 from environments.bodies.levels import body_names as body_names_of
 from environments.bodies.levels import shared_specs as shared_specs_of
-from environments.bodies.pettingzoo import AtariRules
 from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, UnityLevel, find
 from environments.python.gym import GymnasiumEnvironment
 from environments.python.levels import make_one
 from environments.python.plain import gymnasium_spec
 from environments.python.process_count import process_count
-from environments.python.slices import Slice
+from environments.python.slices import Factory, Slice
 from environments.python.workers import Workers
 from environments.realtime import levels as realtime
+from environments.rules import AtariRules
 from environments.shared import OfOneAgent, SharedEnvironment
 from environments.step import EnvironmentSpec, VectorEnvironment
 from environments.unity import levels as unity
@@ -55,11 +50,6 @@ def make(
     seed: int,
     *,
     level_index: int = 0,
-    sticky_actions: float | None = None,
-    episodic_life: bool = False,
-    noop_max: int = NOOP_MAX,
-    max_episode_frames: int = MAX_FRAMES,
-    max_rewardless_steps: int = MAX_STEPS_WITHOUT_REWARD,
     num_threads: int = 0,
     env_processes: int | None = 0,
     batches: int = 1,
@@ -67,7 +57,7 @@ def make(
     render: bool = False,
     whole_games: bool = False,
     remotes: realtime.Remotes | None = None,
-    **view: Any,
+    **how: Any,
 ) -> VectorEnvironment:
     """A batch of environments of one level, each with a seed of its own drawn from `seed`.
 
@@ -75,33 +65,19 @@ def make(
     `num_envs` where that makes the last game whole; with `whole_games` there are `num_envs` games.
     The same goes for the agents of a Unity build, but their episodes are games for one.
 
-    `sticky_actions` (None: as the id says), `episodic_life`, `noop_max`, `max_episode_frames` and
-    `max_rewardless_steps` (0: no limit) and `num_threads` (0: one a core) are for Atari only.
-    `env_processes` step the environments if these are written in Python (0: the caller's thread;
-    None: as many as make steps faster where so many `batches` share so many `cores`, 0: all that
-    this process may use). `render` enables `VectorEnvironment.render`, in the caller's thread; for
-    Atari it needs a second emulator. `remotes` are where worlds in real time come from. `view` are
-    fields of `View`.
+    `how` are fields of `View` and, for Atari, of `AtariRules`; `num_threads` (0: one a core) step
+    its emulators. `env_processes` step the environments if these are written in Python (0: the
+    caller's thread; None: as many as make steps faster where so many `batches` share so many
+    `cores`, 0: all that this process may use). `render` enables `VectorEnvironment.render`, in the
+    caller's thread; for Atari it needs a second emulator. `remotes` are where worlds in real time
+    come from.
     """
-    level, shown = find(level_name), View(**view)
-    seeds = environment_seeds(seed, num_envs)
+    level, seeds = find(level_name), environment_seeds(seed, num_envs)
+    rules, view = _rules_and_others(how)
+    shown = View(**view)
     if isinstance(level, AtariLevel):
-        return AtariEnvironment(
-            atari_spec(level_name, level.rom, shown),
-            level.rom,
-            seeds,
-            shown,
-            level_index=level_index,
-            sticky_actions=level.sticky_actions if sticky_actions is None else sticky_actions,
-            episodic_life=episodic_life,
-            noop_max=noop_max,
-            max_episode_frames=max_episode_frames,
-            max_rewardless_steps=max_rewardless_steps,
-            num_threads=num_threads,
-            render=render,
-        )
+        return _atari(level, level_name, seeds, shown, rules, level_index, num_threads, render)
     if isinstance(level, BodiesLevel):
-        rules = AtariRules(noop_max, sticky_actions, max_episode_frames)
         return bodies_environment(
             level, level_name, seeds, shown, rules, level_index, render, whole_games
         )
@@ -111,16 +87,58 @@ def make(
     if isinstance(level, UnityLevel):
         return unity.make(level, level_name, shown, seeds.tolist(), level_index)
     factory = functools.partial(make_one, level, level_name, shown, render)
-    if env_processes is None and not render:
-        with contextlib.closing(factory()) as one:
-            env_processes = process_count(one, num_envs, batches, cores)
-    stepped: Slice | Workers
-    if render or not env_processes:
-        stepped = Slice(factory, seeds.tolist(), level_name, shown)
-    else:
-        count = min(env_processes, num_envs)
-        stepped = Workers(factory, seeds.tolist(), level_name, shown, count)
+    processes = 0 if render else env_processes
+    stepped = _stepped(factory, seeds.tolist(), level_name, shown, processes, batches, cores)
     return GymnasiumEnvironment(stepped, level_index)
+
+
+def _rules_and_others(how: dict[str, Any]) -> tuple[AtariRules, dict[str, Any]]:
+    """The rules of Atari's games among these arguments, and the others."""
+    rules = {field.name for field in fields(AtariRules)} & how.keys()
+    others = {name: value for name, value in how.items() if name not in rules}
+    return AtariRules(**{name: how[name] for name in rules}), others
+
+
+def _atari(
+    level: AtariLevel,
+    level_name: str,
+    seeds: np.ndarray,
+    view: View,
+    rules: AtariRules,
+    level_index: int,
+    num_threads: int,
+    render: bool,
+) -> AtariEnvironment:
+    if rules.sticky_actions is None:
+        rules = replace(rules, sticky_actions=level.sticky_actions)
+    return AtariEnvironment(
+        atari_spec(level_name, level.rom, view),
+        level.rom,
+        seeds,
+        view,
+        rules,
+        level_index=level_index,
+        num_threads=num_threads,
+        render=render,
+    )
+
+
+def _stepped(
+    factory: Factory,
+    seeds: list[int],
+    level_name: str,
+    view: View,
+    processes: int | None,
+    batches: int,
+    cores: int,
+) -> Slice | Workers:
+    """Environments written in Python, see `make`."""
+    if processes is None:
+        with contextlib.closing(factory()) as one:
+            processes = process_count(one, len(seeds), batches, cores)
+    if not processes:
+        return Slice(factory, seeds, level_name, view)
+    return Workers(factory, seeds, level_name, view, min(processes, len(seeds)))
 
 
 def body_names(level_name: str, **view: Any) -> tuple[str, ...]:
@@ -146,12 +164,8 @@ def make_shared(
     level = find(level_name)
     if not isinstance(level, BodiesLevel):
         return OfOneAgent(make(level_name, num_envs, seed, **others))
+    rules, others = _rules_and_others(others)
     view = {field.name: others[field.name] for field in fields(View) if field.name in others}
-    rules = AtariRules(
-        others.get("noop_max", NOOP_MAX),
-        others.get("sticky_actions"),
-        others.get("max_episode_frames", MAX_FRAMES),
-    )
     return shared_games(
         level,
         level_name,

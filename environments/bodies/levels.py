@@ -7,10 +7,11 @@ import numpy as np
 
 from environments.bodies.environment import BodiesEnvironment
 from environments.bodies.game import Game
-from environments.bodies.pettingzoo import AtariRules, is_atari, make_game
+from environments.bodies.pettingzoo import is_atari, make_game
 from environments.bodies.shared import SharedGames, views_of
 from environments.bodies.views import BodyView
 from environments.names import BodiesLevel
+from environments.rules import AtariRules
 from environments.step import EnvironmentSpec
 from environments.view import View
 

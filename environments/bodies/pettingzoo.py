@@ -3,7 +3,6 @@
 import importlib
 import os
 import pkgutil
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -12,21 +11,13 @@ from ale_py import roms
 from environments import imports
 from environments.bodies.frames import AtariFrames, Repeats
 from environments.names import BodiesLevel
+from environments.rules import AtariRules
 from environments.view import View
 from user_error import UserError, closest
 
 # What requirements/pettingzoo.txt installs, by the names of imports.
 EXTRA = {"pettingzoo", "mpe2", "multi_agent_ale_py", "pygame", "scipy"}
 MUST_HAVE = ("possible_agents", "observation_space", "action_space", "reset", "step")
-
-
-@dataclass(frozen=True)
-class AtariRules:
-    """What flags say of Atari's games besides what is seen of them."""
-
-    noop_max: int = 30
-    sticky_actions: float | None = None
-    max_frames: int = 108_000  # 0: no limit
 
 
 def make_game(
@@ -76,7 +67,7 @@ def _atari_options(view: View, rules: AtariRules) -> dict[str, Any]:
     return {
         "obs_type": "ram",
         "full_action_space": view.full_action_set,
-        "max_cycles": rules.max_frames or 2**31 - 1,
+        "max_cycles": rules.max_episode_frames or 2**31 - 1,
         "auto_rom_install_path": os.path.dirname(cartridge),
     }
 

@@ -12,6 +12,7 @@ from gymnasium.spaces import Discrete
 import environments
 from environments.atari import AtariEnvironment
 from environments.atari_games import atari_spec
+from environments.rules import AtariRules
 from environments.view import View
 from tests.environments.playing import assert_same_rows, copied, play
 
@@ -19,14 +20,14 @@ from tests.environments.playing import assert_same_rows, copied, play
 def atari(rom: str, num_envs: int = 1, **switches: Any) -> AtariEnvironment:
     """One game straight from the constructor, so that a test can shorten what takes long."""
     view = View()
-    standard: dict[str, Any] = {
-        "level_index": 0,
-        "sticky_actions": 0.0,
-        "episodic_life": False,
-        "num_threads": 1,
-    }
     return AtariEnvironment(
-        atari_spec(rom, rom, view), rom, np.arange(num_envs) + 7, view, **(standard | switches)
+        atari_spec(rom, rom, view),
+        rom,
+        np.arange(num_envs) + 7,
+        view,
+        AtariRules(**switches),
+        level_index=0,
+        num_threads=1,
     )
 
 
@@ -107,8 +108,8 @@ def test_colour_crop_and_frame_skip_are_those_of_the_plain_environment(view):
     assert spec.observation_space.shape == (view.height, view.width, 3 if view.colour else 1)
     assert (spec.frame_stack, spec.frames_per_step) == (2, view.frame_skip)
     env = AtariEnvironment(
-        spec, "breakout", np.array([7, 8]), view, level_index=0, sticky_actions=0.0,
-        episodic_life=False, num_threads=1, noop_max=0,
+        spec, "breakout", np.array([7, 8]), view, AtariRules(noop_max=0),
+        level_index=0, num_threads=1,
     )  # fmt: skip
     rows, actions = play(env, num_steps=100)
     assert rows.observation.shape == (101, 2, *spec.observation_space.shape)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from environments import Episode
 from environments.atari import AtariEnvironment
 from environments.atari_games import atari_spec
+from environments.rules import AtariRules
 from environments.view import View
 
 NOOP, FIRE = 0, 1
@@ -60,11 +61,9 @@ def made(rom, episodic_life, full_action_set=False):
         rom,
         np.array([1]),
         view,
+        AtariRules(episodic_life=episodic_life, max_rewardless_steps=4),
         level_index=0,
-        sticky_actions=0.0,
-        episodic_life=episodic_life,
         num_threads=1,
-        max_rewardless_steps=4,
     )
 
 
