@@ -74,3 +74,13 @@ def test_dreams_have_the_mean_of_rewards_and_figures_the_likeliest():
     head.bias.assign(np.log([0.1, 0.2, 0.7]))
     done = evaluating.rollouts(model, real, real.targets[:2], 3)
     assert (done.rewards == 1).all()
+
+
+def test_each_beginning_of_an_episode_is_judged_once():
+    settings = small(target_frames=1)
+    real = Experience([played(settings)], settings.algorithm.model_frames)
+    targets = real.beginnings + 1
+    found, begun = evaluating.evaluate(WorldModel(settings, spec_of(settings)), real, 0, 3, 64)
+    assert found["rollouts"] == 64
+    expected = np.isin(targets, real.targets).sum()
+    assert found["from_start/rollouts"] == len(begun.valid) == expected < 64

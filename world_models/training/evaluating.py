@@ -89,7 +89,8 @@ def evaluate(
 ) -> tuple[dict[str, Any], Rollouts]:
     """Figures of rollouts that start anywhere in real play, and of those that start with it.
 
-    ``from_start/`` are the figures of rollouts from episodes' beginnings.
+    ``from_start/`` are the figures of rollouts from episodes' beginnings, each of them once: what
+    follows is the same each time.
     """
     random = np.random.default_rng(seed)
     anywhere = rollouts(model, real, random.choice(real.targets, count), length)
@@ -97,7 +98,7 @@ def evaluate(
     targets = real.beginnings + 1
     targets = targets[np.isin(targets, real.targets)]
     if len(targets):
-        begun = rollouts(model, real, random.choice(targets, count), length)
+        begun = rollouts(model, real, random.permutation(targets)[:count], length)
         found |= {f"from_start/{name}": value for name, value in figures(begun).items()}
         return found, begun
     return found, anywhere
