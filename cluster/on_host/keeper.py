@@ -104,7 +104,8 @@ class Keeper:
         self._heard = not spec["under_mpirun"]  # whether a learner has written anything
         with open(self._log_path, "ab") as log:
             try:
-                # A session of its own: signals reach it through the keeper only.
+                # A session of its own: a terminal's signals reach it through the keeper only. The
+                # end of a user's session sends TERM and HUP to all; HUP would end it unsaved.
                 child = subprocess.Popen(
                     spec["argv"],
                     cwd=spec["folder"],
@@ -113,6 +114,7 @@ class Keeper:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    preexec_fn=_ignore_hangup,  # noqa: PLW1509 (there are no threads)
                     pass_fds=() if self._in_use is None else (self._in_use,),
                 )
             except OSError as error:
@@ -209,6 +211,10 @@ class Keeper:
             sys.stdout.flush()
         except OSError:
             pass  # the window or the log's folder is gone: the process continues
+
+
+def _ignore_hangup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

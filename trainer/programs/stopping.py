@@ -51,14 +51,16 @@ def _leave(number: int, _: FrameType | None) -> None:
     os._exit(128 + number if launched_together() else 0)
 
 
-# Slurm sends TERM to all processes of a job, and what has started this one passes its own on.
+# Slurm sends TERM to all processes of a job, systemd to all of a session that ends, and what has
+# started this one passes its own on. So what one of these has in the environment:
+STARTED_BY_OTHERS = ("SLURM_JOB_ID", "IMPALA_RUN")
 SAME_TERM_S = 5.0
 
 
 class StopSignal:
     """Remembers the first signal; a second one ends the process at once, as by default.
 
-    In a job of Slurm, TERMs that come shortly after the first are the same one.
+    In a job of Slurm and in a run on hosts, TERMs shortly after the first are the same one.
     """
 
     def __init__(self, restores: bool = False) -> None:
@@ -94,7 +96,7 @@ class StopSignal:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.name = signal.Signals(number).name
-        if number == signal.SIGTERM and "SLURM_JOB_ID" in os.environ:
+        if number == signal.SIGTERM and any(one in os.environ for one in STARTED_BY_OTHERS):
             self._since = self._since or time.monotonic()
             if time.monotonic() < self._since + SAME_TERM_S:
                 return

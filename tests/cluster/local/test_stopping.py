@@ -1,12 +1,16 @@
 """Stops of runs on this machine, whatever is in their way."""
 
 import contextlib
+import json
+import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE, ONE_EACH, state
 
 pytestmark = ON_THIS_MACHINE
@@ -65,3 +69,36 @@ def test_stop_works_after_the_frontend_was_killed(frontend: Frontend):
     running.wait()
     assert frontend.run("stop").returncode == 0
     assert frontend.processes() == []
+
+
+SAVES = """
+import time
+from trainer.programs.stopping import StopSignal
+with StopSignal() as stop:
+    print("up", flush=True)
+    while not stop.is_set():
+        time.sleep(0.05)
+    time.sleep(1)
+    print("saved", flush=True)
+"""
+
+
+def test_the_end_of_a_session_which_signals_every_process_twice_leaves_time_to_save(tmp_path: Path):
+    log, at = tmp_path / "a.log", tmp_path / "a.json"
+    spec = {
+        "name": "a", "argv": [sys.executable, "-c", SAVES], "env": [("PYTHONPATH", str(ROOT))],
+        "under_mpirun": False, "restarts": 0, "grace_s": 30, "run_id": "run",
+        "folder": str(tmp_path), "state": str(at), "log": str(log),
+    }  # fmt: skip
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", "cluster.on_host.keeper", str(tmp_path / "spec.json")],
+        cwd=ROOT, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_for(lambda: "up" in log.read_text())
+    child = wait_for(lambda: json.loads(at.read_text())["child"][0])
+    for pid in (child, keeper.pid):
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGHUP)
+    keeper.wait(30)
+    assert log.read_text() == "up\nsaved\n"

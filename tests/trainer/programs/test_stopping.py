@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from cluster.on_host.processes import MARK
 from trainer.programs import stopping
 from trainer.programs.stopping import StopSignal
 
@@ -31,7 +32,8 @@ def send(number: int) -> None:
 
 
 def test_a_second_signal_ends_the_process_at_once(ends, monkeypatch):
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    for name in stopping.STARTED_BY_OTHERS:
+        monkeypatch.delenv(name, raising=False)
     with StopSignal(restores=True) as stop:
         send(signal.SIGTERM)
         assert stop.name == "SIGTERM"
@@ -39,8 +41,11 @@ def test_a_second_signal_ends_the_process_at_once(ends, monkeypatch):
             send(signal.SIGTERM)
 
 
-def test_in_a_job_of_slurm_terms_that_come_together_are_one(ends, monkeypatch):
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
+@pytest.mark.parametrize("name", ["SLURM_JOB_ID", MARK])
+def test_in_a_job_and_in_a_run_terms_that_come_together_are_one(ends, monkeypatch, name):
+    for one in stopping.STARTED_BY_OTHERS:
+        monkeypatch.delenv(one, raising=False)
+    monkeypatch.setenv(name, "7")
     now = iter([100.0, 100.0, 100.1, 104.0, 106.0])
     monkeypatch.setattr(stopping.time, "monotonic", lambda: next(now))
     with StopSignal(restores=True) as stop:
