@@ -38,6 +38,7 @@ class Episode(NamedTuple):
     length: int  # agent steps
     frames: int  # of the emulator or simulator
     environment: int = 0  # of the batch
+    clipped_return: float = 0.0  # of each step's reward clipped to [-1, 1]
 
 
 class Measure(NamedTuple):

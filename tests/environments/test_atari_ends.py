@@ -89,7 +89,8 @@ def test_what_the_serve_after_a_lost_life_brings_is_the_games_but_not_the_agents
         (0, False, True)
     ]
     assert emulator.actions == [3, 3, FIRE, 3, 3]
-    assert game.episodes() == [Episode(0, raw_return=7.0, length=3, frames=77)]
+    # Both returns are the game's, of all lives.
+    assert game.episodes() == [Episode(0, 7.0, length=3, frames=77, clipped_return=3.0)]
 
 
 def test_after_a_lost_life_the_next_ball_is_served_also_where_it_ends_no_episode():
@@ -100,7 +101,7 @@ def test_after_a_lost_life_the_next_ball_is_served_also_where_it_ends_no_episode
         (0, False, True)
     ]
     assert emulator.actions == [3, 3, FIRE, 3, 3]
-    assert game.episodes() == [Episode(0, raw_return=7.0, length=4, frames=77)]
+    assert game.episodes() == [Episode(0, 7.0, length=4, frames=77, clipped_return=3.0)]
 
 
 @pytest.mark.parametrize(("episodic_life", "after_the_life"), [(False, 3), (True, NOOP)])
@@ -119,7 +120,7 @@ def test_a_life_lost_during_the_serve_is_followed_by_another_serve(game):
 def test_a_game_that_ends_with_the_serve_starts_anew_at_once(game):
     rows, _ = played(game, [Frame(lives=2), Frame(2, True, lives=0), Frame(1)], num_steps=4)
     assert rows == [(0, True, False), (0, False, True), (0, False, True), (1, False, False)]
-    assert game.episodes() == [Episode(0, 2.0, 1, 77)]
+    assert game.episodes() == [Episode(0, 2.0, 1, 77, 0, 1.0)]
 
 
 def test_no_lives_left_is_no_end_before_the_game_is_over(game):
@@ -138,7 +139,7 @@ def test_what_the_emulator_plays_past_a_cut_off_is_undone(game):
     rows, emulator = played(game, script, num_steps=6)
     assert rows == [(0, False, False)] * 4 + [(0, False, True), (1, True, False)]
     assert emulator.forced_resets == 1
-    assert game.episodes() == [Episode(0, 0.0, 4, 77), Episode(0, 1.0, 1, 77)]
+    assert game.episodes() == [Episode(0, 0.0, 4, 77), Episode(0, 1.0, 1, 77, 0, 1.0)]
 
 
 def test_the_serve_is_no_step_without_reward(game):

@@ -78,7 +78,7 @@ def test_a_time_limit_truncates():
         rows.append(copied(row))
     assert np.flatnonzero([row.first[0] for row in rows]).tolist() == [0, 501]
     assert not any(row.terminated[0] for row in rows)
-    assert env.episodes() == [environments.Episode(0, 500.0, 500, 500)]
+    assert env.episodes() == [environments.Episode(0, 500.0, 500, 500, 0, 500.0)]
 
 
 def test_repeated_actions_sum_their_rewards_and_stop_at_the_end():
@@ -177,7 +177,7 @@ def test_ones_own_environment_is_given_as_module_and_function():
     assert row.observation.tolist() == [[0, 1, 0, 0.25, 0.75], [1, 0, 0, 0.25, 0.75]]
     row = env.step(np.array([1, 0]))
     assert row.terminated.tolist() == [True, False]
-    assert env.episodes() == [environments.Episode(0, 5.0, 2, 2)]
+    assert env.episodes() == [environments.Episode(0, 5.0, 2, 2, 0, 2.0)]
     row = env.step(np.array([1, 1]))
     assert row.first.tolist() == [True, False]
     assert row.reward.tolist() == [0.0, 2.5]

@@ -172,7 +172,9 @@ class _Games:
         self._frames_per_step = environment.spec.frames_per_step
         self._finished = finished
         self.played: list[list[Game]] = [[] for _ in range(count)]
-        self._returns = np.zeros([2, count])  # raw and clipped, of the games in play
+        # Raw and clipped, of the games in play as far as they are seen: what an environment says
+        # of one that has ended also counts what came with rows that are no experience.
+        self._returns = np.zeros([2, count])
         self._lengths = np.zeros(count, int)
         self._cut = np.zeros(count, bool)  # the game in play was counted when it was cut off
         self._playing: np.ndarray = np.zeros(games, bool)  # any body, at the row before
@@ -198,9 +200,8 @@ class _Games:
         self._lengths += 1
         for restarted in (self._returns.T, self._lengths, self._cut):
             restarted[step.first] = 0
-        for _, raw_return, length, frames, index in episodes:
+        for _, raw_return, length, frames, index, clipped in episodes:
             if not self._cut[index]:
-                clipped = float(self._returns[1, index])
                 self._count(index, Game(raw_return, clipped, length, frames, True))
 
     def _cut_off(self, ended: np.ndarray) -> None:

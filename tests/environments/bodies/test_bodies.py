@@ -68,8 +68,8 @@ def test_a_picture_that_is_drawn_in_place_is_seen_anew_each_step():
 def test_each_body_has_episodes_of_its_own():
     env = environments.make(SHIFT, 8, seed=1)
     play(env, num_steps=LENGTH)
-    of_game = [Episode(0, 3.0, 2, 2, EARLY), Episode(0, 21.0, 6, 6, WHOLE)]
-    of_game += [Episode(0, 15.0, 3, 3, LATE)]
+    of_game = [Episode(0, 3.0, 2, 2, EARLY, 2.0), Episode(0, 21.0, 6, 6, WHOLE, 6.0)]
+    of_game += [Episode(0, 15.0, 3, 3, LATE, 3.0)]
     both = [
         one._replace(environment=one.environment + shift) for one in of_game for shift in (0, 4)
     ]
@@ -93,7 +93,7 @@ def test_a_body_that_vanishes_is_cut_off():
     rows, _ = play(env, num_steps=3)
     assert rows.first[:, EARLY].tolist() == [True, False, True, True]
     assert not rows.terminated[:, EARLY].any()
-    assert env.episodes() == [Episode(0, 1.0, 1, 1, EARLY)]
+    assert env.episodes() == [Episode(0, 1.0, 1, 1, EARLY, 1.0)]
 
 
 def test_repeated_actions_stop_where_a_body_comes_or_leaves():

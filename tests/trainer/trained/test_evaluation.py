@@ -138,7 +138,7 @@ class Interrupted(VectorEnvironment):
         return EnvironmentStep(np.zeros([1, *shape], np.float32), reward, first & False, first)
 
     def episodes(self) -> list[Episode]:
-        return [Episode(0, 6.0, 5, 5)] if self._ended else []
+        return [Episode(0, 6.0, 5, 5, clipped_return=4.0)] if self._ended else []
 
     def render(self, index: int) -> None:
         return None
@@ -153,6 +153,7 @@ def test_a_game_goes_on_after_a_row_in_its_middle_from_which_nothing_is_learned(
     player = Player(agent, Impala(ImpalaSettings(), levels=1), greedy=False)
     games = play(environment, player, 3, seed=1)
     assert [game.raw_return for game in games] == [6.0, 6.0, 6.0]
+    assert [game.clipped_return for game in games] == [4.0, 4.0, 4.0]
 
 
 def test_no_games_have_no_figures():
