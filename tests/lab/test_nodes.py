@@ -177,7 +177,8 @@ def gpus_seen(folder, count, **environment):
     """What sessions see that are started one after the other; the first ends before the last."""
     folder.mkdir()
     environment = {**os.environ, "TMPDIR": str(folder), **environment}
-    seen, nodes = [], []
+    seen: list[str] = []
+    nodes: list[subprocess.Popen[bytes]] = []
     for number in range(count):
         if number == count - 1:
             nodes[0].kill()
