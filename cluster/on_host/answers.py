@@ -41,6 +41,10 @@ def _start(request: dict[str, Any], records: Path) -> dict[str, Any]:
     in_the_way = windows.clear(request["tmux"], request["run_id"])
     if in_the_way:
         return {"error": in_the_way}
+    names = [process["name"] for process in request["processes"]]
+    others = set(names).intersection(states.of_other_runs(records, [request["run_id"]]))
+    if others:
+        return {"error": f"{min(others)} of another run is running in {records.parent}"}
     home = os.path.join(request["folder"], request["project"])
     for process in request["processes"]:
         if _is_started(records, process["name"], request):
@@ -63,7 +67,6 @@ def _start(request: dict[str, Any], records: Path) -> dict[str, Any]:
         # One whose process has ended stays to be read, and may have the same name.
         windows.close(request["tmux"], request["run_id"], process["name"])
         windows.open_window(request["tmux"], process["name"], argv, home, request["run_id"])
-    names = [process["name"] for process in request["processes"]]
     wait_until(
         lambda: all(states.read(records, name, request["run_id"]) for name in names),
         STARTS_WITHIN_S,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cluster.on_host import windows
+from cluster.on_host import states, windows
 
 Problem = tuple[str, str]
 
@@ -68,6 +68,7 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
             *_gpus(_devices(request)),
             *_disk(folder, "column remote_dir"),
             *_run_folder(folder, Path(request["records"])),
+            *_others(Path(request["records"]), request["replaced_run"]),
             *_session(request["tmux"], request["replaced_run"]),
             *_logout(),
         ]
@@ -180,6 +181,15 @@ def _disk(folder: Path, flag: str) -> Iterator[Problem]:
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
         yield f"only {free >> 20} MiB are free in {folder}", "make room: 2 GiB are needed"
+
+
+def _others(records: Path, replaced: str) -> Iterator[Problem]:
+    """Another frontend's run in this one's folder: each would replace the other's files."""
+    for name in states.of_other_runs(records, [replaced])[:1]:
+        yield (
+            f"{name} of another run is running in {records.parent}",
+            "end that with --action=stop where it was started, or give another --logdir",
+        )
 
 
 def _session(name: str, replaced: str) -> Iterator[Problem]:

@@ -5,11 +5,11 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from cluster.on_host.processes import is_alive
+from cluster.on_host.processes import boot_id, is_alive
 
 # The file in which a stop records the run's id.
 STOPPED = "stopped"
@@ -28,6 +28,19 @@ def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
     if state.get("run_id") == run_id:
         return state
     return {"state": "stopped"} if is_stopped(records, run_id) else {}
+
+
+def of_other_runs(records: Path, own: Collection[str]) -> list[str]:
+    """The living processes whose states here are of other runs than these."""
+    names = [path.stem for path in sorted(records.glob("*.json"))]
+    found = []
+    for name in names:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            state = json.loads((records / f"{name}.json").read_text())
+            # Other files of the folder have no keeper.
+            if state["keeper"] and state["run_id"] not in own:
+                found += [name] if is_living(judged(state, boot_id())) else []
+    return found
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -37,6 +37,22 @@ def test_two_starts_at_once_do_not_take_each_others_record(frontend: Frontend):
     assert frontend.run("start").returncode == 0
 
 
+def test_a_run_of_another_frontend_in_the_same_folder_keeps_its_files(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    record, before = frontend.logdir / "cluster" / "run.json", state(frontend, "actor-0")
+    record.rename(frontend.folder / "its own")
+    told = "actor-0 of another run is running in"
+    checked = frontend.run("check", "--tmux_sess=other")
+    assert checked.returncode == 1 and told in " ".join(checked.stdout.split())
+    frontend.csv(*ONE_EACH[:1], "learner,localhost,18002", ONE_EACH[2])
+    partly = frontend.run("start", "--tmux_sess=other", "--allow_partial", "--start_timeout_s=5")
+    assert partly.returncode == 1 and told in partly.stdout.rpartition("No learner started")[2]
+    assert state(frontend, "actor-0") == before and is_alive(*before["child"])
+    (frontend.folder / "its own").rename(record)
+    assert frontend.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
+
+
 def test_a_damaged_record_is_told_and_what_to_do(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     assert frontend.run("start").returncode == 0
