@@ -5,8 +5,8 @@ weights; the other sends blocks.
 """
 
 import contextlib
+import dataclasses
 import functools
-import math
 import threading
 import time
 import uuid
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from transport import messages
+from transport.asking import Pauses, Waiting
 from transport.in_process import Closed
 from transport.layout import Layout, arrays_layout
 from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent
@@ -25,8 +26,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 1.0
 LEAVE_WITHIN_S = 2.0
 # A block that was not taken so often is worth a line: the first times, the queue may be full.
 TRIES_BEFORE_A_LINE = 3
-# A learner may need a millisecond for an update, or a minute.
-FIRST_ASK_S, ASK_LATER = 0.001, 1.3
 
 
 class Connection(Protocol):
@@ -37,6 +36,19 @@ class Connection(Protocol):
     def put(self, header: np.ndarray, block: np.ndarray) -> int: ...
     def weights(self) -> tuple[np.ndarray, int]: ...
     def close(self) -> None: ...
+
+
+@dataclasses.dataclass
+class _Process:
+    """What is known of a process of the learner, and which of its weights this end has."""
+
+    id: str = ""
+    weights: Layout | None = None
+    most: Any = None  # unrolls of a block that it takes
+    version: int = -1  # of the weights in use; -1 before its first
+    newest: int = -1  # version that it has
+    is_current: bool = False  # the connection has brought its newest weights, if any
+    fetch_from: float = 0.0  # when the next weights may be fetched
 
 
 class Link:
@@ -81,28 +93,19 @@ class Link:
         self._fingerprint = messages.fingerprint(identity)
         self._blocks = blocks
         self._timeout_s = timeout_s
-        self._beat_s = timeout_s / messages.BEATS_PER_TIMEOUT
-        self._ask_every_s = ask_every_s
-        self._asked_after_s = math.inf if ask_every_s is None else FIRST_ASK_S  # the last such time
+        self._pauses = Pauses(timeout_s / messages.BEATS_PER_TIMEOUT, ask_every_s)
         self._fetch_every_s = fetch_every_s
-        self._fetch_from = 0.0  # when the next weights may be fetched
         self._load = load
         self._say = say
         self._id = uuid.uuid4()
         self._about_me = {"actor": self._id.hex, "name": name, "is_learner": of_learner}
         self._changed = threading.Condition()
         self._connection: Connection | None = None
-        self._is_current = False  # the connection has brought its learner's newest weights, if any
-        self._most: Any = None  # unrolls of a block that its learner takes
-        self._process = ""  # which process of the learner it leads to
-        self._weights_layout: Layout | None = None
-        self._version = -1  # of the weights in use; -1 before this learner's first
-        self._newest = -1  # version that the learner has
+        self._process = _Process()  # which it leads to, or has led to
         self._block: tuple[np.ndarray, np.ndarray] | None = None  # to be sent, with its header
         self._number = 0
         self._tried_at = ""  # the learner's process at which the block may have arrived
-        self._wait_s = 0.0
-        self._since = time.monotonic()
+        self._waiting = Waiting()
         self._closing = False
         self._reported_lost = False
         self._end: Exception | None = None
@@ -136,7 +139,7 @@ class Link:
     @property
     def learner_process(self) -> str:
         """Identifies the process of the learner that the weights are from; empty at first."""
-        return self._process
+        return self._process.id
 
     @property
     def is_connected(self) -> bool:
@@ -146,7 +149,7 @@ class Link:
     @property
     def is_current(self) -> bool:
         """Whether the learner is there, and the weights have come that it had, if it had any."""
-        return self._connection is not None and self._is_current
+        return self._connection is not None and self._process.is_current
 
     @property
     def is_finished(self) -> bool:
@@ -158,9 +161,10 @@ class Link:
         started = time.monotonic()
         with self._changed:
             ready = self._changed.wait_for(
-                lambda: self._end or (self._block is None and self._version >= 0), timeout_s
+                lambda: self._end or (self._block is None and self._process.version >= 0),
+                timeout_s,
             )
-            self._wait_s += time.monotonic() - started
+            self._waiting.add(time.monotonic() - started)
             if self._end:
                 raise self._end
             return bool(ready)
@@ -171,18 +175,17 @@ class Link:
         started = time.monotonic()
         yield
         with self._changed:
-            self._wait_s += time.monotonic() - started
+            self._waiting.add(time.monotonic() - started)
 
     def put(self, block: Any, count: int) -> None:
         """Sends ``count`` unrolls that were announced."""
-        if too_many := messages.too_many(count, self._most):
+        if too_many := messages.too_many(count, self._process.most):
             raise Refused(f"the learner at {self._learner} refuses this actor: {too_many}.")
         packed = self._blocks.pack(block, count)
         now = time.monotonic()
         with self._changed:
             self._number += 1
-            waited = self._wait_s / max(now - self._since, 1e-9)
-            self._wait_s, self._since = 0.0, now
+            waited = self._waiting.take(now)
             header = Header(self._fingerprint, self._id.bytes, self._number, count, waited)
             self._block, self._tried_at = (header.pack(), packed), ""
             self._changed.notify_all()
@@ -220,12 +223,9 @@ class Link:
         if differing:
             raise Refused(f"the learner at {self._learner} refuses this actor: {differing}.")
         with self._changed:
-            self._weights_layout = arrays_layout(about["weights"])
-            self._version = self._newest = -1
-            self._fetch_from = 0.0
-            self._is_current = False
-            self._connection, self._process = connection, str(about["process"])
-            self._most = about.get("most")
+            weights = arrays_layout(about["weights"])
+            self._process = _Process(str(about["process"]), weights, about.get("most"))
+            self._connection = connection
             self._reported_lost = False
             self._changed.notify_all()
         self._say(f"Connected to the learner at {self._learner}.")
@@ -236,10 +236,11 @@ class Link:
             self._note(connection.write(self._letter("beat")))
             if self._may_fetch():
                 self._fetch(connection)
-                self._fetch_from = time.monotonic() + self._fetch_every_s
+                self._process.fetch_from = time.monotonic() + self._fetch_every_s
             with self._changed:
-                self._is_current = True
-                pause = self._pause()
+                self._process.is_current = True
+                # Before the learner's first weights, an actor has nothing else to do.
+                pause = 0.1 if self._process.version < 0 else self._pauses.next()
                 self._changed.wait_for(functools.partial(self._is_due, connection, pause), pause)
                 if self._connection is not connection:
                     raise Lost("it no longer answers")
@@ -253,35 +254,27 @@ class Link:
         return (
             self._closing
             or self._connection is not connection
-            or (self._version >= 0 and self._may_fetch())
-            or self._asked_after_s < pause
+            or (self._process.version >= 0 and self._may_fetch())
+            or self._pauses.have_begun_anew(pause)
         )
 
     def _may_fetch(self) -> bool:
-        return self._newest > self._version and time.monotonic() >= self._fetch_from
-
-    def _pause(self) -> float:
-        # Before the learner's first weights, an actor has nothing else to do.
-        if self._version < 0:
-            return 0.1
-        if self._ask_every_s is None:
-            return self._beat_s
-        self._asked_after_s = min(ASK_LATER * self._asked_after_s, self._ask_every_s)
-        return min(self._asked_after_s, self._beat_s)
+        process = self._process
+        return process.newest > process.version and time.monotonic() >= process.fetch_from
 
     def _fetch(self, connection: Connection) -> None:
         packed, version = connection.weights()
         if not packed.nbytes:
             return
-        assert self._weights_layout is not None
-        self._load(self._weights_layout.unpack(packed), version)
+        assert self._process.weights is not None
+        self._load(self._process.weights.unpack(packed), version)
         with self._changed:
-            self._version = version
+            self._process.version = version
             self._changed.notify_all()
 
     def _note(self, newest: int) -> None:
         with self._changed:
-            self._newest = newest
+            self._process.newest = newest
             if newest == FINISHED:
                 self._end = self._end or Closed()
             self._changed.notify_all()
@@ -308,11 +301,11 @@ class Link:
                 if self._closing or self._block is None or self._connection is None:
                     return
                 connection, (header, block) = self._connection, self._block
-                if self._tried_at not in ("", self._process):
+                if self._tried_at not in ("", self._process.id):
                     # That learner may have received it and trained on it before it ended.
                     self._done()
                     continue
-                self._tried_at = self._process
+                self._tried_at = self._process.id
             try:
                 self._note(connection.put(header, block))
             except Silent:
@@ -342,6 +335,5 @@ class Link:
 
     def _done(self) -> None:
         self._block = None
-        if self._ask_every_s is not None:
-            self._asked_after_s = FIRST_ASK_S  # its actor waits for what the block changes
+        self._pauses.begin_anew()  # its actor waits for what the block changes
         self._changed.notify_all()
