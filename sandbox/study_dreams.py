@@ -25,7 +25,7 @@ from benchmarks.tools import common
 from lab.results import tables
 from trainer.machine.launching import PROJECT
 from trainer.machine.provenance import machine, versions
-from trainer.storage.records import write_whole
+from trainer.storage.records import read_metrics, write_whole
 from user_error import UserError
 
 MODEL = "simple_cpu"
@@ -78,8 +78,7 @@ class Training(NamedTuple):
 
     def reports(self) -> list[dict[str, Any]]:
         """What the training has reported."""
-        lines = (self.folder / "metrics.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        return read_metrics(self.folder)
 
 
 def _experiment(*flags: str) -> None:

@@ -60,6 +60,13 @@ def test_the_games_of_another_level_are_refused(tmp_path):
         training.play("Catch", 3)
 
 
+def test_a_line_that_a_crash_has_cut_is_no_report(tmp_path):
+    rows = [json.dumps({"environment_frames": frames}) for frames in (10, 20)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join([rows[0], rows[1][:-5], rows[1]]) + "\n")
+    reports = study_dreams.Training("ppo", 1, [], tmp_path).reports()
+    assert [row["environment_frames"] for row in reports] == [10, 20]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_study_that_is_ended_waits_for_its_training(tmp_path, number):
     (tmp_path / "experiment.py").write_text(
