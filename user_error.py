@@ -1,7 +1,8 @@
 """Mistakes that a user can fix, reported in one line with exit code 2 and no traceback."""
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 
 
 class UserError(Exception):
@@ -16,6 +17,18 @@ class EndedOutside(Exception):
 
     Entry points print it without a traceback and exit with 1.
     """
+
+
+def exit_code(program: str, run: Callable[[], object]) -> int:
+    """Runs a program's main part; returns what it exits with, 130 after Ctrl-C."""
+    try:
+        run()
+    except (UserError, EndedOutside) as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UserError) else 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 def closest(given: str, known: Iterable[str], most: int = 3) -> str:

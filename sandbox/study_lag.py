@@ -12,6 +12,7 @@ episode ended. The only thing that is taken from the client is which picture it 
 
 import argparse
 import collections
+import contextlib
 import csv
 import json
 import statistics
@@ -24,13 +25,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tools import common
 from environments import View
 from environments.realtime import environment as realtime
 from environments.realtime import levels
 from environments.realtime.keeping import StartedHere
 from environments.realtime.link import Link
 from environments.realtime.seat import Row, Seat, observation_lag
-from user_error import UserError
+from user_error import UserError, exit_code
 
 LEVEL, FPS = "vnc:Catch-v0", 10
 COLUMNS = (
@@ -121,9 +123,9 @@ def play(lag_ms: float, seconds: float, remotes: int) -> dict[str, Any]:
             0,
             print,
         )
-        figures, episodes = _played(env, seconds)
-        links = [seat.link for seat in env._seats]
-        env.close()
+        with contextlib.closing(env):
+            figures, episodes = _played(env, seconds)
+            links = [seat.link for seat in env._seats]
         true = [
             one for pair in zip(records, links, strict=True) for one in _reactions(*pair, watched)
         ]
@@ -193,12 +195,8 @@ def _differing(records: Sequence[Path], watched: Watched) -> tuple[int, int]:
 
 def main() -> int:
     """Runs the study; returns the exit code."""
-    try:
-        _study()
-    except UserError as error:
-        print(f"study_lag: {error}", file=sys.stderr)
-        return 2
-    return 0
+    common.unwind_when_stopped()
+    return exit_code("study_lag", _study)
 
 
 def _study() -> None:
@@ -217,11 +215,16 @@ def _study() -> None:
             f"--seconds={given.seconds}: {len(seconds)} numbers for {len(lags)} lags; expected one "
             "for all, or one for each."
         )
-    rows = []
-    for lag, long in zip(lags, seconds * (len(lags) if len(seconds) == 1 else 1), strict=True):
-        rows.append(play(lag, long, given.remotes))
-        print("  ".join(f"{name} {rows[-1][name]:.4g}" for name in COLUMNS), flush=True)
-    rows.sort(key=lambda row: row["lag_ms"])
+    rows: list[dict[str, Any]] = []
+    # A lag is a turn.
+    with common.whole_turns({"lags": rows}, lambda whole: _write(given, whole["lags"])):
+        for lag, long in zip(lags, seconds * (len(lags) if len(seconds) == 1 else 1), strict=True):
+            rows.append(play(lag, long, given.remotes))
+            print("  ".join(f"{name} {rows[-1][name]:.4g}" for name in COLUMNS), flush=True)
+
+
+def _write(given: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    rows = sorted(rows, key=lambda row: row["lag_ms"])
     out = Path(given.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with open(out.with_suffix(".csv"), "w", newline="") as file:

@@ -18,7 +18,7 @@ import json
 import shlex
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,13 +29,12 @@ from benchmarks.whole.scaleup import options
 from benchmarks.whole.scaleup.__main__ import described, in_turns, measured
 from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import Chosen
-from benchmarks.whole.scaleup.processes import Failed
 from benchmarks.whole.scaleup.report import Rates, against_one
 from trainer.machine.launching import PROJECT
 from trainer.machine.provenance import machine, versions
 from trainer.reporting import curve
 from trainer.storage.records import write_whole
-from user_error import UserError
+from user_error import UserError, exit_code
 
 PUBLISHED = PROJECT / "benchmarks" / "plan" / "measured" / "published.csv"
 SMOKE = (
@@ -76,25 +75,15 @@ def main() -> int:
         own, added = own[:at], own[at + 1 :]
     given = _parser().parse_args(own)
     numbers = [f"--actors={given.actors}", f"--learners={given.learners}"]
-    try:
+
+    def run() -> None:
         chosen = options.parse([*numbers, *(SMOKE if given.smoke else ()), *added])
         if chosen.hosts.workers_csv_path or 0 in chosen.actors:
             raise UserError("this is for one machine and real actors; see benchmarks scaleup.")
         out = _writable(Path(given.out))
-        rates = measure(chosen)
-        command = shlex.join(["python", "-m", "sandbox.study_throughput", *sys.argv[1:]])
-        about = {"command": command, "machine": machine(), "versions": versions()}
-        write(out, rates, about | described(chosen))
-        groups = [here(rates), published()]
-        draw(Path(f"{out}.png"), groups)
-        print(table(groups))
-        print(f"Written: {out}.csv, {out}.png, {out}.json")
-    except (UserError, Failed) as error:
-        print(f"study_throughput.py: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+        measure(chosen, lambda rates: finish(out, rates, chosen))
+
+    return exit_code("study_throughput.py", run)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -119,8 +108,8 @@ def _writable(out: Path) -> Path:
     return out
 
 
-def measure(chosen: Chosen) -> Rates:
-    """All rates, turn by turn."""
+def measure(chosen: Chosen, write: Callable[[Rates], None]) -> None:
+    """Measures all rates, turn by turn, and writes them."""
     seconds = chosen.options.windows * chosen.options.window_s
     todo = [Case(1, actors) for actors in chosen.actors]
     todo += [Case(learners, 0) for learners in chosen.learners]
@@ -131,7 +120,19 @@ def measure(chosen: Chosen) -> Rates:
             return rate_of(chosen.settings, case.actors, seconds)
         return measured(case, chosen)
 
-    return in_turns(todo, chosen.options.repeats, rate)
+    in_turns(todo, chosen.options.repeats, rate, write)
+
+
+def finish(out: Path, rates: Rates, chosen: Chosen) -> None:
+    """Writes all files, prints the tables."""
+    command = shlex.join(["python", "-m", "sandbox.study_throughput", *sys.argv[1:]])
+    about = {"command": command, "machine": machine(), "versions": versions()}
+    turns = min(map(len, rates.values()))
+    write(out, rates, about | described(chosen, turns))
+    groups = [here(rates), published()]
+    draw(Path(f"{out}.png"), groups)
+    print(table(groups))
+    print(f"Written: {out}.csv, {out}.png, {out}.json")
 
 
 def here(rates: Rates) -> Group:

@@ -12,7 +12,7 @@ import sys
 from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
 from trainer.settings import config
-from user_error import EndedOutside, UserError
+from user_error import exit_code
 
 WORDS = ["--mode=test", "--algorithm=simple"]
 
@@ -21,21 +21,15 @@ def main(arguments: list[str]) -> int:
     """Evaluates; returns the exit code."""
     import_from_here()
     words = [*WORDS, *arguments]
-    try:
+
+    def run() -> None:
         settings, given = config.parse(words), config.given(words)
         import_tensorflow()
         from world_models.trained.testing import test
 
         test(settings, given)
-    except UserError as error:
-        print(f"world_models.evaluate: {error}", file=sys.stderr)
-        return 2
-    except EndedOutside as error:
-        print(f"world_models.evaluate: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+
+    return exit_code("world_models.evaluate", run)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from flags import setting
 from trainer.acting.settings import LevelSettings
 from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
-from user_error import EndedOutside, UserError
+from user_error import UserError, exit_code
 
 GROUP = "What to do"
 # Flags of trainings that also say how a level is seen and played here.
@@ -61,25 +61,21 @@ class Options:
 def main(arguments: list[str]) -> int:
     """Plays; returns the exit code."""
     import_from_here()
+    return exit_code("world_models.play", lambda: _run(arguments))
+
+
+def _run(arguments: list[str]) -> None:
     definitions = [*dataclasses.fields(Options), *_level_fields()]
-    try:
-        parser = flags.parser_of(definitions, "python -m world_models.play", __doc__ or "", "")
-        values = flags.parse(parser, arguments)
-        own = {field.name for field in dataclasses.fields(Options)}
-        options = Options(**{name: value for name, value in values.items() if name in own})
-        flags.check_ranges(options)
-        level = {name: value for name, value in values.items() if name not in own}
-        _check_ranges(level)
-        _check(options, level)
-        import_tensorflow()
-        _play(options, level)
-    except UserError as error:
-        print(f"world_models.play: {error}", file=sys.stderr)
-        return 2
-    except EndedOutside as error:
-        print(f"world_models.play: {error}", file=sys.stderr)
-        return 1
-    return 0
+    parser = flags.parser_of(definitions, "python -m world_models.play", __doc__ or "", "")
+    values = flags.parse(parser, arguments)
+    own = {field.name for field in dataclasses.fields(Options)}
+    options = Options(**{name: value for name, value in values.items() if name in own})
+    flags.check_ranges(options)
+    level = {name: value for name, value in values.items() if name not in own}
+    _check_ranges(level)
+    _check(options, level)
+    import_tensorflow()
+    _play(options, level)
 
 
 def _level_fields() -> list[dataclasses.Field]:

@@ -1,12 +1,13 @@
 """Shared by all benchmarks: flags, taking turns, medians and spreads."""
 
+import contextlib
 import dataclasses
 import signal
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ import flags
 from flags import setting
 from trainer.settings import checks, config, sizes
 from trainer.settings.config import Settings
-from user_error import UserError
+from user_error import UserError, exit_code
 
 # The groups of the trainer's flags that a benchmark can pass on to what it measures.
 PASSED_ON = ("Environment", "Actors", "Agent", "Learning")
@@ -31,6 +32,8 @@ class Options:
 
 
 Own = TypeVar("Own", bound=Options)
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def parse(
@@ -99,14 +102,7 @@ def unwind_when_stopped() -> None:
 def run(name: str, measure: Callable[[list[str]], None]) -> int:
     """A benchmark as a program; returns the exit code."""
     unwind_when_stopped()
-    try:
-        measure(sys.argv[1:])
-    except UserError as error:
-        print(f"benchmarks {name}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return exit_code(f"benchmarks {name}", lambda: measure(sys.argv[1:]))
 
 
 class Spread(NamedTuple):
@@ -133,6 +129,22 @@ def in_turns(measures: Mapping[str, Callable[[], float]], repeats: int) -> dict[
         for name, measure in measures.items():
             found[name].append(measure())
     return {name: values[1:] for name, values in found.items()}
+
+
+@contextlib.contextmanager
+def whole_turns(
+    found: Mapping[Key, list[Value]], write: Callable[[dict[Key, list[Value]]], None]
+) -> Iterator[None]:
+    """At the end hands what was found to ``write``; if the block is stopped or fails, too.
+
+    Then only turns count that everybody has finished; without any, nothing is written.
+    """
+    try:
+        yield
+    finally:
+        turns = min(map(len, found.values()), default=0)
+        if turns:
+            write({key: values[:turns] for key, values in found.items()})
 
 
 def rate(calls: Sequence[Callable[[], float]], seconds: float) -> float:

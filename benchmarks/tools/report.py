@@ -78,8 +78,10 @@ class Report:
     ) -> None:
         """Writes the files: the picture shows the column ``shown``, and ``wanted`` as a line.
 
-        ``draw`` makes another picture, on axes.
+        ``draw`` makes another picture, on axes. Without a row nothing is written.
         """
+        if not self._rows:
+            return
         titles = [column.title for column in self._columns]
         rows = [dict(zip(titles, map(_plain, row), strict=True)) for row in self._rows]
         kept = self._about | {"rows": rows} | {name: _plain(one) for name, one in figures.items()}

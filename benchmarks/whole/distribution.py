@@ -95,10 +95,16 @@ def measure(arguments: list[str]) -> None:
     report = Report("distribution", COLUMNS, own, precision(Settings()), what)
     calls = {case: functools.partial(measured, own, case) for case in todo}
     rates: dict[Case, list[float]] = {case: [] for case in todo}
-    for turn, (case, call) in itertools.product(range(1, own.repeats + 1), calls.items()):
-        rates[case].append(call())
-        common.progress(f"turn {turn} of {own.repeats}: {' '.join(case)} {rates[case][-1]:,.0f}/s")
-    for case in todo:
+    with common.whole_turns(rates, functools.partial(write, report)):
+        for turn, (case, call) in itertools.product(range(1, own.repeats + 1), calls.items()):
+            rates[case].append(call())
+            now = f"{' '.join(case)} {rates[case][-1]:,.0f}/s"
+            common.progress(f"turn {turn} of {own.repeats}: {now}")
+
+
+def write(report: Report, rates: Rates) -> None:
+    """Prints the rows and writes the files."""
+    for case in rates:
         report.row(*case, spread(rates[case]), ratio(rates, case))
     report.finish("of one process", draw=functools.partial(draw, rates))
 

@@ -21,7 +21,7 @@ from typing import Any
 import flags
 from flags import setting
 from trainer.machine.quiet import import_tensorflow
-from user_error import UserError
+from user_error import UserError, exit_code
 
 ACTIONS = ("capture", "train", "evaluate", "predict", "control")
 HELD_OUT = 0.1
@@ -40,16 +40,15 @@ class Options:
 
 def main(arguments: list[str]) -> int:
     """Does what the first argument says; returns the exit code."""
-    try:
-        _act(arguments)
-    except UserError as error:
-        print(f"sandbox.arm: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"sandbox.arm: {where}{error.strerror or error}.", file=sys.stderr)
-        return 2
-    return 0
+
+    def run() -> None:
+        try:
+            _act(arguments)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise UserError(f"{where}{error.strerror or error}.") from None
+
+    return exit_code("sandbox.arm", run)
 
 
 def _act(arguments: list[str]) -> None:

@@ -25,6 +25,22 @@ def test_numbers_that_do_not_fit_are_refused_before_anything_is_played(
     assert flag in (said := capsys.readouterr().err) and told in said
 
 
+def test_lags_that_have_been_played_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    def play(lag_ms, seconds, remotes):
+        if lag_ms == 80:
+            raise KeyboardInterrupt
+        return dict.fromkeys(study_lag.COLUMNS, 1.0) | {"lag_ms": lag_ms}
+
+    monkeypatch.setattr(study_lag, "play", play)
+    monkeypatch.setattr(study_lag.common, "unwind_when_stopped", lambda: None)
+    out = tmp_path / "lag"
+    monkeypatch.setattr(sys, "argv", ["study_lag", "--lags=40,0,80", f"--out={out}"])
+    assert study_lag.main() == 130
+    rows = json.loads(out.with_suffix(".json").read_text())["rows"]
+    assert [row["lag_ms"] for row in rows] == [0, 40]
+    assert out.with_suffix(".csv").exists() and out.with_suffix(".png").exists()
+
+
 @pytest.mark.xdist_group("remotes")
 def test_the_study_of_lag_runs_small_and_compares_every_episode(tmp_path):
     out = tmp_path / "out" / "lag"

@@ -44,6 +44,28 @@ def test_learners_and_actors_are_measured(tmp_path):
     assert "| this trainer, here | 2 |" in done.stdout
 
 
+def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    calls = []
+
+    def rate(*_):
+        calls.append(1)
+        if len(calls) == 4:
+            sys.exit(143)  # as a signal does it
+        return 100.0
+
+    monkeypatch.setattr(study_throughput, "rate_of", rate)
+    monkeypatch.setattr(study_throughput, "measured", rate)
+    monkeypatch.setattr(study_throughput.common, "unwind_when_stopped", lambda: None)
+    out = tmp_path / "result"
+    flags = ["--actors=1", "--learners=1", f"--out={out}", "--", "--repeats=3"]
+    monkeypatch.setattr(sys, "argv", ["study_throughput", *flags])
+    with pytest.raises(SystemExit):
+        study_throughput.main()
+    with open(f"{out}.csv", newline="") as file:
+        assert [row["turn"] for row in csv.DictReader(file)] == ["1", "1"]
+    assert json.loads(Path(f"{out}.json").read_text())["how"].startswith("1 turns; ")
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -22,7 +22,7 @@ its reason is printed, its log is kept in --results, and the others continue.
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,6 +82,9 @@ class Own(Options):
     seconds: float = setting(40.0, "Measuring", "measured of each run", above=0)
 
 
+Key = tuple[str, str]  # a trainer or network, and a precision
+
+
 class Contender(NamedTuple):
     """Who takes turns."""
 
@@ -112,11 +115,14 @@ def measure(arguments: list[str]) -> None:
             missing[peer.name] = str(error)
     what = f"{own.level_name}, unroll {own.unroll_length}, batch {own.batch_size}"
     report = Report("peers", COLUMNS, own, f"precision {own.precision} here", what, settings)
-    ratios: dict[tuple[str, str], common.Spread] = {}
-    for network in own.agent_name.split(","):
-        ratios |= compare(report, own, network, contenders, missing)
-    print_ratios(ratios)
-    report.finish("agent steps/s", ratios={" ".join(key): ratio for key, ratio in ratios.items()})
+    ratios: dict[Key, common.Spread] = {}
+    try:
+        for network in own.agent_name.split(","):
+            compare(report, own, network, contenders, missing, ratios)
+    finally:  # also where it is stopped
+        print_ratios(ratios)
+        named = {" ".join(key): ratio for key, ratio in ratios.items()}
+        report.finish("agent steps/s", ratios=named)
 
 
 def ours(own: Own, settings: Settings) -> list[Contender]:
@@ -152,41 +158,51 @@ def theirs(own: Own, peer: Peer) -> Contender:
 
 
 def compare(
-    report: Report, own: Own, network: str, contenders: list[Contender], missing: dict[str, str]
-) -> dict[tuple[str, str], common.Spread]:
-    """A network's rows; how many times the best peer this trainer is, in each precision."""
-    turns: dict[tuple[str, str], list[Reached]] = {}
-    failed = dict(missing)
-    for turn in range(own.repeats):
-        for one in contenders:
-            if one.name in failed:
-                continue
-            common.progress(
-                f"turn {turn + 1} of {own.repeats}: {network}, {one.name}, {one.precision}"
-            )
-            try:
-                turns.setdefault((one.name, one.precision), []).append(one.run(network))
-            except Failed as error:
-                failed[one.name] = str(error)
-    rates = {
-        key: [reached.steps_per_second for reached in turns[key]]
-        for key in turns
-        if key[0] not in failed
-    }
+    report: Report,
+    own: Own,
+    network: str,
+    contenders: list[Contender],
+    missing: dict[str, str],
+    ratios: dict[Key, common.Spread],
+) -> None:
+    """A network's rows; adds how many times the best peer this trainer is, in each precision."""
+
+    def failed(name: str, reason: str) -> None:
+        report.row(network, name, f"failed: {reason}", None, None, None, None)
+
+    for name, reason in missing.items():
+        failed(name, reason)
+    turns: dict[Key, list[Reached]] = {(one.name, one.precision): [] for one in contenders}
+    with common.whole_turns(turns, lambda whole: _write(report, network, whole, ratios)):
+        for turn in range(own.repeats):
+            for one in [one for one in contenders if (one.name, one.precision) in turns]:
+                common.progress(
+                    f"turn {turn + 1} of {own.repeats}: {network}, {one.name}, {one.precision}"
+                )
+                try:
+                    turns[one.name, one.precision].append(one.run(network))
+                except Failed as error:
+                    failed(one.name, str(error))
+                    del turns[one.name, one.precision]
+
+
+def _write(
+    report: Report,
+    network: str,
+    turns: Mapping[Key, list[Reached]],
+    ratios: dict[Key, common.Spread],
+) -> None:
+    rates = {key: [one.steps_per_second for one in reached] for key, reached in turns.items()}
     for (name, precision), values in rates.items():
         firsts = spread([reached.first_update_s for reached in turns[name, precision]])
         against = [_ratio(rates.get((OURS, kind)), values) for kind in (BEST, FLOAT32)]
         report.row(network, name, precision, spread(values), firsts.median, *against)
-    for name, reason in failed.items():
-        report.row(network, name, f"failed: {reason}", None, None, None, None)
     peers = [values for (name, _), values in rates.items() if name != OURS]
     best = [max(turn) for turn in zip(*peers, strict=True)]
-    found = {}
     for (name, precision), values in rates.items():
         ratio = _ratio(values, best)
         if name == OURS and ratio:
-            found[network, precision] = ratio
-    return found
+            ratios[network, precision] = ratio
 
 
 def _ratio(mine: list[float] | None, others: list[float]) -> common.Spread | None:
@@ -196,7 +212,7 @@ def _ratio(mine: list[float] | None, others: list[float]) -> common.Spread | Non
     return spread([one / other for one, other in zip(mine, others, strict=True)])
 
 
-def print_ratios(ratios: dict[tuple[str, str], common.Spread]) -> None:
+def print_ratios(ratios: dict[Key, common.Spread]) -> None:
     """Prints the ratios beside the goals."""
     for (network, precision), ratio in ratios.items():
         wanted = WANTED.get((network, precision))

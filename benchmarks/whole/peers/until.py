@@ -82,23 +82,24 @@ def measure(arguments: list[str]) -> None:
     peers = [(peer, *_ready(own, peer)) for peer in chosen(own.peers, UNTIL_PEERS)]
     what = f"{own.level_name} to {own.until:g}"
     report = Report("peers-until", COLUMNS, own, "precision auto here", what)
-    turns: list[list[Run]] = []  # this trainer's run and each peer's
-    failed: UserError | None = None
-    for turn in range(own.repeats):
-        try:
-            turns.append(_turn(own, turn, peers))
-        except UserError as error:
-            failed = error
-            break
-    if not turns and failed:
-        raise failed
-    ours, *theirs = map(list, zip(*turns, strict=True))
-    _row(report, OURS, own.preset or f"{own.algorithm}, defaults", ours, ours)
-    for (peer, _, way), runs in zip(peers, theirs, strict=True):
-        _row(report, peer.name, " ".join(f"{k}={v}" for k, v in way.items()), runs, ours)
+    how = {OURS: own.preset or f"{own.algorithm}, defaults"}
+    how |= {peer.name: " ".join(f"{k}={v}" for k, v in way.items()) for peer, _, way in peers}
+    turns: dict[str, list[Run]] = {name: [] for name in how}
+    with common.whole_turns(turns, lambda whole: _write(report, how, whole)):
+        for turn in range(own.repeats):
+            try:
+                runs = _turn(own, turn, peers)
+            except UserError as error:
+                before = f"turn {turn + 1} failed, the table has those before: " if turn else ""
+                raise UserError(f"{before}{error}") from None
+            for name, run in zip(turns, runs, strict=True):
+                turns[name].append(run)
+
+
+def _write(report: Report, how: dict[str, str], turns: dict[str, list[Run]]) -> None:
+    for name, runs in turns.items():
+        _row(report, name, how[name], runs, turns[OURS])
     report.finish("seconds to it")
-    if failed:
-        raise UserError(f"turn {len(turns) + 1} failed, the table has those before: {failed}")
 
 
 def _turn(own: Own, turn: int, peers: Sequence[tuple[Peer, Path, dict[str, Any]]]) -> list[Run]:

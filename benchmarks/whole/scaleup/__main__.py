@@ -15,26 +15,21 @@ from benchmarks.whole.scaleup.cases import Case, Running, cases, rate
 from benchmarks.whole.scaleup.here import Here
 from benchmarks.whole.scaleup.hosts import OnHosts, check_rows
 from benchmarks.whole.scaleup.options import Chosen, parse
-from benchmarks.whole.scaleup.processes import Failed
 from cluster.backends.ssh.backend import routes_of, rows_of
 from cluster.inventory.hosts_csv import Row
 from trainer.settings import config
-from user_error import UserError
+from user_error import UserError, exit_code
 
 
 def main(arguments: list[str]) -> int:
     """Measures, prints the table, writes JSON and picture; returns the exit code."""
-    try:
+    common.unwind_when_stopped()
+
+    def run() -> None:
         chosen = parse(arguments)
-        rows = rows_of(chosen.hosts, routes_of(chosen.hosts))
-        measure(chosen, rows)
-    except UserError as error:
-        print(f"benchmarks scaleup: {error}", file=sys.stderr)
-        return 2
-    except Failed as error:
-        print(f"benchmarks scaleup: {error}", file=sys.stderr)
-        return 1
-    return 0
+        measure(chosen, rows_of(chosen.hosts, routes_of(chosen.hosts)))
+
+    return exit_code("benchmarks scaleup", run)
 
 
 def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
@@ -49,24 +44,33 @@ def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
         raise UserError("several learners need mpirun: run bin/setup --learner.")
     if rows:
         check_rows(todo, rows)
-    about = described(chosen)
-    print("\n".join(about.values()) + "\n", flush=True)
-    rates = in_turns(todo, chosen.options.repeats, lambda case: measured(case, chosen, rows))
-    print(f"\n{report.table(rates)}\n")
-    print(EXPLAINED)
-    report.write_json(out / "scaleup.json", rates, about)
-    report.draw(out / "scaleup.png", rates, about["what"])
-    print(f"\n{out}/scaleup.json and scaleup.png written")
+    repeats = chosen.options.repeats
+    print("\n".join(described(chosen, repeats).values()) + "\n", flush=True)
+
+    def write(rates: report.Rates) -> None:
+        about = described(chosen, len(rates[todo[0]]))
+        print(f"\n{report.table(rates)}\n")
+        print(EXPLAINED)
+        report.write_json(out / "scaleup.json", rates, about)
+        report.draw(out / "scaleup.png", rates, about["what"])
+        print(f"\n{out}/scaleup.json and scaleup.png written")
+
+    in_turns(todo, repeats, lambda case: measured(case, chosen, rows), write)
 
 
-def in_turns(todo: Sequence[Case], turns: int, measured: Callable[[Case], float]) -> report.Rates:
-    """Measures every case in every turn."""
+def in_turns(
+    todo: Sequence[Case],
+    turns: int,
+    measured: Callable[[Case], float],
+    write: Callable[[report.Rates], None],
+) -> None:
+    """Measures every case in every turn, and writes the turns that there are, also if stopped."""
     rates: report.Rates = {case: [] for case in todo}
-    for turn in range(1, turns + 1):
-        for case, found in rates.items():
-            found.append(measured(case))
-            print(f"turn {turn} of {turns}, {case}: {found[-1]:,.0f} agent steps/s", flush=True)
-    return rates
+    with common.whole_turns(rates, write):
+        for turn in range(1, turns + 1):
+            for case, found in rates.items():
+                found.append(measured(case))
+                print(f"turn {turn} of {turns}, {case}: {found[-1]:,.0f} agent steps/s", flush=True)
 
 
 def measured(case: Case, chosen: Chosen, rows: Sequence[Row] = ()) -> float:
@@ -99,12 +103,12 @@ def started(case: Case, chosen: Chosen, rows: Sequence[Row]) -> Iterator[Running
             yield here
 
 
-def described(chosen: Chosen) -> dict[str, str]:
-    """Where and how it is measured."""
+def described(chosen: Chosen, turns: int) -> dict[str, str]:
+    """Where and how it is measured, in so many turns."""
     options, settings = chosen.options, chosen.settings
     flags = config.to_command(settings) or "the defaults"
     how = (
-        f"{options.repeats} turns; in each, the median of {options.windows} pieces of "
+        f"{turns} turns; in each, the median of {options.windows} pieces of "
         f"{options.window_s:g} s after {options.warm_up} to warm up"
     )
     what = (

@@ -12,12 +12,13 @@ import psutil
 
 from cluster.mpi_environment import ENVIRONMENT
 from trainer.machine.launching import PROJECT
+from user_error import EndedOutside
 
 PROGRAM = [sys.executable, str(PROJECT / "experiment.py")]
 ENDS_WITHIN_S = 20.0
 
 
-class Failed(Exception):
+class Failed(EndedOutside):
     """A process ended too early, or did not get ready in time; the text says which."""
 
 

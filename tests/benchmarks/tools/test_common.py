@@ -74,6 +74,18 @@ def test_everybody_takes_turns_and_the_first_turn_is_left_out():
     assert found == {"a": [3.0, 5.0], "b": [4.0, 6.0]}
 
 
+def test_turns_that_all_have_finished_are_written_whatever_ends_them():
+    written: list[dict[str, list[float]]] = []
+    found = {"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0]}
+    with pytest.raises(SystemExit), common.whole_turns(found, written.append):
+        raise SystemExit(143)
+    with common.whole_turns({"a": [1.0]}, written.append):
+        pass
+    with pytest.raises(UserError), common.whole_turns({"a": [1.0], "b": []}, written.append):
+        raise UserError("no")
+    assert written == [{"a": [1.0, 2.0], "b": [4.0, 5.0]}, {"a": [1.0]}]
+
+
 def test_a_rate_adds_up_what_is_done_at_the_same_time():
     def work():
         time.sleep(0.01)

@@ -28,6 +28,25 @@ def test_ways_stand_beside_one_process(tmp_path):
     assert (tmp_path / "distribution.png").stat().st_size > 10_000
 
 
+def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    calls = []
+
+    def measured(*_):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return 100.0
+
+    monkeypatch.setattr(distribution, "measured", measured)
+    with pytest.raises(KeyboardInterrupt):
+        distribution.measure(
+            [*CASES, "--ways=threads,actors", "--repeats=5", f"--results={tmp_path}"]
+        )
+    rows = json.loads((tmp_path / "distribution.json").read_text())["rows"]
+    assert [row["agent steps/s"]["values"] for row in rows] == [[100.0, 100.0]] * 2
+    assert (tmp_path / "distribution.png").exists()
+
+
 def test_a_ratio_is_taken_in_each_turn_to_the_better_way_alone():
     cases = [distribution.Case("1", "busy", way) for way in ("threads", "process", "actors")]
     rates = dict(zip(cases, ([10.0, 30.0], [20.0, 40.0], [10.0, 60.0]), strict=True))

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.tools.common import spread
+from benchmarks.tools.common import Spread, spread
 from benchmarks.whole.peers import __main__ as program
 from benchmarks.whole.peers import known, running
 from benchmarks.whole.peers.known import PEERS, chosen
@@ -126,12 +126,30 @@ def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path):
         program.Contender("broken", "float32", breaks),
     ]
     report = program.Report("peers", program.COLUMNS, own, "float32", "work")
-    found = program.compare(report, own, "Net", contenders, {"absent": "not installed"})
+    found: dict[tuple[str, str], Spread] = {}
+    program.compare(report, own, "Net", contenders, {"absent": "not installed"}, found)
     assert found == {("Net", "float32"): spread([3.0, 3.0])}
     report.finish("agent steps/s")
     rows = json.loads((tmp_path / "peers.json").read_text())["rows"]
     told = {row["trainer"]: row["precision"] for row in rows}
     assert told["broken"] == "failed: it hangs" and told["absent"] == "failed: not installed"
+
+
+def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    calls = []
+
+    def run(network):
+        calls.append(network)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return Reached(1.0, 100.0)
+
+    monkeypatch.setattr(program, "ours", lambda *_: [program.Contender("ours", "float32", run)])
+    flags = ["--peers=none", "--agent_name=One,Two", "--repeats=3", f"--results={tmp_path}"]
+    with pytest.raises(KeyboardInterrupt):
+        program.measure(flags)
+    rows = json.loads((tmp_path / "peers.json").read_text())["rows"]
+    assert [len(row["agent steps/s"]["values"]) for row in rows] == [3, 1]
 
 
 @pytest.mark.timeout(600)

@@ -108,6 +108,19 @@ def test_a_turn_that_fails_loses_none_before_it(tmp_path, monkeypatch, capsys):
         until.measure([*flags, "--repeats=1", "--seed=3", "--peers=stand_in"])
 
 
+def test_a_stop_loses_no_turn_before_it(tmp_path, monkeypatch):
+    def ours(own, seed):
+        if seed == 3:
+            raise KeyboardInterrupt
+        return until.Run(5.0, 500, True)
+
+    monkeypatch.setattr(until, "_ours", ours)
+    with pytest.raises(KeyboardInterrupt):
+        until.measure(["--until=3", "--repeats=3", "--peers=none", f"--results={tmp_path}"])
+    [row] = json.loads((tmp_path / "peers-until.json").read_text())["rows"]
+    assert row["reached"] == "2 of 2"
+
+
 def test_the_zoo_has_what_is_compared():
     text = (Path(known.__file__).parent / "drive_sb3.py").read_text()
     for algorithm in ("ppo", "a2c", "dqn"):

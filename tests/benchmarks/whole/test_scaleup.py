@@ -42,6 +42,25 @@ def test_learners_together_stand_beside_learners_apart_and_one_alone(tmp_path, c
     assert (tmp_path / "scaleup.png").stat().st_size > 10_000
 
 
+def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    calls = []
+
+    def measured(*_):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return 100.0
+
+    monkeypatch.setattr(scaleup, "measured", measured)
+    monkeypatch.setattr(scaleup.common, "unwind_when_stopped", lambda: None)
+    flags = [*QUICK, "--repeats=5", "--learners=1", "--actors=0,1", f"--results={tmp_path}"]
+    assert main(flags) == 130
+    found = json.loads((tmp_path / "scaleup.json").read_text())
+    assert [case["steps_per_second"] for case in found["cases"]] == [[100.0, 100.0]] * 2
+    assert found["how"].startswith("2 turns; ")
+    assert (tmp_path / "scaleup.png").exists()
+
+
 def test_actors_feed_a_learner(tmp_path, capsys):
     flags = ["--learners=1", "--actors=1", "--envs_per_actor=4", "--batch_size=4"]
     assert main([*QUICK, *flags, f"--results={tmp_path}"]) == 0
