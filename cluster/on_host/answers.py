@@ -101,12 +101,14 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
     for name in request["names"]:
         state = states.read(records, name, request["run_id"])
         log = records / f"{name}.log"
+        # Without a keeper, what the log has is of an earlier run.
+        is_own = "keeper" in state and log.exists()
         found[name] = {
             "state": states.judged(state, boot),
             "since": state.get("since"),
             "restarts": state.get("restarts", 0),
-            "last_lines": last_lines(log),
-            "silent_s": time.time() - log.stat().st_mtime if log.exists() else 0.0,
+            "last_lines": last_lines(log) if is_own else [],
+            "silent_s": time.time() - log.stat().st_mtime if is_own else 0.0,
         }
     listening = [listens(port) for _, port in request.get("addresses", [])]
     metrics = last_lines(records.parent / "metrics.jsonl", 1)

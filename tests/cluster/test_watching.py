@@ -108,6 +108,19 @@ def test_a_line_that_nobody_will_end_is_shown(frontend: Frontend, tmp_path: Path
     assert told["alive"] == ["a"] and told["logs"]["a"]["offset"] == answers.MOST_AT_ONCE
 
 
+def test_what_never_started_is_not_explained_by_lines_of_the_run_before(tmp_path: Path):
+    (tmp_path / "a.log").write_text("keeper: cannot be started\n")
+    written: dict = {"state": "ended", "exit_code": 127, "run_id": "before", "keeper": [1, 1]}
+    (tmp_path / "a.json").write_text(json.dumps(written))
+    asked = {"records": tmp_path, "run_id": "before", "names": ["a"]}
+    assert answers.status(asked)["states"]["a"]["last_lines"] == ["keeper: cannot be started"]
+    told = answers.status({**asked, "run_id": "this"})["states"]["a"]
+    assert (told["state"], told["last_lines"]) == ("not started", [])
+    (tmp_path / "stopped").write_text("this")  # before it could start
+    told = answers.status({**asked, "run_id": "this"})["states"]["a"]
+    assert (told["state"], told["last_lines"]) == ("stopped", [])
+
+
 def test_in_a_terminal_status_is_refreshed_in_place(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     assert frontend.run("start").returncode == 0
