@@ -11,7 +11,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from lab.results import curves, tables
 from lab.results.curves import Curve
 from lab.trials.folder import DONE, Trial
-from trainer.reporting.curve import BLUE, GREY, LEVELS_NAMED, ORANGE, png, time_unit
+from trainer.reporting.curve import BLUE, GREY, LEVELS_NAMED, ORANGE, literal, png, time_unit
 from trainer.reporting.wording import by_level
 from trainer.storage.records import write_whole
 
@@ -26,7 +26,7 @@ def write_session(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> 
     """Return over frames and over time; loss and exploration; the return of each body."""
     bodies = list(by_level(dict(rows[-1]))) if rows else []
     figure = Figure(figsize=(10, 9.6 if bodies else 6.4), layout="constrained")
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     grid = figure.add_gridspec(3 if bodies else 2, 2)
     left, right, loss, exploration = (
         figure.add_subplot(grid[place // 2, place % 2]) for place in range(4)
@@ -54,7 +54,7 @@ def _bodies(axes: Any, rows: Sequence[Mapping[str, Any]], bodies: Sequence[str])
     few = len(bodies) <= LEVELS_NAMED
     for place, name in enumerate(bodies):
         _line(axes, rows, "environment_frames", f"{tables.OF_ONE}{name}",
-              f"C{place}" if few else GREY, label=name)  # fmt: skip
+              f"C{place}" if few else GREY, label=literal(name))  # fmt: skip
     axes.set_ylabel("of each level or body")
     _frames(axes)
     if few:
@@ -64,7 +64,7 @@ def _bodies(axes: Any, rows: Sequence[Mapping[str, Any]], bodies: Sequence[str])
 def write_trial(path: Path, sessions: Sequence[Curve], title: str) -> None:
     """Return over frames and over time: a line a session, their mean, and least to most."""
     figure = Figure(figsize=(10, 4.2), layout="constrained")
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     draw_spread(figure, {"": sessions})
     save(figure, path)
 
@@ -77,8 +77,8 @@ def draw_spread(figure: Figure, groups: Mapping[str, Sequence[Curve]]) -> None:
     scale, unit = time_unit(ends)
     for place, (name, those) in enumerate(known.items()):
         if those:
-            _group(left, those, "frames", 1.0, f"C{place % 10}", name)
-            _group(right, those, "seconds", scale, f"C{place % 10}", name)
+            _group(left, those, "frames", 1.0, f"C{place % 10}", literal(name))
+            _group(right, those, "seconds", scale, f"C{place % 10}", literal(name))
     _frames(left)
     left.set_ylabel(RETURN)
     right.set_xlabel(f"time ({unit})")
@@ -104,7 +104,7 @@ def write_experiment(path: Path, trials: Sequence[Trial], title: str) -> None:
         return
     size = (max(4.0, 2.6 * len(keys) + 1), 1.7 * len(measures) + 0.8)
     figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     grid = figure.subplots(len(measures), len(keys), squeeze=False, sharey="row", sharex="col")
     colors = _colors([one.results["objective"] for one in shown])
     for row, measure in enumerate(measures):
@@ -192,7 +192,7 @@ def _places(axes: Any, values: Sequence[Any]) -> list[float]:
             axes.xaxis.set_major_locator(MaxNLocator(4))
         return [float(one) for one in values]
     names = sorted({str(one) for one in values})
-    axes.set_xticks(range(len(names)), names, fontsize=8)
+    axes.set_xticks(range(len(names)), [literal(name) for name in names], fontsize=8)
     return [float(names.index(str(one))) for one in values]
 
 

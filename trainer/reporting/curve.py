@@ -59,7 +59,7 @@ def _write(
     from matplotlib.ticker import EngFormatter
 
     figure = Figure(figsize=(10, 4.2), layout=ConstrainedLayoutEngine(wspace=0.06))
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(literal(title), fontsize=12)
     left, right = figure.subplots(1, 2, sharey=True)
     scale, unit = time_unit(rows)
     draw(left, lambda row: row["environment_frames"])
@@ -81,7 +81,7 @@ def _draw_agent(
     bodies = list(wording.by_level(rows[-1]))
     for body in bodies if len(bodies) <= LEVELS_NAMED else []:
         values = [_value(row, f"mean_episode_return/{body}") for row in rows]
-        label = f"{name}, {body} {wording.number(_known(values[-1]))}"
+        label = f"{name}, {literal(body)} {wording.number(_known(values[-1]))}"
         axes.plot(xs, values, color=color, linewidth=0.9, alpha=0.6, linestyle="--", label=label)
     mean = [row["mean_episode_return"] for row in rows]
     axes.plot(xs, mean, color=color, linewidth=2, label=name, marker=_marker(rows), markersize=4)
@@ -102,6 +102,11 @@ def png(figure: Any) -> bytes:
     small = io.BytesIO()
     picture.save(small, format="png", optimize=True)
     return small.getvalue()
+
+
+def literal(text: str) -> str:
+    """Text for a picture as it is: what stands between two dollars would be a formula."""
+    return text.replace("$", r"\$")
 
 
 def title(levels: Sequence[str], agent_name: str, seed: int) -> str:
@@ -158,7 +163,7 @@ def _draw_evaluations(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]
 
 def _style(level: str, index: int, levels: int, last: float) -> dict[str, Any]:
     if levels <= LEVELS_NAMED:
-        return {"label": f"{level} {wording.number(_known(last))}"}
+        return {"label": f"{literal(level)} {wording.number(_known(last))}"}
     name = {"label": f"each of {levels} levels"} if index == 0 else {}
     return {"color": GREY, "alpha": 0.4, **name}
 

@@ -78,6 +78,10 @@ def test_several_levels_are_drawn_together(levels, tmp_path):
     draw(tmp_path, rows, title(names, "ResNetLSTMAgent", 1))
 
 
+def test_what_stands_between_dollars_is_no_formula(tmp_path):
+    draw(tmp_path, [of_levels(10, (r"$\none$", "b"))], r"$\none$")
+
+
 def test_a_full_disk_leaves_the_previous_picture(tmp_path, monkeypatch):
     draw(tmp_path, climbing(5))
     before = (tmp_path / "learning_curve.png").read_bytes()
