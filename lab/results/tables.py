@@ -108,7 +108,7 @@ def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]])
 
 
 def _cell(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
+    return f"{value:.10g}" if isinstance(value, float) else value
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:

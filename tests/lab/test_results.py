@@ -9,10 +9,12 @@ import urllib.request
 import numpy as np
 import psutil
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from lab.actions import looking
-from lab.results import benchmark, compare, random_play, scoring, standards, tables
+from lab.results import benchmark, compare, graphs, random_play, scoring, standards, tables
+from lab.results.curves import curve_of
 from lab.specs import spec as specs
 from lab.specs.meta import Standard
 from lab.trials.folder import Experiment, Trial
@@ -165,6 +167,29 @@ def test_a_best_return_of_0_is_better_than_one_below(tmp_path, monkeypatch, caps
     monkeypatch.setattr(looking.subprocess, "run", lambda *_, **__: done)
     assert looking.enjoy(str(experiment.folder), tmp_path, []) == 0
     assert capsys.readouterr().out.startswith("t0 s1, seed 2: ")
+
+
+def test_what_stands_between_dollars_is_no_formula(tmp_path):
+    odd = r"a=$\none$"
+    row = {"environment_frames": 10, "wall_time": 1.0, "updates": 1, "episodes": 5}
+    rows = [row | {"mean_episode_return": 2.0, f"mean_episode_return/{odd}": 2.0}]
+    graphs.write_session(tmp_path / "session.png", rows, odd)
+    graphs.write_trial(tmp_path / "trial.png", [curve_of(rows)], odd)
+    results = {"objective": 1.0, "v1": None, "v4": None, "fitness": 1.0}
+    trials = [
+        Trial(place, "proposed", {}, [1], {"env_kwargs": value}, state="done", results=results)
+        for place, value in enumerate((odd, "b"))
+    ]
+    graphs.write_experiment(tmp_path / "experiment.png", trials, odd)
+    figure = Figure()
+    graphs.draw_spread(figure, {odd: [curve_of(rows)], "b": [curve_of(rows)]})
+    graphs.save(figure, tmp_path / "compared.png")
+    assert len(list(tmp_path.glob("*.png"))) == 4
+
+
+def test_a_table_keeps_every_frame(tmp_path):
+    tables.write(tmp_path / "a.csv", ["frames"], [{"frames": 123_456_789.0}])
+    assert (tmp_path / "a.csv").read_text() == "frames\n123456789\n"
 
 
 def test_a_table_in_markdown_has_a_dash_for_what_is_not_known():
