@@ -81,14 +81,21 @@ def version(project: Path, names: list[str]) -> str:
     """A hash of the code in these files and folders of the project."""
     digest = hashlib.sha256()
     paths = [project / name for name in names if (project / name).exists()]
-    files = [file for path in paths for file in _python_files(path)]
+    files = [file for path in paths for file in _python_files(path) if is_kept(file, project)]
     for file in sorted(files):
         digest.update(f"{file.relative_to(project)}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
+def is_kept(path: Path, project: Path) -> bool:
+    """Whether it is the project's: not an editor's, such as links by which Emacs locks files."""
+    is_hidden = any(name.startswith(".") for name in path.relative_to(project).parts)
+    return (path.is_file() or path.is_dir()) and not is_hidden
+
+
 def _python_files(path: Path) -> Iterator[Path]:
-    yield from path.rglob("*.py") if path.is_dir() else [path]
+    found = path.rglob("*.py") if path.is_dir() else [path]
+    yield from (one for one in found if one.is_file())
 
 
 def _versions(project: Path, request: dict[str, Any]) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from cluster import record
 from cluster.backends.ssh import checking, hosts
 from cluster.backends.ssh.syncing import pack
 from cluster.model import Mpirun, Plan
-from cluster.on_host import reaching
+from cluster.on_host import checks, reaching
 from cluster.this_machine import here
 from tests import namespaces
 from tests.cluster.conftest import ROOT, Frontend
@@ -215,6 +215,25 @@ def test_what_is_copied_belongs_to_whoever_unpacks_it(tmp_path: Path):
     with tarfile.open(fileobj=io.BytesIO(pack(tmp_path))) as archive:
         owners = {(one.uid, one.gid, one.uname, one.gname) for one in archive}
     assert owners == {(0, 0, "", "")}
+
+
+def test_files_that_an_editor_keeps_beside_are_neither_compared_nor_copied(tmp_path: Path):
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "plan.py").write_text("")
+
+    def found() -> tuple[str, list[str]]:
+        with tarfile.open(fileobj=io.BytesIO(pack(tmp_path))) as archive:
+            return checks.version(tmp_path, ["cluster"]), archive.getnames()
+
+    before = found()
+    assert before[1] == ["cluster", "cluster/plan.py"]
+    for folder in (tmp_path, tmp_path / "cluster"):
+        (folder / ".#plan.py").symlink_to("ann@host.1234:99")  # as Emacs locks it
+        (folder / "gone.py").symlink_to("nowhere")
+        (folder / ".ipynb_checkpoints").mkdir()
+        (folder / ".ipynb_checkpoints" / "plan.py").write_text("")
+    os.mkfifo(tmp_path / "cluster" / "pipe.py")
+    assert found() == before
 
 
 def test_where_all_run_here_there_is_nothing_to_copy(frontend: Frontend):

@@ -12,7 +12,7 @@ from rich.progress import Progress
 from cluster import show
 from cluster.backends.ssh.hosts import at_once
 from cluster.model import Place, Plan
-from cluster.on_host.checks import CODE
+from cluster.on_host.checks import CODE, is_kept
 from cluster.on_host.states import IN_USE
 from cluster.plan import REMOTE_PYTHON
 from cluster.ssh.failures import HostFailed
@@ -99,7 +99,8 @@ def pack(project: Path) -> bytes:
         # Else, unpacked by root, it would belong to the user with the id of its owner here.
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = ""
-        return None if "__pycache__" in Path(entry.name).parts else entry
+        path = project / entry.name
+        return entry if is_kept(path, project) and "__pycache__" not in path.parts else None
 
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:

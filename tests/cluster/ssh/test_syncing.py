@@ -107,7 +107,7 @@ def test_a_checkout_is_not_held(tmp_path: Path):
 
 
 def test_a_copy_is_held_over_nfs_too(tmp_path: Path):
-    # Its server takes a lock of the kind that lockf takes, which the kernel refuses in the same way.
+    # NFS takes locks of the kind that lockf takes, which the kernel refuses in the same way.
     (tmp_path / IN_USE).touch()
     held = hold(str(tmp_path))
     assert held is not None
