@@ -9,7 +9,8 @@ from trainer.settings import seating
 
 JOBS = ("learner", "actor", "remote")
 _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
-_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}\$?")
+# Domains have names such as ann@example.org and EXAMPLE\ann, schools such as 20231234.
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}\$?")
 _DEVICE = re.compile(r"\d{1,4}|(GPU|MIG)-[A-Za-z0-9/-]{1,80}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
@@ -75,7 +76,10 @@ def user(given: str) -> str:
     """The name of a user to log in as."""
     if not _USER.fullmatch(given):
         # The value is not shown: in a row shifted by one column, it is the password.
-        raise BadValue("is not a user name; expected letters, digits, '_', '.' and '-'.")
+        raise BadValue(
+            "is not a user name; expected a letter, digit or '_', then such and '.', '-', '@' or "
+            "a backslash, at most 255."
+        )
     return given
 
 
@@ -103,8 +107,8 @@ def program(given: str) -> str:
 
 
 def key(given: str) -> str:
-    """A file of this machine; ~ is the user's home."""
-    return os.path.expanduser(text(given))
+    """A file of this machine, also for later commands elsewhere; ~ is the user's home."""
+    return os.path.abspath(os.path.expanduser(text(given)))
 
 
 def password(given: str) -> str:

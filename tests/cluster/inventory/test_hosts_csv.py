@@ -122,6 +122,19 @@ def test_a_home_may_be_written_as_shells_write_it(given: str, read: str):
     assert row.remote_dir == read
 
 
+@pytest.mark.parametrize(
+    "given", ["20231234", "ann@example.org", "EXAMPLE\\ann", "_x-1.y$", "a" * 70]
+)
+def test_users_of_domains_and_schools_log_in_too(given: str):
+    assert rows(LEARNER, f"actor,h,9001,,22,{given},")[1].ssh_username == given
+
+
+def test_a_key_is_found_from_other_folders_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    row = rows("learner,localhost,8001,,,,,,,,,,", "actor,h,9001,,,,,keys/id,,,,,", header=FULL)[1]
+    assert row.ssh_key == str(tmp_path / "keys" / "id")
+
+
 def test_an_address_of_an_interface_is_one():
     assert rows("learner,fe80::1%eth0,8001,,,,")[0].ip == "fe80::1%eth0"
 
