@@ -21,9 +21,12 @@ class Passwords:
         if options.ask_ssh_password and not self._for_others:
             self._for_others = _from_prompt()
 
-    def of(self, host: Host) -> str | None:
-        """A host's password; where the CSV has none, the one for all others."""
-        return self._given.get(host) or self._for_others or None
+    def of(self, host: Host, is_jump: bool = False) -> str | None:
+        """A host's password; where the CSV has none, the one for all others but jump hosts.
+
+        Those may well be somebody else's, who would learn the password of every host behind them.
+        """
+        return self._given.get(host) or ("" if is_jump else self._for_others) or None
 
     def __repr__(self) -> str:
         return "Passwords"

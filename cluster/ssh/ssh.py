@@ -155,8 +155,7 @@ class Connections:
             what = f"its jump host {jumps[-1]}: {error.problem}"
             raise HostFailed(what, error.remedy, error.passing) from None
         route, client = self._route(host), Client()
-        password = None if host.key else self.passwords.of(host)
-        # The password is meant for the hosts; jump hosts may well have keys.
+        password = None if host.key else self.passwords.of(host, is_jump)
         with_keys = is_jump or not (host.key or password)
         try:
             connect(client, host, route, before, self._known, password, with_keys, self._timeout_s)

@@ -9,7 +9,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from cluster.model import Host
+from cluster.model import Host, Route
 from cluster.options import Options
 from cluster.ssh.failures import HostFailed
 from cluster.ssh.passwords import Passwords
@@ -20,6 +20,7 @@ class Server(paramiko.ServerInterface):
     """Lets in who has a password, nobody by key, and never begins a command."""
 
     def __init__(self) -> None:
+        self.offered: list[str] = []
         self.key = paramiko.ECDSAKey.generate()
         self.over = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -47,6 +48,7 @@ class Server(paramiko.ServerInterface):
         return "password,publickey"
 
     def check_auth_password(self, username: str, password: str) -> int:
+        self.offered.append(password)
         return paramiko.common.AUTH_SUCCESSFUL
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
@@ -90,6 +92,33 @@ def test_a_host_that_never_begins_a_command_is_waited_for_no_longer_than_said(
     host = Host("127.0.0.1", server.port, "ann")
     told = failure(host, known_hosts(tmp_path, server), password="hush")
     assert told == "did not answer within 1 s."
+
+
+def test_a_jump_host_is_not_offered_the_password_of_the_hosts_behind_it(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PASSWORD", "hush")
+    host, jump = Host("10.0.0.1", 22, "ann"), Host("127.0.0.1", server.port, "bob")
+    known = str(known_hosts(tmp_path, server))
+
+    def told(given: dict[Host, str]) -> str:
+        passwords = Passwords(given, Options(ssh_password_env="PASSWORD"))
+        connections = Connections(
+            passwords,
+            known,
+            False,
+            5,
+            lambda one: Route(one.ip, (), (jump,) if one == host else ()),
+        )
+        with pytest.raises(HostFailed) as failed:
+            connections.run(host, "true", "", 1.0)
+        connections.close()
+        return str(failed.value)
+
+    assert told({}).startswith(f"its jump host {jump}: ") and server.offered == []
+    monkeypatch.setenv("PASSWORD", "hush")
+    assert "jump host before it cannot reach it" in told({jump: "its own"})
+    assert server.offered == ["its own"]
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
