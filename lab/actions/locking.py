@@ -46,9 +46,14 @@ def lock(folder: Path) -> FolderLock:
     try:
         return FolderLock(folder)
     except UserError as error:
-        by = running_by(folder)
-        if by:
-            raise UserError(
-                f"{folder} is run by another lab ({by}). bin/lab stop {folder} ends that one."
-            ) from None
+        check_free(folder)
         raise UserError(str(error).replace("--logdir=", "")) from None
+
+
+def check_free(folder: Path) -> None:
+    """Refuses an experiment that another lab runs."""
+    by = running_by(folder)
+    if by:
+        raise UserError(
+            f"{folder} is run by another lab ({by}). bin/lab stop {folder} ends that one."
+        )

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from environments import names
 from lab.actions import locking
 from lab.results.standards import SETS
 from lab.running.nodes import Nodes
@@ -31,6 +32,7 @@ MODES = ("dev", "train", "search", "benchmark")
 # What a development run shortens.
 DEV_FRAMES = 5_000
 LOG = "lab.log"
+BEGINS_WITHIN_S = 30.0
 PASSED_ON = ("data", "cores", "engine", "ray_address")  # to a process in the background
 # In meta, specs of one benchmark may differ by their seeds, and by what only a search looks at.
 MAY_DIFFER = {
@@ -55,6 +57,7 @@ def check(argument: str) -> int:
 def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
     """Runs a spec in a mode, in a new folder or in that of an earlier start that has not ended."""
     if Path(argument).is_dir():
+        _check_goes_on(argument, options.new, levels)
         experiment = _of_folder(mode, Path(argument))
         if experiment.result():
             print(f"{experiment.folder} is finished; with {argument}/spec.json it runs again.")
@@ -64,7 +67,14 @@ def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
     places = places_of(experiment.spec.meta.resources, options)
     if not options.detach:
         return run(experiment, places)
-    process = detach([mode, str(experiment.folder)], experiment.folder / LOG, options)
+    locking.check_free(experiment.folder)
+
+    def has_begun(process: int) -> bool:
+        by = locking.running_by(experiment.folder)
+        return by is not None and by.process == process
+
+    command = [mode, str(experiment.folder)]
+    process = detach(command, experiment.folder / LOG, options, has_begun)
     print(f"{experiment.folder} runs in process {process}; its output is in lab.log there.")
     print(f"bin/lab status {experiment.folder} · bin/lab stop {experiment.folder}")
     return 0
@@ -77,6 +87,16 @@ def places_of(resources: Resources, options: Any) -> Places:
     if options.ray_address:
         raise UserError(f"--ray_address={options.ray_address}: expected --engine=ray beside it.")
     return Here(resources, options.cores)
+
+
+def _check_goes_on(folder: str, new: bool, levels: str) -> None:
+    """Refuses what an experiment that is to go on would ignore."""
+    given = "--new" if new else f"--levels={levels}" if levels else ""
+    if given:
+        raise UserError(
+            f"{given}: {folder} is an experiment that goes on as it was started. Name the spec's "
+            f"file for another one; {folder}/spec.json repeats this one."
+        )
 
 
 def _of_folder(mode: str, folder: Path) -> Experiment:
@@ -140,6 +160,8 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
     if Path(path).is_dir() or Path(path).name == "spec.json":
         spec = specs.read(path, name)
         extra = frozen.extra_of(spec)
+        if extra and levels:
+            raise UserError(f"--levels={levels}: {path} has its own levels; leave it out.")
         if extra:
             return spec, extra
     every = specs.read_all(path, name)
@@ -151,7 +173,7 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
     known = {one.name: one.content() for one in every}
     for one in every:
         for level in chosen:
-            if "-" not in level and ":" not in level and level not in SETS:
+            if "-" not in level and ":" not in level and level not in SETS and not _is_known(level):
                 near = closest(level, SETS)
                 raise UserError(
                     f"--levels={levels}: found {level}; expected a set or levels. {near}"
@@ -161,6 +183,14 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
     title = name or re.sub(r"\W+", "_", Path(path).stem)
     base = specs.parse(f"{title}_benchmark", {**every[0].content(), "search": {}}, path)
     return base, {"specs": known, "levels": list(chosen)}
+
+
+def _is_known(level: str) -> bool:
+    try:
+        names.find(level)
+    except UserError:
+        return False
+    return True
 
 
 def _check_alike(every: Sequence[Spec], path: str) -> None:
@@ -233,8 +263,11 @@ def closing(experiment: Experiment) -> str:
     return "\n".join(lines)
 
 
-def detach(command: list[str], log: Path, options: Any) -> int:
-    """Runs a command in a process of its own that outlives this terminal; returns its number."""
+def detach(command: list[str], log: Path, options: Any, has_begun: Callable[[int], bool]) -> int:
+    """Runs a command in a process of its own that outlives this terminal; returns its number.
+
+    It waits until the process, by its number, has begun: one that ends before was refused.
+    """
     given = [f"--{name}={getattr(options, name)}" for name in PASSED_ON]
     with open(log, "ab") as output:
         process = subprocess.Popen(
@@ -244,7 +277,9 @@ def detach(command: list[str], log: Path, options: Any) -> int:
             stderr=output,
             start_new_session=True,
         )
-    time.sleep(0.5)
+    until = time.monotonic() + BEGINS_WITHIN_S
+    while process.poll() is None and not has_begun(process.pid) and time.monotonic() < until:
+        time.sleep(0.1)
     if process.poll() not in (None, 0):
         raise UserError(f"{' '.join(command)} ended at once; see {log}.")
     return process.pid
@@ -258,14 +293,20 @@ def run_many(path: str, options: Any) -> int:
     listed = _listed(path)
     finished = []
     for mode, argument, levels in listed:  # refuses mistakes before the first one starts
+        if Path(argument).is_dir():
+            _check_goes_on(argument, options.new, levels)
         spec, extra = prepare(mode, argument, levels)
         places_of(spec.meta.resources, options)
-        found = newest(options.data, spec, mode, extra)
-        finished.append(found if found and found.result() and not options.new else None)
+        found = None if options.new else newest(options.data, spec, mode, extra)
+        if found:
+            locking.check_free(found.folder)
+        finished.append(found if found and found.result() else None)
     if options.detach:
         _make_writable(options.data)
         log = options.data / f"{Path(path).stem}.log"
-        process = detach(["run", path, *(["--new"] if options.new else [])], log, options)
+        size = log.stat().st_size if log.exists() else 0
+        command = ["run", path, *(["--new"] if options.new else [])]
+        process = detach(command, log, options, lambda _: log.stat().st_size > size)
         print(f"{path} runs in process {process}; its output is in {log}.")
         return 0
     codes = []
@@ -285,9 +326,9 @@ def _listed(path: str) -> list[tuple[str, str, str]]:
     A mode in place of the names is that of the whole file. Levels stand behind ``benchmark``.
     """
     found = []
-    for file, names in files.load(Path(path), path).items():
+    for file, modes in files.load(Path(path), path).items():
         beside = Path(file) if Path(file).exists() else Path(path).parent / file
-        for name, given in names.items() if isinstance(names, dict) else [("", names)]:
+        for name, given in modes.items() if isinstance(modes, dict) else [("", modes)]:
             mode, _, levels = str(given).partition(" ")
             if mode not in MODES or (levels and mode != "benchmark"):
                 place = f"{path}: {file}{name and '.'}{name}"
