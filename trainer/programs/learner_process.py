@@ -66,33 +66,9 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             receiver = stack.enter_context(
                 _receiver(settings, spec, agent, blocks, team, mine, say, peers)
             )
-            make_batches: Callable[[Crew], Feeder] = functools.partial(
-                build.batches, settings, spec, agent, say=say, learners=team.size
-            )
-            feeding = settings.algorithm.feeding
-            if team.size > 1 and isinstance(feeding, Replayed) and (feeding.kept or feeding.played):
-                flag = "checkpoint_replay" if feeding.kept else "replay_played"
-                raise UserError(f"--{flag} is for a single learner; {team.size} were started.")
-            if run and team.size == 1:
-                example = build.unroll(settings, spec, agent)
-                make_batches = replay.filled(
-                    make_batches, run, settings, spec, learner.updates, example
-                )
+            make_batches = _batches(settings, spec, agent, learner, team, run, say)
             actors = stack.enter_context(
-                SyntheticActors(
-                    receiver,
-                    agent,
-                    make_batches,
-                    build.random_unrolls(settings, spec, agent, team.size),
-                )
-                if settings.remote.synthetic_unrolls
-                else RemoteActors(
-                    receiver,
-                    agent,
-                    make_batches,
-                    peers.forward if peers else ignore,
-                    spec.num_bodies,
-                )
+                _actors(settings, spec, agent, team, receiver, make_batches, peers)
             )
             if peers and run:
                 run.add(stack.enter_context(peers))
@@ -104,6 +80,44 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 receiver.finish()
             if run and of_all.level.agents:
                 several.draw(Path(of_all.run_folder), of_all, run.reporter.say)
+
+
+def _batches(
+    settings: Settings,
+    spec: EnvironmentSpec,
+    agent: Any,
+    learner: Learner,
+    team: Team,
+    run: Run | None,
+    say: Callable[[str], None],
+) -> Callable[[Crew], Feeder]:
+    """What makes batches of actors' unrolls; a replay store begins with what it held before."""
+    feeding = settings.algorithm.feeding
+    if team.size > 1 and isinstance(feeding, Replayed) and (feeding.kept or feeding.played):
+        flag = "checkpoint_replay" if feeding.kept else "replay_played"
+        raise UserError(f"--{flag} is for a single learner; {team.size} were started.")
+    make = functools.partial(build.batches, settings, spec, agent, say=say, learners=team.size)
+    if run is None or team.size > 1:
+        return make
+    example = build.unroll(settings, spec, agent)
+    return replay.filled(make, run, settings, spec, learner.updates, example)
+
+
+def _actors(
+    settings: Settings,
+    spec: EnvironmentSpec,
+    agent: Any,
+    team: Team,
+    receiver: Receiver,
+    make_batches: Callable[[Crew], Feeder],
+    peers: Peers | None,
+) -> RemoteActors:
+    """The actors that ``receiver`` hears, or what ``--synthetic_unrolls`` puts in their place."""
+    if settings.remote.synthetic_unrolls:
+        random = build.random_unrolls(settings, spec, agent, team.size)
+        return SyntheticActors(receiver, agent, make_batches, random)
+    forward = peers.forward if peers else ignore
+    return RemoteActors(receiver, agent, make_batches, forward, spec.num_bodies)
 
 
 def _begin_among(
