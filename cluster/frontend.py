@@ -83,9 +83,12 @@ def _change(arguments: Sequence[str], folder: str) -> int:
     """Adds actors to a run, with its own flags unless others are given, or removes some."""
     from cluster import record
 
+    record.must_read(folder)  # else the lock would make a folder whose name is mistyped
     with record.one_start(folder):
         run = record.must_read(folder)
         chosen, settings = options.parse([*run.flags, *arguments])
+        # As its hosts know it, whatever way to the folder is given here.
+        settings = settings.replace(logdir=run.logdir)
         with closing(backends.make(run.backend, chosen, settings)) as backend:
             return backend.add(run) if chosen.action == "add" else backend.remove(run)
 

@@ -4,12 +4,15 @@ import dataclasses
 import json
 import os
 import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster import options, plan
 from cluster import record as records
 from cluster.backends import chosen
+from cluster.backends.ssh import adding
 from cluster.inventory import hosts_csv
 from cluster.model import Host
 from cluster.on_host.processes import start_time
@@ -47,10 +50,29 @@ def test_a_record_is_written_where_it_was_read(tmp_path, monkeypatch: pytest.Mon
     assert kept and (kept.tmux, kept.logdir) == ("more", "logs/run")
 
 
+def test_added_actors_get_the_credentials_of_the_run_wherever_they_are_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    copied: list[Path] = []
+
+    def entrust(_plan: Any, _hosts: Any, folder: Path, *_: Any, **__: Any) -> bool:
+        copied.append(folder)
+        return False
+
+    monkeypatch.setattr(adding.entrusting, "entrust", entrust)
+    monkeypatch.setattr(adding.checking, "check", lambda *_, **__: ([], set()))
+    run = Record("id", "logs/run", "", (), (), read_in=str(tmp_path / "logs" / "run"))
+    given, settings = options.parse(["--workers_csv_path=x", "--transport=secure"])
+    plan: Any = None
+    assert adding.add(plan, run, given, settings, plan, tmp_path) == 1
+    assert copied == [tmp_path / "logs" / "run"]
+
+
 def test_rows_that_do_not_run_are_added_and_nothing_else_is_touched(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     refused = frontend.run("add")
     assert refused.returncode == 2 and "no run was started in logs/run" in refused.stderr
+    assert not frontend.logdir.exists()
     assert frontend.run("start", "--seed=5", "--restart_actors=2").returncode == 0
     before = state(frontend, "learner-0"), state(frontend, "actor-0")
     nothing = frontend.run("add")
@@ -58,10 +80,12 @@ def test_rows_that_do_not_run_are_added_and_nothing_else_is_touched(frontend: Fr
     assert nothing.stdout == "hosts.csv: every actor in it is running already.\n"
 
     frontend.csv(ONE_EACH[0], *GROWN[3:], *ONE_EACH[1:])  # before the others: names stay
-    shown = frontend.run("add", "--dry_run")
+    # Hosts know the folder by its first name.
+    shown = frontend.run("add", "--dry_run", f"--logdir={frontend.logdir}")
     assert shown.returncode == 0 and names(frontend) == ["learner-0", "actor-0"]
     for text in ("# actor-1 on localhost", "# actor-2 on localhost", "--seed=5", "--task=2"):
         assert text in shown.stdout
+    assert "--logdir=logs/run" in shown.stdout
     assert "actor-0" not in shown.stdout and "job_name=learner" not in shown.stdout
 
     added = frontend.run("add")
@@ -85,6 +109,8 @@ def test_removed_actors_end_the_rest_goes_on_and_they_can_be_added_again(fronten
     wrong = frontend.run("remove", "--hosts=10.0.0.9")
     assert wrong.returncode == 2
     assert "--hosts=10.0.0.9: the run has no actor there. Its actors are on" in wrong.stderr
+    none = frontend.run("remove", "--hosts=,")
+    assert none.returncode == 2 and "--hosts=,: names no host" in none.stderr
     shown = frontend.run("remove", "--hosts=localhost", "--dry_run")
     assert shown.stdout.splitlines() == [f"actor-{n} on localhost" for n in range(3)]
     assert all(running(frontend, f"actor-{number}") for number in range(3))

@@ -82,7 +82,8 @@ def add(
             print("Nothing was added. Fix this, or give --allow_partial.")
             return 1
     if settings.remote.transport == "secure":
-        entrusted = entrusting.entrust(plan, hosts, patience_s, secure=True)
+        folder = record.path.parent.parent
+        entrusted = entrusting.entrust(plan, hosts, folder, patience_s, secure=True)
         if not entrusted and not options.allow_partial:
             return 1
     new = records.parts_of(plan)

@@ -98,7 +98,8 @@ class SshBackend:
             self._plan = usable
         secure = self._settings.remote.transport == "secure"
         if secure or self._plan.remotes:
-            entrusted = entrusting.entrust(self._plan, self._hosts, self._options.patience, secure)
+            folder, patience_s = Path(self._plan.logdir), self._options.patience
+            entrusted = entrusting.entrust(self._plan, self._hosts, folder, patience_s, secure)
             if not entrusted and not self._options.allow_partial:
                 return 1
         passwords = self._connections.passwords

@@ -13,9 +13,12 @@ from cluster.model import Place, Plan
 from cluster.ssh.failures import HostFailed
 
 
-def entrust(plan: Plan, hosts: Hosts, patience_s: float, secure: bool) -> bool:
-    """Makes the files if the run has none, and copies them over SSH; False if a host failed."""
-    folder = Path(plan.logdir) / credentials.FOLDER
+def entrust(plan: Plan, hosts: Hosts, run_folder: Path, patience_s: float, secure: bool) -> bool:
+    """Makes the files if the run has none, and copies them over SSH; False if a host failed.
+
+    ``run_folder`` is the run's folder here.
+    """
+    folder = run_folder / credentials.FOLDER
     contents: dict[Path, bytes] = {}
     files: dict[Place, dict[str, str]] = {}
     for place, path in [

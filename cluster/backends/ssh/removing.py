@@ -64,6 +64,8 @@ def _chosen(record: Record, given: str) -> list[Part]:
     """The actors on these hosts; a ``UserError`` if one of them has none."""
     actors = [part for part in record.parts if part.job == "actor"]
     words = [word.strip() for word in given.split(",") if word.strip()]
+    if not words:
+        raise UserError(f"--hosts={given}: names no host whose actors are to be stopped.")
     for word in words:
         if not any(_is_on(part, word) for part in actors):
             known = list(dict.fromkeys(part.host.ip for part in actors))
