@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ Results are in data/NAME_DATE/; open its index.html. bin/lab COMMAND --help says
 SPEC = "SPEC[:NAME]: a file of specs and the name of one; or the folder of an experiment"
 ENGINES = ("local", "ray")
 FOLDER = "folder of an experiment, or SPEC[:NAME] for its newest; default: the newest of all"
+
+# Adds a command: its name, its line in --help, and what its own --help says at the end.
+Command = Callable[..., argparse.ArgumentParser]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,6 +92,14 @@ def _parser() -> argparse.ArgumentParser:
             name, help=text, description=about, epilog=more, formatter_class=raw, allow_abbrev=False
         )
 
+    _add_starting(command)
+    _add_looking(command)
+    _add_folders(command)
+    return parser
+
+
+def _add_starting(command: Command) -> None:
+    """Commands that read what somebody wrote down, and most of which start it."""
     command("check", "read a spec and report the first mistake", _meta()).add_argument(
         "spec", help=SPEC
     )
@@ -110,6 +122,10 @@ def _parser() -> argparse.ArgumentParser:
         '{"specs.yaml": "benchmark classic"}.',
     )
     _starts(many, "file that names spec files, specs and modes")
+
+
+def _add_looking(command: Command) -> None:
+    """Commands for an experiment that has been started, or has ended."""
     for name, text in (
         ("status", "show each trial: its state, its figures"),
         ("graph", "write tables, graphs and the page anew"),
@@ -121,6 +137,10 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("trials", nargs="*", help="such as t3 t7; default: all that failed")
     _looks(command("enjoy", "play with the best checkpoint of the best trial",
                    "After -- come flags of bin/train, such as: -- --video=best.gif"))  # fmt: skip
+
+
+def _add_folders(command: Command) -> None:
+    """Commands that compare folders of experiments, copy them, or remove one."""
     compare = command(
         "compare",
         "one table and graph: the best trials of several experiments, or all of one that came to "
@@ -137,7 +157,6 @@ def _parser() -> argparse.ArgumentParser:
     clear = command("clear", "remove the folder of an experiment, after asking")
     clear.add_argument("folder", help="folder of an experiment")
     clear.add_argument("--yes", action="store_true", help="do not ask")
-    return parser
 
 
 def _starts(parser: argparse.ArgumentParser, text: str = SPEC) -> None:
