@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import uuid
 
 from cluster.on_host.processes import MARK
 
@@ -31,12 +32,17 @@ def open_window(session: str, name: str, argv: list[str], folder: str, run_id: s
         )
         return
     carried = [f"{one}={os.environ[one]}" for one in CARRIED if one in os.environ]
+    # At first it has a name of its own: tmux takes what follows a dot in one for a pane. All in one
+    # command, as its process may end at once.
+    new = uuid.uuid4().hex
+    window = f"={session}:{new}"
     # A window stays after its process has ended, so that its last output can be read.
-    keep = [";", "set-option", "-w", "-t", f"={session}:{name}", "remain-on-exit", "on"]
-    mine = [";", "set-option", "-w", "-t", f"={session}:{name}", WINDOW, run_id]
+    keep = [";", "set-option", "-w", "-t", window, "remain-on-exit", "on"]
+    mine = [";", "set-option", "-w", "-t", window, WINDOW, run_id]
     mine += [";", "set-option", "-t", f"={session}:", OWNER, run_id]
+    mine += [";", "rename-window", "-t", window, name]
     # tmux would run a #( ) in a folder's name.
-    what = ["-n", name, "-c", _word(folder.replace("#", "##"))]
+    what = ["-n", new, "-c", _word(folder.replace("#", "##"))]
     what += [*map(_word, [argv[0], *carried, *argv[1:]]), *keep, *mine]
     if owner(session) is None:
         try:

@@ -2,8 +2,12 @@
 
 import dataclasses
 import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
+
+from cluster.on_host import windows
 from tests.cluster.conftest import Frontend, copy_project, wait_for
 from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE, ONE_EACH, state
 
@@ -86,3 +90,23 @@ def test_a_closed_tmux_session_ends_its_processes(frontend: Frontend):
     assert frontend.run("start").returncode == 0
     frontend.tmux("kill-session", "-t", "impala")
     wait_for(lambda: not frontend.processes())
+
+
+@pytest.mark.parametrize("names", [("a", "a.b", "a.1"), ("a.b", "a"), ("a.0", "a")])
+def test_windows_of_agents_with_a_dot_in_their_name_are_told_apart(
+    names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("TMUX", raising=False)
+    shown = "#{window_name} #{@impala_window} #{remain-on-exit}"
+    try:
+        for name in names:
+            windows.open_window("agents", name, ["true"], str(tmp_path), "run")
+        found = subprocess.check_output(["tmux", "list-windows", "-a", "-F", shown], text=True)
+        assert found.splitlines() == [f"{name} run on" for name in names]
+        windows.close("agents", "run", names[0])
+        assert windows.owner("agents") == "run"
+        windows.close("agents", "run")
+        assert windows.owner("agents") is None
+    finally:
+        subprocess.run(["tmux", "kill-server"], capture_output=True, check=False)
