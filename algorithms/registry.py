@@ -20,9 +20,14 @@ KNOWN = {
 }
 
 
+def name_of(given: str) -> str:
+    """The name of an algorithm as it is kept, whatever capitals it was given with."""
+    return given.lower() if given.lower() in KNOWN else given
+
+
 def settings_of(name: str) -> type[AlgorithmSettings]:
     """The class of an algorithm's settings."""
-    path = KNOWN.get(name.lower(), name)
+    path = KNOWN.get(name_of(name), name)
     if ":" not in path:
         raise UserError(
             f"--algorithm={name} is not known. {closest(name, KNOWN)} "

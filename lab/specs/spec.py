@@ -201,6 +201,8 @@ def _settings(content: Mapping[str, Any], where: str) -> dict[str, Any]:
         if name not in known:
             refuse(place, value, f"the name of a setting. {closest(name, known)}")
         checked[name] = check_value(known[name], value, place)
+    if "algorithm" in checked:
+        checked["algorithm"] = registry.name_of(checked["algorithm"])
     if "level_name" not in checked:
         raise UserError(f"{where}.level: found nothing; expected the level to play.")
     return checked

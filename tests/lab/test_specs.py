@@ -51,6 +51,11 @@ def test_a_spec_is_read():
     assert kinds["algorithm"] == "choice"
 
 
+def test_an_algorithm_may_have_capitals():
+    spec = specs.parse("mine", changed("algorithm", "PPO"), "f")
+    assert spec == specs.parse("mine", GOOD, "f")
+
+
 def test_its_content_reads_as_the_same_spec():
     spec = specs.parse("mine", GOOD, "f")
     assert specs.parse("mine", json.loads(json.dumps(spec.content())), "f") == spec

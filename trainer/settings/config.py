@@ -62,8 +62,8 @@ class Settings:
     trained: TrainedSettings
 
     def __init__(self, **values: Any):
-        algorithm = values.get("algorithm", registry.DEFAULT)
-        values = dict(registry.settings_of(algorithm).defaults) | values
+        algorithm = registry.name_of(values.get("algorithm", registry.DEFAULT))
+        values = dict(registry.settings_of(algorithm).defaults) | values | {"algorithm": algorithm}
         for name, kind in kinds(algorithm).items():
             own = [field.name for field in dataclasses.fields(kind)]
             part = kind(**{one: _plain(values.pop(one)) for one in own if one in values})

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from algorithms import registry
 from environments import EnvironmentSpec, VectorEnvironment
 from environments.dream import DreamEnvironment, Dreamt, Model, Starts
 from trainer import build
@@ -46,7 +47,7 @@ def check_policy(settings: Settings, spec: EnvironmentSpec) -> None:
     found, made = _newest(settings), policy_settings(settings)
     if found is None:
         return
-    before, now = found.settings["algorithm"], made.program.algorithm
+    before, now = registry.name_of(found.settings["algorithm"]), made.program.algorithm
     if before != now:
         raise UserError(
             f"--base_algorithm={now} does not fit the policy in {made.run_folder}, which was "

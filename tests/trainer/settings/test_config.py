@@ -9,6 +9,7 @@ import pytest
 from trainer.settings import addresses, config, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
+from world_models.training.policy_settings import policy_settings
 
 
 def refusal(*flags: str) -> str:
@@ -248,6 +249,13 @@ def test_a_flag_of_another_algorithm_names_its_owners():
     assert config.parse(["--gae_lambda=0.9", "--algorithm=ppo"]).algorithm.gae_lambda == 0.9
     with pytest.raises(UserError, match="--popart is a setting of --algorithm=impala"):
         config.parse(["--popart", "--algorithm=dqn"])
+
+
+def test_an_algorithm_is_kept_by_its_name_whatever_its_capitals():
+    assert config.parse(["--algorithm=PPO"]) == config.parse(["--algorithm=ppo"])
+    dreams = Settings(algorithm="Simple", base_algorithm="PPO")
+    assert dreams.program.algorithm == "simple"
+    assert policy_settings(dreams).program.algorithm == "ppo"
 
 
 def test_an_algorithm_has_its_own_defaults_of_other_settings():
