@@ -25,6 +25,14 @@ def test_an_unknown_option_is_reported_in_one_line():
     assert "'--actr'" in result.stderr
 
 
+def test_two_kinds_are_refused_as_only_one_would_be_installed():
+    done = run(PROJECT / "bin/setup", "--lab", "--dry_run", "--kubernetes")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "setup: --lab and --kubernetes: give one of them; a second call adds the other\n"
+    )
+
+
 def test_a_dry_run_installs_nothing(copy):
     assert copy.run("bin/setup", "--dry_run").returncode == 0
     assert not (copy.folder / ".venv").exists()
