@@ -161,44 +161,51 @@ def from_importance_weights(
       `vs` and `pg_advantages`, both `[T, B, ...]`. No gradient flows through them.
     """
     with tf.name_scope(name):
-        log_rhos, discounts = as_float32(log_rhos), as_float32(discounts)
-        rewards, values = as_float32(rewards), as_float32(values)
-        bootstrap_value = as_float32(bootstrap_value)
-        _check_steps(log_rhos, discounts, rewards, values, bootstrap_value)
-        lambda_ = as_float32(lambda_)
-        check_scalar("lambda_", lambda_)
-
+        log_rhos, discounts, rewards, values, bootstrap_value = _checked_steps(
+            log_rhos, discounts, rewards, values, bootstrap_value
+        )
         rhos = tf.exp(tf.minimum(log_rhos, _LARGEST_LOG_RHO))
-        bootstrap_row = bootstrap_value[tf.newaxis]
-        next_values = tf.concat([values, bootstrap_row], axis=0)[1:]
-
+        clipped_rhos = _clip("clip_rho_threshold", rhos, clip_rho_threshold)
+        errors = clipped_rhos * _errors(discounts, rewards, values, values, bootstrap_value)
+        traces = _scalar("lambda_", lambda_) * _clip("clip_c_threshold", rhos, clip_c_threshold)
         # The target corrects the value by all later one-step errors, each weighted by its own
         # clipped rho, and decayed by discount and trace (clipped c times lambda) of every step
         # between: correction[t] = error[t] + discount[t] * trace[t] * correction[t + 1].
-        clipped_rhos = _clip("clip_rho_threshold", rhos, clip_rho_threshold)
-        errors = clipped_rhos * (rewards + discounts * next_values - values)
-        traces = lambda_ * _clip("clip_c_threshold", rhos, clip_c_threshold)
         vs = values + decayed_sums(errors, discounts * traces)
-
         # The advantage is the reward plus the discounted target of the next observation, minus
         # the value of the observation on which the action was taken.
-        next_vs = tf.concat([vs, bootstrap_row], axis=0)[1:]
         clipped_pg_rhos = _clip("clip_pg_rho_threshold", rhos, clip_pg_rho_threshold)
-        pg_advantages = clipped_pg_rhos * (rewards + discounts * next_vs - values)
-
+        pg_advantages = clipped_pg_rhos * _errors(discounts, rewards, values, vs, bootstrap_value)
         return VTraceReturns(tf.stop_gradient(vs), tf.stop_gradient(pg_advantages))
+
+
+def _errors(discounts, rewards, values, expected, bootstrap_value):
+    """One-step errors `[T, B, ...]`: what a step promises beyond the value it started from.
+
+    That is its reward plus the discounted `expected` return of the next observation.
+    """
+    following = tf.concat([expected, bootstrap_value[tf.newaxis]], axis=0)[1:]
+    return rewards + discounts * following - values
 
 
 def _clip(name, rhos, threshold):
     """`rhos`, at most `threshold` unless that is None."""
     if threshold is None:
         return rhos
-    threshold = as_float32(threshold)
-    check_scalar(name, threshold)
-    return tf.minimum(rhos, threshold)
+    return tf.minimum(rhos, _scalar(name, threshold))
 
 
-def _check_steps(log_rhos, discounts, rewards, values, bootstrap_value):
+def _scalar(name, value):
+    value = as_float32(value)
+    check_scalar(name, value)
+    return value
+
+
+def _checked_steps(log_rhos, discounts, rewards, values, bootstrap_value):
+    """All of them as float32, of shapes that fit one another."""
+    log_rhos, discounts = as_float32(log_rhos), as_float32(discounts)
+    rewards, values = as_float32(rewards), as_float32(values)
+    bootstrap_value = as_float32(bootstrap_value)
     check_at_least_time_and_batch("values", values)
     if values.shape.rank is not None:
         expected = values.shape.as_list()[1:]
@@ -206,6 +213,7 @@ def _check_steps(log_rhos, discounts, rewards, values, bootstrap_value):
     check_steps_of("log_rhos", log_rhos, "values", values)
     check_steps_of("discounts", discounts, "values", values)
     check_steps_of("rewards", rewards, "values", values)
+    return log_rhos, discounts, rewards, values, bootstrap_value
 
 
 def _check_actions(actions):
