@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Collection
+from pathlib import PurePath
 
 import flags
 from algorithms.feeding import Gradients, InStep
@@ -64,8 +65,9 @@ def check(settings: Settings) -> None:
         _check_peers(settings)
     if settings.trained.grid:
         _check_grid(settings)
-    if settings.trained.video and not settings.trained.video.lower().endswith((".mp4", ".gif")):
-        raise UserError(f"--video={settings.trained.video}: the name must end in .mp4 or .gif.")
+    video = settings.trained.video
+    if video and PurePath(video).suffix.lower() not in (".mp4", ".gif"):
+        raise UserError(f"--video={video}: expected a name such as FILE.mp4 or FILE.gif.")
 
 
 def _check_network(name: str) -> None:
@@ -196,6 +198,11 @@ def check_ranges(settings: Settings) -> None:
     """Refuses values outside of what their own definitions say."""
     for part in settings.parts():
         flags.check_ranges(part)
+    if settings.storage.logdir.startswith("~"):
+        raise UserError(
+            f"--logdir={settings.storage.logdir}: shells do not expand ~ there, and a folder of "
+            "that name would be made. Give $HOME instead of it, or the whole path."
+        )
 
 
 def check_played(settings: Settings, actors: Collection[int], where: str) -> None:

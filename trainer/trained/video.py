@@ -167,9 +167,12 @@ class Movie:
         palette, gif = _temporary(self._path, ".png"), _temporary(self._path, ".gif")
         rate = f"fps={min(self._rate, GIF_PICTURES_PER_SECOND):g}"
         try:
-            _ffmpeg("-i", self._raw, "-vf", f"{rate},palettegen=max_colors={GIF_COLOURS}", palette)
+            colours = f"{rate},palettegen=max_colors={GIF_COLOURS}"
+            # One picture by its name as it is: % in it would be a pattern of numbers.
+            _ffmpeg("-i", self._raw, "-vf", colours, "-update", 1, palette)
+            one = ["-f", "image2", "-pattern_type", "none", "-i", palette]
             use = f"{rate}[x];[x][1:v]paletteuse=dither=none:diff_mode=rectangle"
-            _ffmpeg("-i", self._raw, "-i", palette, "-lavfi", use, gif)
+            _ffmpeg("-i", self._raw, *one, "-lavfi", use, gif)
             os.replace(gif, self._path)
         finally:
             palette.unlink(missing_ok=True)

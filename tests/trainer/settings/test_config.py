@@ -87,9 +87,11 @@ def test_flags_are_known_as_given_whatever_their_value():
         (["--episodic_life=maybe"], ["--episodic_life", "maybe"]),
         (["--batch_size"], ["--batch_size", "argument"]),
         (["--level_name=A,B,A"], ["A is given twice"]),
+        (["--logdir=~/runs"], ["--logdir=~/runs", "$HOME"]),
         (["--level_name=A,,B"], ["--level_name=A,,B", "empty"]),
         (["--level_name=A,B,C", "--num_actors=2"], ["3 levels", "--num_actors=3"]),
         (["--agent_name=VectorAgnt"], ["--agent_name=VectorAgnt", "Did you mean VectorAgent"]),
+        (["--mode=test", "--video=.gif"], ["--video=.gif", "FILE.gif"]),
         (["--mode=test", "--video=film.avi"], ["--video=film.avi", ".mp4", ".gif"]),
     ],
 )

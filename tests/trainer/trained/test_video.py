@@ -83,6 +83,15 @@ def test_a_gif_has_at_most_fifteen_pictures_per_second_and_one_minute(tmp_path):
     assert 0.97 * 15 * 60 <= len(pictures) <= 15 * 60 + 1
 
 
+def test_a_name_is_no_pattern_of_numbers(tmp_path):
+    path = tmp_path / "50%d" / "100%d.gif"
+    path.parent.mkdir()
+    with video.Movie(path, 30) as movie:
+        for _ in range(4):
+            movie.add(np.zeros((32, 32, 3), np.uint8))
+    assert not movie.problem and list(path.parent.iterdir()) == [path]
+
+
 def test_an_interrupted_game_leaves_no_file_behind(tmp_path):
     with pytest.raises(KeyboardInterrupt), video.Movie(tmp_path / "game.mp4", 30) as movie:
         movie.add(np.zeros((32, 32, 3), np.uint8))
