@@ -82,6 +82,8 @@ def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
 
 def places_of(resources: Resources, options: Any) -> Places:
     """Where sessions run: on this machine, or on the nodes of a Ray cluster."""
+    if options.cores < 0:
+        raise UserError(f"--cores={options.cores}: expected 0, which are all, or more.")
     if options.engine == "ray":
         return Nodes(options.ray_address, resources, options.cores)
     if options.ray_address:

@@ -215,6 +215,13 @@ def test_more_than_the_machine_has_is_refused(tmp_path, capsys):
     assert not (tmp_path / "data").exists()
 
 
+def test_fewer_cores_than_none_are_refused(tmp_path, capsys):
+    file = tmp_path / "f.yaml"
+    file.write_text("mine: {level: CartPole-v1}")
+    assert main(["train", str(file), "--cores=-1", f"--data={tmp_path / 'data'}"]) == 2
+    assert "--cores=-1: expected 0, which are all, or more" in capsys.readouterr().err
+
+
 def test_every_example_is_right(capsys):
     from trainer.machine.launching import PROJECT
 
