@@ -55,10 +55,11 @@ def bytes_per_s(text: str) -> float:
 def read_measured(path: Path) -> list[Measured]:
     """The rows of a CSV."""
     try:
-        with open(path, newline="") as file:
+        with open(path, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or "it is no CSV in UTF-8"
+        raise UserError(f"{path} cannot be read: {reason}.") from None
     if not rows or tuple(rows[0]) != COLUMNS:
         raise UserError(f"{path}: the first line must be {','.join(COLUMNS)}, rows must follow.")
     return [_measured(path, number, row) for number, row in enumerate(rows, start=2)]

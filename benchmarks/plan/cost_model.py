@@ -147,6 +147,8 @@ def read_parts(path: Path) -> Parts:
         given: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as JSON: {error}.") from None
+    if not isinstance(given, dict):
+        raise UserError(f"{path}: expected a JSON object with names and values.")
     fields = {field.name: field for field in dataclasses.fields(Parts)}
     needed = {name for name, one in fields.items() if one.default is dataclasses.MISSING}
     wrong = sorted(set(given) - set(fields)) + sorted(needed - set(given))

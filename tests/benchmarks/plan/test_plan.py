@@ -219,6 +219,7 @@ def test_a_mistake_is_told_in_one_line(monkeypatch, capsys, arguments, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
+        ([1, 2], "parts.json: expected a JSON object"),
         ({"about": "x"}, "actor_steps_per_s"),
         ({**dataclasses.asdict(PARTS), "nose": 1}, "nose"),
         ({**dataclasses.asdict(PARTS), "batch_steps": "many"}, "batch_steps is 'many'"),
@@ -231,6 +232,13 @@ def test_parts_that_are_wrong_are_told_by_name(content, words, tmp_path):
     path.write_text(json.dumps(content))
     with pytest.raises(UserError, match=words):
         cost_model.read_parts(path)
+
+
+@pytest.mark.parametrize("content", ["é".encode("latin-1"), b"parts\n" + 200_000 * b"x"])
+def test_what_is_no_csv_is_told_in_one_line(content, tmp_path: Path):
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(UserError, match=r"rows\.csv cannot be read: it is no CSV in UTF-8"):
+        cost_fit.read_measured(tmp_path / "rows.csv")
 
 
 @pytest.mark.parametrize(
