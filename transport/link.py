@@ -19,7 +19,7 @@ from transport import messages
 from transport.asking import Pauses, Waiting
 from transport.in_process import Closed
 from transport.layout import Layout, arrays_layout
-from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent
+from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent, Stranger
 
 # Retries are cheap, and an actor that waits longer may miss the start of its learner.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 1.0
@@ -55,7 +55,8 @@ class Link:
     """Carries one actor's blocks to its learner, and the learner's weights back.
 
     ``announce`` and ``put`` are used as those of ``UnrollQueue``. ``Closed`` means that the
-    learner needs no more; ``Refused`` that its settings differ.
+    learner needs no more; ``Refused`` that its settings differ. Between learners, neither ends the
+    other by such a mistake: ``refusal`` names it, and the link tries further.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Link:
         self._load = load
         self._say = say
         self._id = uuid.uuid4()
+        self._of_learner = of_learner
         self._about_me = {"actor": self._id.hex, "name": name, "is_learner": of_learner}
         self._changed = threading.Condition()
         self._connection: Connection | None = None
@@ -107,7 +109,8 @@ class Link:
         self._tried_at = ""  # the learner's process at which the block may have arrived
         self._waiting = Waiting()
         self._closing = False
-        self._reported_lost = False
+        self._said: set[str] = set()  # why the learner is waited for, since the connection was lost
+        self._refusal: Refused | None = None
         self._end: Exception | None = None
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=work.__name__, daemon=True)
@@ -156,6 +159,11 @@ class Link:
         """Whether the learner has said that it needs no more."""
         return isinstance(self._end, Closed)
 
+    @property
+    def refusal(self) -> Refused | None:
+        """Why the last try to connect was in vain, where only somebody can change that."""
+        return self._refusal
+
     def announce(self, timeout_s: float) -> bool:
         """Waits for weights and for room for the next block; returns False on a timeout."""
         started = time.monotonic()
@@ -180,7 +188,7 @@ class Link:
     def put(self, block: Any, count: int) -> None:
         """Sends ``count`` unrolls that were announced."""
         if too_many := messages.too_many(count, self._process.most):
-            raise Refused(f"the learner at {self._learner} refuses this actor: {too_many}.")
+            raise self._refused_by_learner(too_many)
         packed = self._blocks.pack(block, count)
         now = time.monotonic()
         with self._changed:
@@ -208,25 +216,38 @@ class Link:
                 self._introduce(connection)
                 pause = FIRST_PAUSE_S
                 self._stay(connection)
-            except (Lost, Silent, Closed) as error:
+            except (Lost, Silent, Closed, Refused) as error:
+                self._refusal = self._refused(error)
+                if self._refusal and not self._of_learner:
+                    raise self._refusal from None
                 self._lose(error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._closing, pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _refused(self, error: Exception) -> Refused | None:
+        """The failure, if another try would most likely fail in the same way."""
+        # Once it was the learner that answered there, whoever does now may be in its way only.
+        if isinstance(error, Stranger) and not self._process.id:
+            return Refused(f"refused the learner at {self._learner}: {error}.")
+        return error if isinstance(error, Refused) else None
 
     def _introduce(self, connection: Connection) -> None:
         about = messages.decode(connection.about())
         if "identity" not in about:
             raise Lost("it is starting")
         connection.write(self._letter("hello", identity=self._identity))
-        differing = messages.differences(about["identity"], self._identity)
+        places = ("there", "here") if self._of_learner else messages.PLACES
+        differing = messages.differences(about["identity"], self._identity, places)
         if differing:
-            raise Refused(f"the learner at {self._learner} refuses this actor: {differing}.")
+            connection.close()
+            raise self._refused_by_learner(differing)
         with self._changed:
+            self._refusal = None
             weights = arrays_layout(about["weights"])
             self._process = _Process(str(about["process"]), weights, about.get("most"))
             self._connection = connection
-            self._reported_lost = False
+            self._said.clear()
             self._changed.notify_all()
         self._say(f"Connected to the learner at {self._learner}.")
 
@@ -283,10 +304,16 @@ class Link:
         with self._changed:
             self._connection = None
             self._changed.notify_all()
-        if not self._reported_lost and not self._closing:
-            self._reported_lost = True
-            why = str(error) or "no answer"
+        why = str(error).removesuffix(".") or "no answer"
+        # Of what passes by itself, one reason is enough.
+        kind = why if isinstance(error, Refused | Stranger) else ""
+        if kind not in self._said and not self._closing:
+            self._said.add(kind)
             self._say(f"Waiting for the learner at {self._learner} ({why}).")
+
+    def _refused_by_learner(self, why: str) -> Refused:
+        me = "learner" if self._of_learner else "actor"
+        return Refused(f"the learner at {self._learner} refuses this {me}: {why}.")
 
     def _letter(self, kind: str, **more: Any) -> bytes:
         return messages.encode({"kind": kind, **self._about_me, **more})
@@ -314,7 +341,9 @@ class Link:
                 if tries == TRIES_BEFORE_A_LINE:
                     self._say_not_taken(block.nbytes)
                 continue
-            except (Lost, Closed):
+            except (Lost, Closed, Refused) as error:
+                if isinstance(error, Refused) and not self._of_learner:
+                    raise
                 with self._changed:
                     if self._connection is connection:
                         self._connection = None

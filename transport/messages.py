@@ -17,10 +17,16 @@ BEATS_PER_TIMEOUT = 4
 HEADER = struct.Struct("<16s16sQIf")
 
 Identity = dict[str, str]  # what must be equal at both ends, by name
+# Where they are, in messages.
+PLACES = ("at the learner", "at the actor")
 
 
 class Lost(Exception):
     """The peer cannot be reached, or no longer knows us; the text says why."""
+
+
+class Stranger(Lost):
+    """Something else answers in the peer's place; the text says how that shows."""
 
 
 class Silent(Exception):
@@ -61,14 +67,14 @@ def fingerprint(one: Identity) -> bytes:
     return hashlib.blake2b(encode(one), digest_size=16).digest()
 
 
-def differences(learner: Identity, actor: Identity) -> str:
-    """How two identities differ, in words; empty where they are equal."""
+def differences(learner: Identity, actor: Identity, places: tuple[str, str] = PLACES) -> str:
+    """How two identities at these places differ, in words; empty where they are equal."""
     names = [name for name in learner | actor if learner.get(name) != actor.get(name)]
     if len(names) > 1 and "block layout" in names:
         names.remove("block layout")  # it follows from the others
     return "; ".join(
-        f"{name} is {learner.get(name, 'unknown')} at the learner "
-        f"and {actor.get(name, 'unknown')} at the actor"
+        f"{name} is {learner.get(name, 'unknown')} {places[0]} "
+        f"and {actor.get(name, 'unknown')} {places[1]}"
         for name in names
     )
 

@@ -56,14 +56,15 @@ class Roster:
             try:
                 key, name = bytes.fromhex(letter["actor"]), _plain(str(letter["name"]), 100)
                 kind, identity = letter["kind"], dict(letter.get("identity", {}))
+                is_learner = letter.get("is_learner") is True
             except (KeyError, TypeError, ValueError):
                 return
             if kind == "hello" and identity != self._identity:
-                self._refuse(key, f"{name} was refused: {self._differences(identity)}.")
+                self._refuse(key, f"{name} was refused: {self._differs(identity, is_learner)}.")
             elif kind == "bye":
                 self._left(key, name)
             elif key not in self._refused:
-                self._heard(key, name, letter.get("is_learner") is True)
+                self._heard(key, name, is_learner)
 
     def accepts(self, header: Header | None) -> bool:
         """Whether to train on a block with this header: it has our identity, and is new."""
@@ -138,8 +139,9 @@ class Roster:
             self._refused.add(key)
             self._say(message)
 
-    def _differences(self, other: Identity) -> str:
-        return _plain(messages.differences(self._identity, other), 2000)
+    def _differs(self, other: Identity, is_learner: bool) -> str:
+        places = ("here", "there") if is_learner else messages.PLACES
+        return _plain(messages.differences(self._identity, other, places), 2000)
 
     def _count(self) -> str:
         count = len(self._there())

@@ -119,7 +119,7 @@ def test_a_worker_with_other_rules_is_refused(changes, differing):
         made = parts(chosen)
         blocks = build.blocks(chosen, made.spec, made.learner.agent, made.learner.contribution)
         prints.append(build.identity(chosen, made.spec, made.learner.agent, blocks))
-    found = messages.differences(*prints)
+    found = messages.differences(prints[0], prints[1])
     assert (differing in found) if differing else not found
 
 

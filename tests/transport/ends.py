@@ -58,10 +58,15 @@ class Learner:
     carrier: ClassVar[Any] = Plain()
 
     def __init__(
-        self, capacity: int = 4, blocks: Layout = BLOCKS, most: int | None = None, **changes: str
+        self,
+        capacity: int = 4,
+        blocks: Layout = BLOCKS,
+        most: int | None = None,
+        address: str = "",
+        **changes: str,
     ):
         self.blocks = blocks
-        self.address = free_address()
+        self.address = address or free_address()
         self.host, port = self.address.split(":")
         self.port = int(port)
         self.printed: list[str] = []
@@ -96,7 +101,7 @@ class Learner:
 class Actor:
     """A link, the lines that it printed and the weights that it received."""
 
-    def __init__(self, learner: Learner, name: str, **changes: str):
+    def __init__(self, learner: Learner, name: str, of_learner: bool = False, **changes: str):
         self.printed: list[str] = []
         self.weights: list[tuple[int, list[float]]] = []
         self.link = Link(
@@ -108,6 +113,7 @@ class Actor:
             timeout_s=TIMEOUT_S,
             load=lambda arrays, version: self.weights.append((version, arrays[0].tolist())),
             say=self.printed.append,
+            of_learner=of_learner,
         )
 
     def put(self, numbers: list[int], seconds: float = 20) -> bool:

@@ -1,6 +1,7 @@
 """The secure transport between a learner and its own actors."""
 
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -69,6 +70,51 @@ def test_an_actor_refuses_a_learner_with_another_certificate_and_sends_it_nothin
         reported_once(impostor, "made no call: an actor that gave up, a port scan")
     assert not any("joined" in line for line in impostor.printed)
     assert other.actor.token != mine.actor.token
+
+
+def test_an_actor_outlasts_another_server_in_the_place_of_its_learner(monkeypatch, tmp_path):
+    learner = Learner()
+    learner.receiver.publish([np.zeros(3, np.float32)], 0)
+    actor = Actor(learner, "actor")
+    with running(actor):
+        with running(learner):
+            assert actor.put([1])
+        with monkeypatch.context() as changed:
+            changed.setattr(Learner, "carrier", Secure(tmp_path / "other"))
+            impostor = Learner(address=learner.address)
+        with running(impostor):
+            words = "Waiting for the learner at .*: that is of another run, or another server"
+            eventually(lambda: any(re.match(words, line) for line in actor.printed))
+            reported_once(impostor, "made no call: an actor that gave up, a port scan")
+        with running(again := Learner(address=learner.address)):
+            again.receiver.publish([np.zeros(3, np.float32)], 0)
+            assert actor.put([2]) and actor.put([3])
+    assert len([line for line in actor.printed if "certificate" in line]) == 1
+
+
+def test_a_learner_outlasts_another_that_comes_back_with_other_settings_until_it_is_right():
+    def comes(level: str) -> Learner:
+        made = Learner(address=first.address, level=level)
+        made.receiver.publish([np.zeros(3, np.float32)], 0)
+        return made
+
+    first = Learner()
+    first.receiver.publish([np.zeros(3, np.float32)], 0)
+    mine = Actor(first, "learner 1", of_learner=True)
+    with running(mine):
+        with running(first):
+            assert mine.put([1])
+        words = "refuses this learner: level is B there and A here"
+        with running(mistyped := comes("B")):
+            eventually(lambda: words in str(mine.link.refusal))
+            eventually(lambda: any("level is B here and A there" in x for x in mistyped.printed))
+            time.sleep(1.5)  # for another try
+            assert not mine.link.is_connected
+        with running(again := comes("A")):
+            assert mine.put([2]) and mine.put([3])
+            assert mine.link.refusal is None
+            assert again.take(1)[-1] in (2, 3)  # the first may have gone with the one before
+    assert len([line for line in mine.printed if words in line]) == 1
 
 
 def test_an_actor_reports_a_learner_without_tls():

@@ -74,7 +74,8 @@ class Peers:
         """Waits for the start: the first learner gives it when all others can be reached.
 
         ``began_before``: whether this learner has trained with them before; a ``UserError`` says
-        if they are not there any more.
+        if they are not there any more. It also says if one has other settings; later that is said
+        by its link, and the others train on.
         """
         learner = self._learner
         seen = time.monotonic()  # when all of them were there, or need not be
@@ -140,7 +141,6 @@ class Peers:
 
     def offer(self, learner: Learner, environment_frames: int) -> None:
         """Compares the learner's weights with those of the others that have come."""
-        self._check()
         distances = [
             _distance(learner.weights, weights)
             for other in self._others
@@ -164,8 +164,8 @@ class Peers:
 
     def _check(self) -> None:
         for other in self._others:
-            if other.error:
-                raise UserError(str(other.error)) from None
+            if refusal := other.refusal():
+                raise UserError(str(refusal)) from None
 
 
 class _Other:
@@ -175,7 +175,6 @@ class _Other:
         """``sent`` makes of a block what is sent."""
         self.address = address
         self._sent = sent
-        self.error: Exception | None = None
         self.dropped = 0
         self._link = connect(address, self._load)
         self._waiting: collections.deque[Computed] = collections.deque()
@@ -210,6 +209,10 @@ class _Other:
     def is_finished(self) -> bool:
         """Whether it has said that it trains no more."""
         return self._link.is_finished
+
+    def refusal(self) -> Refused | None:
+        """Why it and this learner cannot train together, as they are now."""
+        return self._link.refusal
 
     def weights(self) -> tuple[list[np.ndarray], int] | None:
         """Its newest weights, and their number of updates; None if it has not started."""
@@ -254,8 +257,6 @@ class _Other:
             with self._changed:
                 self._closing = True
                 self._waiting.clear()
-        except Refused as error:
-            self.error = error
 
 
 def _of_version(block: Computed, version: np.ndarray) -> Computed:

@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 
 from credentials import NAME, Credentials
-from transport.messages import Lost, Refused, Silent
+from transport.messages import Lost, Refused, Silent, Stranger
 from transport.secure import calls
 from transport.secure.calls import Malformed, Opening
 
@@ -41,6 +41,7 @@ class Connection:
     def __init__(self, host: str, port: int, credentials: Credentials, timeout_s: float):
         self._learner = f"{host}:{port}"
         self._file = credentials.path
+        self._job = "learner" if credentials.key else "actor"
         self._channel = grpc.secure_channel(
             self._learner, grpc.ssl_channel_credentials(credentials.certificate), OPTIONS
         )
@@ -110,12 +111,12 @@ class Connection:
                 "which is of another run."
             )
         if "CERTIFICATE_VERIFY_FAILED" in details:
-            return Refused(
-                f"refused the learner at {self._learner}: its certificate is not the one in "
-                f"{self._file}. That is of another run, or another server answers in its place."
+            return Stranger(
+                f"its certificate is not the one in {self._file}: that is of another run, or "
+                "another server answers in its place"
             )
         if code == grpc.StatusCode.INVALID_ARGUMENT:
-            return Refused(f"the learner at {self._learner} refuses this actor: {details}.")
+            return Refused(f"the learner at {self._learner} refuses this {self._job}: {details}.")
         if "WRONG_VERSION_NUMBER" in details:
             return Lost("it does not use TLS: is it a learner with --transport=secure?")
         for reason in REASONS:

@@ -78,7 +78,7 @@ def _targets(host: str, port: int) -> list[str]:
             if error.errno == errno.EADDRINUSE:
                 raise _cannot_listen(host, port, error) from None
         else:
-            ips.append(address[0])
+            ips.append(str(address[0]))
             ip = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
             targets.append(f"{ip}:{port}")
     if not targets:

@@ -15,6 +15,7 @@ from tests.transport.ends import eventually
 from trainer.learning.worker import OF_ACTOR, Computed, GradientBatches, lean
 from trainer.remote import peers as peers_module
 from trainer.remote.peers import Peers
+from transport import Refused
 from user_error import UserError
 
 ADDRESSES = ["a:1", "b:1", "c:1"]
@@ -28,6 +29,7 @@ class Line:
         self.sent: list[Computed] = []
         self.is_open = threading.Event()
         self.is_connected = self.is_finished = False
+        self.refusal: Refused | None = None
         self.looks: list[Callable[[], None]] = []  # what happens when it is asked, once each
 
     @property
@@ -127,6 +129,26 @@ def test_one_that_comes_back_when_all_others_have_finished_ends(rank, monkeypatc
     monkeypatch.setattr(peers_module, "THERE_WITHIN_S", 0.5)
     with pytest.raises(UserError, match=f"--peers: {ADDRESSES[1 if rank == 2 else 2]} could not"):
         begun(rank, gone, before=True)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_other_settings_end_a_learner_before_it_begins_and_not_later(rank):
+    def refused(lines: list[Line]) -> None:
+        lines[1].refusal = Refused("the learner at c:1 refuses this learner: level is B there.")
+
+    with pytest.raises(UserError, match="refuses this learner: level is B there"):
+        begun(rank, refused)
+
+    lines: list[Line] = []
+
+    def connect(address: str, load: Any) -> Any:
+        lines.append(Line(load))
+        return lines[-1]
+
+    own: Any = Own()
+    peers = Peers(own, ADDRESSES, rank, connect, print)
+    refused(lines)
+    peers.offer(own, 0)
 
 
 def test_one_that_has_finished_does_not_hide_another_that_trains():
