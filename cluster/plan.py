@@ -53,6 +53,7 @@ def make_plan(
     checks.check_played(settings, [actor.number for actor in actors], options.workers_csv_path)
     fewest = min(map(len, teams.values()), default=1)
     settings = sizes.filling(settings, len(actors), fewest)
+    checks.check_started(settings)
     remotes = _members(rows, "remote", here)
     problems = [
         *cut_off((learners[one], actor) for actor in actors for one in actor.linked),

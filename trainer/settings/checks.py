@@ -70,6 +70,17 @@ def check(settings: Settings) -> None:
         raise UserError(f"--video={video}: expected a name such as FILE.mp4 or FILE.gif.")
 
 
+def check_started(settings: Settings) -> None:
+    """Refuses what a cluster's learners would refuse, before any of them is started."""
+    if settings.algorithm.program:
+        raise UserError(
+            f"--algorithm={settings.program.algorithm} is a program of trainings on one machine: "
+            "start it with bin/train."
+        )
+    first = next(iter(settings.level.agent_names), "")
+    check(settings.replace(job_name="learner", agent=first))
+
+
 def _check_network(name: str) -> None:
     """Refuses a network that there is not; one's own are found later."""
     if name and ":" not in name and name.lower() not in [one.lower() for one in AGENTS]:

@@ -56,6 +56,7 @@ def make_plan(
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     _check(rows, len(actors), settings, options)
     settings = sizes.filling(settings, len(actors), len(learners))
+    checks.check_started(settings)
     name = name_of(settings.run_folder)
     if before and before.backend == "kubernetes":
         name = name_of_run(before)

@@ -29,6 +29,7 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
     actors = [row for row in rows if row.job == "actor" for _ in range(row.count)]
     checks.check_played(settings, range(len(actors)), "the run")
     settings = sizes.filling(settings, len(actors), len(learners))
+    checks.check_started(settings)
     if options.container and allocation.own():
         raise UserError(
             "--container is for jobs that this command submits, and it was given inside an "

@@ -66,6 +66,23 @@ def test_a_wrong_flag_is_told(flags: list[str], told: str):
     assert told in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--video=a.gif"], "--video=a.gif is for --mode=test"),
+        (["--agent_name=VectrAgent"], "Did you mean VectorAgent"),
+        (["--watch"], "--watch is for a training on this machine"),
+        (["--algorithm=ppo", "--publish_every_updates=3"], "--publish_every_updates=3: with"),
+        (["--algorithm=simple"], "--algorithm=simple is a program of trainings on one machine"),
+    ],
+)
+def test_what_a_learner_would_refuse_is_refused_before_any_is_started(flags, told):
+    rows = [row("learner", "localhost", 8001), row("actor", "localhost", 9001)]
+    with pytest.raises(UserError) as error:
+        plan(rows, *flags)
+    assert told in str(error.value)
+
+
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "run_experiment_mm_raw.py", *flags]
     return subprocess.run(
