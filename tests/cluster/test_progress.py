@@ -130,7 +130,7 @@ def test_results_of_another_training_that_got_less_far_are_not_fetched(
         fetch()
     assert "\n" not in str(refused.value)
     assert (here / "best.npz").read_text() == "of 3000 frames"
-    (there / of_one / "metrics.jsonl").unlink()
+    (there / of_one / "metrics.jsonl").rename(there / of_one / "settings.json")
     with pytest.raises(UserError, match="is of 0, of another training"):
         fetch()
     metrics(there / of_one, 1000, 2000, 5000)
@@ -145,3 +145,14 @@ def test_a_training_that_has_resumed_is_fetched_although_it_is_behind_for_a_whil
     metrics(tmp_path / "here", 1000, 3000)
     metrics(tmp_path / FIRST / "logs" / "run", 1000, 3000, 1500)
     assert fetching.fetch(run, hosts, str(tmp_path / "here"), "newest", 0.0) == 0
+
+
+def test_results_of_an_agent_that_trains_elsewhere_are_no_reason_to_refuse_those_of_another(
+    hosts: Several, tmp_path: Path
+):
+    place = Place(Host(FIRST, 22, "ann"), "impala", "python")
+    run = Record("id", "logs/run", "", (), (Listener("learner-0", place, FIRST, 1),))
+    metrics(tmp_path / FIRST / "logs" / "run" / "agents" / "red", 1000)
+    metrics(tmp_path / "here" / "agents" / "blue", 3000)
+    assert fetching.fetch(run, hosts, str(tmp_path / "here"), "newest", 0.0) == 0
+    assert (tmp_path / "here" / "agents" / "red" / "metrics.jsonl").exists()
