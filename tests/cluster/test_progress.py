@@ -35,8 +35,8 @@ class Several(Hosts):
             raise HostFailed("No route to host", passing=True)
         return answer({**request, "folder": str(self.root / place.host.ip)})
 
-    def saved(self, ip: str, frames: int, logdir: str = "logs/run") -> None:
-        name = f"checkpoints/frames-{frames:015d}.npz"
+    def saved(self, ip: str, frames: int, logdir: str = "logs/run", of: str = "") -> None:
+        name = f"{of}checkpoints/frames-{frames:015d}.npz"
         path = self.root / ip / logdir / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"weights")
@@ -52,9 +52,15 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
     return made
 
 
-def check(hosts: Several, monkeypatch: pytest.MonkeyPatch, before: Plan, *flags: str) -> None:
+def check(
+    hosts: Several,
+    monkeypatch: pytest.MonkeyPatch,
+    before: Plan,
+    *flags: str,
+    table: str = TABLE,
+) -> None:
     """What a start does before anything is started, after a run of that plan."""
-    Path("hosts.csv").write_text(TABLE)
+    Path("hosts.csv").write_text(table)
     record.write(record.record_of(before, ""), {})
     silent = {Host(ip, 22, ssh_backend.here().username) for ip in hosts.silent}
     monkeypatch.setattr(ssh_backend.checking, "check", lambda *_: ([], silent))
@@ -71,7 +77,7 @@ def test_a_first_learner_that_has_moved_is_refused_until_its_checkpoints_are_the
     check(hosts, monkeypatch, before)  # it has saved nothing
     hosts.saved(SECOND, 4000)
     where = "logs/run: checkpoints of 4,000 frames are on .*10.0.0.2, in impala/logs/run;.*begin at"
-    with pytest.raises(UserError, match=f"{where} 0.*or give another --logdir") as refused:
+    with pytest.raises(UserError, match=f"{where} 0. Copy that folder, with metrics") as refused:
         check(hosts, monkeypatch, before)
     assert "\n" not in str(refused.value)
     hosts.saved(FIRST, 3000)
@@ -81,15 +87,48 @@ def test_a_first_learner_that_has_moved_is_refused_until_its_checkpoints_are_the
     check(hosts, monkeypatch, before)
 
 
-def test_where_the_first_learners_host_is_silent_the_next_one_does_not_begin_anew(
+def test_checkpoints_of_other_learners_in_its_folder_are_not_those_of_the_first(
     hosts: Several, monkeypatch: pytest.MonkeyPatch
+):
+    before = plan([LEARNERS[1]], "--logdir=logs/run")
+    hosts.saved(SECOND, 9000, of="learner-1/")
+    hosts.saved(SECOND, 9000, of="agents/blue/")
+    check(hosts, monkeypatch, before)
+    hosts.saved(SECOND, 4000)
+    with pytest.raises(UserError, match="checkpoints of 4,000 frames are on"):
+        check(hosts, monkeypatch, before)
+
+
+def test_the_checkpoints_of_an_agents_first_learner_are_in_the_agents_folder(
+    hosts: Several, monkeypatch: pytest.MonkeyPatch
+):
+    table = "job,ip,tf_port,agent\nlearner,10.0.0.1,8001,red\nlearner,10.0.0.2,8001,blue\n"
+    before = plan([LEARNERS[1]], "--logdir=logs/run")
+    hosts.saved(SECOND, 9000, of="agents/blue/")
+    check(hosts, monkeypatch, before, table=table)
+    hosts.saved(SECOND, 4000, of="agents/red/")
+    with pytest.raises(UserError, match="checkpoints of 4,000 frames are on"):
+        check(hosts, monkeypatch, before, table=table)
+
+
+def test_where_the_former_host_is_silent_the_first_learner_begins_anew_only_on_request(
+    hosts: Several, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     hosts.silent = {FIRST}
     before = plan(LEARNERS, "--logdir=logs/run")
-    with pytest.raises(UserError, match="the run's checkpoints are on .*10.0.0.1"):
+    words = "10.0.0.1 does not answer, so it is unknown.*begin anew.*another --logdir, or --allow_p"
+    with pytest.raises(UserError, match=words) as refused:
+        check(hosts, monkeypatch, before, table=TABLE.replace("learner,10.0.0.1,8001\n", ""))
+    assert "\n" not in str(refused.value)
+    check(hosts, monkeypatch, before, "--allow_partial")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: ") and "begins anew on " in line
+    hosts.saved("", 3000, logdir="here/logs/run")  # by fetch
+    with pytest.raises(UserError, match="of 3,000 frames are here, in logs/run, and .*10.0.0.1 do"):
         check(hosts, monkeypatch, before, "--allow_partial")
     hosts.saved(SECOND, 4000)
     check(hosts, monkeypatch, before, "--allow_partial")
+    assert capsys.readouterr().err == ""
 
 
 def test_another_spelling_of_the_logdir_begins_nothing_anew(

@@ -88,7 +88,8 @@ class SshBackend:
         if wrong:
             show.console().print(checking.table(wrong))
         plan = self._without_silent() if options.allow_partial else self._plan
-        progress.must_be_found(before or read(plan.logdir), plan, self._hosts)
+        known = before or read(plan.logdir)
+        progress.must_be_found(known, plan, self._hosts, options.allow_partial)
         return not wrong
 
     def start(self) -> int:

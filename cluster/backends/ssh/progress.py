@@ -2,6 +2,8 @@
 
 import base64
 import json
+import os.path
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,47 +11,74 @@ from typing import Any
 from cluster.backends.ssh.hosts import Hosts, request
 from cluster.model import Place, Plan
 from cluster.on_host.answers import LAST_BYTES, last_lines
-from cluster.on_host.results import AGENTS, CHECKPOINT, digest
+from cluster.on_host.results import AGENTS, CHECKPOINT, digest, results
 from cluster.record import Record
 from cluster.ssh.failures import HostFailed
 from user_error import UserError
 
 METRICS = "metrics.jsonl"
+CHECKPOINTS = "checkpoints"
 
 
-def must_be_found(before: Record | None, plan: Plan, hosts: Hosts) -> None:
+def must_be_found(before: Record | None, plan: Plan, hosts: Hosts, allow_partial: bool) -> None:
     """A ``UserError`` if the first learner would not find the checkpoints of the run ``before``.
 
-    Only the first learner writes any, on its own host.
+    Only those of the first learner are looked for; it writes them on its own host. Where that does
+    not answer, the copy by fetch counts. With ``allow_partial``, one that begins anew although
+    nothing is known is only warned of.
     """
     if before is None or before.backend != "ssh":
         return
     was, now = before.listeners[0].place, plan.learners[0].place
     if (was.host, was.folder, before.logdir) == (now.host, now.folder, plan.logdir):
         return
-    begins_at = _frames_saved(now, plan.logdir, before, hosts)
+    agent = plan.learners[0].row.agent
+    begins_at = _frames_saved(now, plan.logdir, agent, before, hosts)
     if begins_at is None:  # the checks say that it does not answer
         return
-    saved = _frames_saved(was, before.logdir, before, hosts)
-    if begins_at >= (1 if saved is None else saved):
+    saved = _frames_saved(was, before.logdir, agent, before, hosts)
+    where = f"on {was.host}, in {os.path.join(was.folder, before.logdir)}"
+    how = " (--action=fetch brings it here)"
+    if saved is None:
+        fetched = before.path.parent.parent
+        saved = _newest(results({"records": str(before.path.parent), "which": "newest"}), agent)
+        where = f"here, in {fetched}, and {was.host} does not answer"
+        how = ""
+        if not saved and not begins_at:
+            _begins_anew(was, now, plan.logdir, allow_partial)
+    if begins_at >= saved:
         return
-    reached = "the run's checkpoints" if saved is None else f"checkpoints of {saved:,} frames"
     raise UserError(
-        f"{plan.logdir}: {reached} are on {was.host}, in {was.folder}/{before.logdir}; the first "
-        f"learner would be on {now.host} and begin at {begins_at:,}. Copy them to "
-        f"{now.folder}/{plan.logdir} there first (--action=fetch brings them here), or give "
-        "another --logdir."
+        f"{plan.logdir}: checkpoints of {saved:,} frames are {where}; the first learner would be "
+        f"on {now.host} and begin at {begins_at:,}. Copy that folder, with metrics.jsonl and "
+        f"without cluster/, to {os.path.join(now.folder, plan.logdir)} there "
+        f"first{how}, or give another --logdir."
     )
 
 
-def _frames_saved(place: Place, logdir: str, run: Record, hosts: Hosts) -> int | None:
-    """Those of the newest checkpoint in a folder; None if its host does not answer."""
+def _begins_anew(was: Place, now: Place, logdir: str, allow_partial: bool) -> None:
+    unknown = f"{was.host} does not answer, so it is unknown whether it has checkpoints of the run"
+    if not allow_partial:
+        raise UserError(
+            f"{logdir}: {unknown}. Try again when it does; to begin anew on {now.host}, give "
+            "another --logdir, or --allow_partial."
+        )
+    print(f"warning: {unknown}; the first learner begins anew on {now.host}.", file=sys.stderr)
+
+
+def _frames_saved(place: Place, logdir: str, agent: str, run: Record, hosts: Hosts) -> int | None:
+    """Those of the first learner's newest checkpoint; None if its host does not answer."""
     asked = {**request(run, "results", place, [], which="newest"), "logdir": logdir}
     reply = hosts.ask_all({place: asked})[place]
-    if isinstance(reply, HostFailed):
-        return None
-    found = [CHECKPOINT.fullmatch(Path(name).name) for name, _, _ in reply["files"]]
-    return max((int(one[1]) for one in found if one), default=0)
+    return None if isinstance(reply, HostFailed) else _newest(reply, agent)
+
+
+def _newest(listed: dict[str, Any], agent: str) -> int:
+    """The frames of the newest checkpoint: not of other agents, nor of learners' own folders."""
+    own = Path(AGENTS, agent) if agent else Path()
+    paths = [Path(name) for name, _, _ in listed["files"]]
+    named = [CHECKPOINT.fullmatch(path.name) for path in paths if path.parent == own / CHECKPOINTS]
+    return max((int(one[1]) for one in named if one), default=0)
 
 
 def must_not_be_behind(
