@@ -34,7 +34,6 @@ from trainer.reporting import several
 from trainer.reporting.metrics import Meter
 from trainer.settings import sizes
 from trainer.settings.config import Settings
-from trainer.storage.records import METRICS
 from trainer.team import joining
 from trainer.team.team import Team
 from transport import Identity, Layout, Link, Receiver
@@ -72,8 +71,7 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             )
             if peers and run:
                 run.add(stack.enter_context(peers))
-                began_before = run.resumes or (run.folder / METRICS).exists()
-                _begin_among(peers, settings, learner, meter, stop, began_before)
+                _begin_among(peers, settings, learner, meter, stop)
             training = Training(settings, learner, meter, actors, stop, run, team, say)
             training.run()
             if training.is_complete:
@@ -121,16 +119,11 @@ def _actors(
 
 
 def _begin_among(
-    peers: Peers,
-    settings: Settings,
-    learner: Learner,
-    meter: Meter,
-    stop: StopSignal,
-    began_before: bool,
+    peers: Peers, settings: Settings, learner: Learner, meter: Meter, stop: StopSignal
 ) -> None:
     """Begins with the weights of those that train already, and counts what was played for them."""
     before = learner.updates
-    peers.begin(stop, began_before)
+    peers.begin(stop)
     of_an_update = settings.learning.batch_size * settings.actors.unroll_length
     meter.add_played(max(0, learner.updates - before) * of_an_update)
 

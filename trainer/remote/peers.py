@@ -24,9 +24,8 @@ from user_error import UserError
 MOST_WAITING = 16
 # How often a learner asks the others for their weights, to see how far apart they are.
 COMPARE_EVERY_S = 5.0
-# Learners of a run that goes on start together; one that is away for so long has finished or is
-# lost. In the first start, somebody may still have to type the command of another.
-THERE_WITHIN_S = 120.0
+# When a learner that waits for others says who is away; somebody may have to type a command there.
+LINE_AFTER_S = 120.0
 
 
 class Stop(Protocol):
@@ -56,7 +55,7 @@ class Peers:
         self._rank = rank
         self._say = say
         self._others = [
-            _Other(address, connect, self._with_age)
+            _Other(index, address, connect, self._with_age)
             for index, address in enumerate(addresses)
             if index != rank
         ]
@@ -70,15 +69,16 @@ class Peers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin(self, stop: Stop, began_before: bool = False) -> None:
+    def begin(self, stop: Stop) -> None:
         """Waits for the start: the first learner gives it when all others can be reached.
 
-        ``began_before``: whether this learner has trained with them before; a ``UserError`` says
-        if they are not there any more. It also says if one has other settings; later that is said
-        by its link, and the others train on.
+        Those that have finished are not waited for; a ``UserError`` says if all others have. It
+        also says if one has other settings; later that is said by its link, and the others train
+        on.
         """
         learner = self._learner
-        seen = time.monotonic()  # when all of them were there, or need not be
+        seen = time.monotonic()  # when all of them were there
+        has_said = False
         self._say(
             "waiting for the other learners: "
             + ", ".join(other.address for other in self._others)
@@ -86,8 +86,8 @@ class Peers:
         )
         while not stop.is_set():
             # Asked first: the weights of one that trains have then come.
-            finished = [other.address for other in self._others if other.is_finished()]
-            are_there = not finished and all(other.is_current() for other in self._others)
+            left = [other for other in self._others if not other.is_finished()]
+            away = [other.address for other in left if not other.is_current()]
             training = [found for other in self._others if (found := other.weights())]
             if training:
                 weights, version = max(training, key=lambda found: found[1])
@@ -96,26 +96,25 @@ class Peers:
                 learner.updates = version
                 self._say(f"the learners start with the weights after {version:,} updates.")
                 return
-            if self._rank == 0 and are_there:
+            if not left:
+                raise UserError(
+                    "--peers: all others have finished, so this learner ends, too. To train on, "
+                    "start it without --peers, or all of them with more "
+                    "--total_environment_frames."
+                )
+            if not away and all(other.rank > self._rank for other in left):
                 self._say("all learners are there: they start.")
                 return
-            if are_there or not (began_before or finished):
+            if not away:
                 seen = time.monotonic()
-            elif len(finished) == len(self._others):
-                self._end_without("all others have finished")
-            elif time.monotonic() - seen > THERE_WITHIN_S:
-                away = [one.address for one in self._others if not one.is_current()]
-                names = ", ".join(dict.fromkeys(finished + away))
-                self._end_without(f"{names} could not be reached for {THERE_WITHIN_S:g} s")
+            elif not has_said and time.monotonic() - seen > LINE_AFTER_S:
+                has_said = True
+                self._say(
+                    f"{', '.join(away)} could not be reached for {LINE_AFTER_S:g} s. Waiting "
+                    "further; to train without others, start this learner without --peers."
+                )
             self._check()
             time.sleep(LOOK_EVERY_S)
-
-    def _end_without(self, why: str) -> None:
-        """Ends this run: the start for which it waits is not going to come."""
-        raise UserError(
-            f"--peers: {why}, and nobody trains any more, so this learner ends, too. To train on, "
-            "start it without --peers, or all of them with more --total_environment_frames."
-        )
 
     def forward(self, block: Computed) -> None:
         """Sends gradients of this learner's own actors to the others."""
@@ -171,8 +170,11 @@ class Peers:
 class _Other:
     """One of the other learners: the gradients that wait for it, and its newest weights."""
 
-    def __init__(self, address: str, connect: Connect, sent: Callable[[Computed], Computed]):
+    def __init__(
+        self, rank: int, address: str, connect: Connect, sent: Callable[[Computed], Computed]
+    ):
         """``sent`` makes of a block what is sent."""
+        self.rank = rank
         self.address = address
         self._sent = sent
         self.dropped = 0

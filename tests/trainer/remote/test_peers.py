@@ -62,9 +62,7 @@ class Own:
         self.updates = 3
 
 
-def begun(
-    rank: int, prepare: Callable[[list[Line]], Any], before: bool = False
-) -> tuple[Own, list[str], list[Line]]:
+def begun(rank: int, prepare: Callable[[list[Line]], Any]) -> tuple[Own, list[str], list[Line]]:
     """A learner after it has begun among others, and what it said."""
     said: list[str] = []
     lines: list[Line] = []
@@ -79,7 +77,7 @@ def begun(
     timer = threading.Timer(5.0, stop.set)
     timer.start()
     try:
-        peers.begin(stop, before)
+        peers.begin(stop)
     finally:
         timer.cancel()
     assert not stop.is_set()
@@ -114,21 +112,45 @@ def test_one_that_comes_back_takes_weights_that_come_while_it_looks(rank):
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-def test_one_that_comes_back_when_all_others_have_finished_ends(rank, monkeypatch):
+def test_one_that_comes_back_when_all_others_have_finished_ends(rank):
     def finishing(lines: list[Line]) -> None:
         for line in lines:
             line.is_connected = line.is_finished = True
 
-    with pytest.raises(UserError, match="all others have finished, and nobody trains") as told:
+    with pytest.raises(UserError, match="all others have finished, so this learner ends") as told:
         begun(rank, finishing)
     assert "\n" not in str(told.value)
 
-    def gone(lines: list[Line]) -> None:
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_others_that_come_later_are_waited_for_and_named_once(rank, monkeypatch):
+    def late(lines: list[Line]) -> None:
         lines[0].is_connected = True  # it waits, too
 
-    monkeypatch.setattr(peers_module, "THERE_WITHIN_S", 0.5)
-    with pytest.raises(UserError, match=f"--peers: {ADDRESSES[1 if rank == 2 else 2]} could not"):
-        begun(rank, gone, before=True)
+        def there() -> None:
+            lines[1].is_connected = True
+            if rank:
+                lines[1].load([np.array([5.0, 6.0], np.float32)], 70)
+
+        threading.Timer(1.5, there).start()
+
+    monkeypatch.setattr(peers_module, "LINE_AFTER_S", 0.3)
+    own, said, _ = begun(rank, late)
+    assert own.updates == (70 if rank else 3)
+    away = ADDRESSES[1 if rank == 2 else 2]
+    assert [line.split(" could not be reached")[0] for line in said[1:-1]] == [away]
+
+
+@pytest.mark.parametrize("finished", [0, 1])
+def test_the_first_that_is_left_gives_the_start_when_one_has_finished(finished):
+    def one_is_left(lines: list[Line]) -> None:
+        for line in lines:
+            line.is_connected = True
+        lines[finished].is_finished = True
+
+    rank = 1 if finished == 0 else 0
+    own, said, _ = begun(rank, one_is_left)
+    assert own.updates == 3 and "all learners are there" in said[-1]
 
 
 @pytest.mark.parametrize("rank", [0, 2])
@@ -161,7 +183,7 @@ def test_one_that_has_finished_does_not_hide_another_that_trains():
 
         threading.Timer(0.5, there).start()
 
-    own, *_ = begun(2, ending, before=True)
+    own, *_ = begun(2, ending)
     assert own.updates == 70
 
 
