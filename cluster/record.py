@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cluster.inventory import columns
 from cluster.model import Host, Place, Plan
 from cluster.on_host.states import write_whole
 from user_error import UserError
@@ -209,7 +210,10 @@ def _part(written: dict[str, Any]) -> Part:
 
 
 def _place(written: dict[str, Any]) -> Place:
-    return Place(**{**written, "host": Host(**written["host"])})
+    host = Host(**written["host"])
+    if host.key:  # earlier versions wrote it as the CSV has it
+        host = dataclasses.replace(host, key=columns.key(host.key))
+    return Place(**{**written, "host": host})
 
 
 def _path(logdir: str) -> Path:

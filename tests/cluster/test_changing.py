@@ -50,6 +50,24 @@ def test_a_record_is_written_where_it_was_read(tmp_path, monkeypatch: pytest.Mon
     assert kept and (kept.tmux, kept.logdir) == ("more", "logs/run")
 
 
+def test_a_run_of_an_earlier_version_whose_keys_are_relative_is_that_of_its_csv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    lines = "job,ip,tf_port,ssh_key\nlearner,10.0.0.1,8001,keys/id\n"
+    rows = hosts_csv.parse(lines.encode(), "hosts.csv")
+    given, settings = options.parse(["--workers_csv_path=hosts.csv", "--logdir=logs/run"])
+    made = plan.make_plan(rows, settings, given, HERE)
+    records.write(records.record_of(made, ""), {})
+    file = tmp_path / "logs/run/cluster/run.json"
+    written = file.read_text()
+    assert f"{tmp_path}/keys/id" in written
+    file.write_text(written.replace(f"{tmp_path}/keys/id", "keys/id"))
+    found = records.read("logs/run")
+    assert found and found.listeners == records.listeners_of(made)
+    assert found.parts == records.parts_of(made)
+
+
 def test_added_actors_get_the_credentials_of_the_run_wherever_they_are_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
