@@ -37,13 +37,18 @@ class HostFailed(Exception):
 
 
 def failure(
-    host: Host, error: Exception, by_password: bool, known_hosts: Path, timeout_s: float
+    host: Host,
+    error: Exception,
+    by_password: bool,
+    known_hosts: Path,
+    timeout_s: float,
+    jump: str = "",
 ) -> HostFailed:
-    """The problem and remedy for a failed connection."""
+    """The problem and remedy for a failed connection; ``jump``: the name of a jump host."""
     return (
         _of_keys(host, error, known_hosts)
         or _of_jump_host(host, error)
-        or _of_login(host, error, by_password)
+        or _of_login(host, error, by_password, jump)
         or _of_network(host, error, timeout_s)
         or _of_ssh(host, error)
     )
@@ -83,21 +88,26 @@ def _of_jump_host(host: Host, error: Exception) -> HostFailed | None:
     )
 
 
-def _of_login(host: Host, error: Exception, by_password: bool) -> HostFailed | None:
+def _of_login(host: Host, error: Exception, by_password: bool, jump: str) -> HostFailed | None:
     """For hosts that let this user in with none of the keys, and not with the password."""
+    # It is not offered the password of the hosts behind it, and seldom has a row in the CSV.
+    of_jump = ""
+    if jump and not by_password:
+        of_jump = f"Give Host {jump} an IdentityFile in the SSH configuration, or use ssh-add"
     if isinstance(error, paramiko.PasswordRequiredException):
-        return HostFailed("this user's key is encrypted", ENCRYPTED)
+        return HostFailed("this user's key is encrypted", of_jump or ENCRYPTED)
     if isinstance(error, paramiko.AuthenticationException) and not _is_cut(error):
         means = "the password" if by_password else f"the key {host.key or 'of this user'}"
         return HostFailed(
             f"login as {host.username} refused with {means}",
-            "Fix ssh_username, ssh_password or ssh_key in the CSV, and name it with "
+            of_jump
+            or "Fix ssh_username, ssh_password or ssh_key in the CSV, and name it with "
             "--workers_csv_path",
         )
     if "No authentication methods" in str(error):
         return HostFailed(
             "there is no key and no password to log in with",
-            "Give ssh_key or ssh_password in the CSV, or --ask_ssh_password",
+            of_jump or "Give ssh_key or ssh_password in the CSV, or --ask_ssh_password",
         )
     return None
 

@@ -162,8 +162,9 @@ class Connections:
         except (OSError, EOFError, paramiko.SSHException, ValueError) as error:
             client.close()
             called = dataclasses.replace(host, ip=route.address)
+            jump = host.ip if is_jump else ""
             raise failure(
-                called, error, bool(password), self._known_path, self._timeout_s
+                called, error, bool(password), self._known_path, self._timeout_s, jump
             ) from None
         return client
 

@@ -115,7 +115,10 @@ def test_a_jump_host_is_not_offered_the_password_of_the_hosts_behind_it(
         connections.close()
         return str(failed.value)
 
-    assert told({}).startswith(f"its jump host {jump}: ") and server.offered == []
+    refused = told({})
+    assert refused.startswith(f"its jump host {jump}: ") and server.offered == []
+    assert "Give Host 127.0.0.1 an IdentityFile in the SSH configuration" in refused
+    assert "CSV" not in refused and "ask_ssh_password" not in refused
     monkeypatch.setenv("PASSWORD", "hush")
     assert "jump host before it cannot reach it" in told({jump: "its own"})
     assert server.offered == ["its own"]
