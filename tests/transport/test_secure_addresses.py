@@ -7,7 +7,6 @@ import pytest
 from benchmarks.tools.ports import free_port
 from tests.transport.ends import (
     TIMEOUT_S,
-    Secure,
     secure_server,
 )
 from transport import secure
@@ -67,22 +66,21 @@ def test_a_port_in_use_is_reported(secure_ends):
         )
 
 
-def test_a_name_that_means_loopback_on_this_machine_alone_is_refused(secure_ends, monkeypatch):
-    # As Debian's installer writes it into /etc/hosts.
+def test_a_name_that_means_loopback_on_this_machine_alone_is_warned_of(secure_ends, monkeypatch):
+    # As Debian's installer writes it into /etc/hosts; actors here, or through a tunnel, reach it.
     real = socket.getaddrinfo
 
     def known(host, *more, **others):
         return real({"gpu1": "127.0.1.1"}.get(host, host), *more, **others)
 
     monkeypatch.setattr(socket, "getaddrinfo", known)
-    words = "--learner_host=gpu1:.*: this machine knows gpu1 as 127.0.1.1 only.*Give its address"
-    with pytest.raises(UserError, match=words):
-        opened("gpu1", secure_ends)
-    for host in ("localhost", "127.0.1.1"):
-        opened(host, secure_ends).close()
-
-
-def opened(host: str, ends: Secure) -> secure.Server:
-    return secure.Server(
-        host, free_port(), ends.learner, most_bytes=1, timeout_s=1.0, say=lambda _: None
-    )
+    said: list[str] = []
+    for host in ("gpu1", "localhost", "127.0.1.1"):
+        port = free_port()
+        made = secure.Server(
+            host, port, secure_ends.learner, most_bytes=1, timeout_s=1.0, say=said.append
+        )
+        socket.create_connection((host, port)).close()
+        made.close()
+    [line] = [line for line in said if "warning" in line]
+    assert "--learner_host=gpu1:" in line and "this machine knows gpu1 as 127.0.1.1 only" in line

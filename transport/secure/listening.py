@@ -36,16 +36,29 @@ def options(timeout_s: float) -> list[tuple[str, int]]:
 
 
 def listen(
-    server: Any, host: str, port: int, credentials: Credentials, connected: Callable[[], None]
+    server: Any,
+    host: str,
+    port: int,
+    credentials: Credentials,
+    connected: Callable[[], None],
+    say: Callable[[str], None],
 ) -> None:
     """Opens the port at the given address, and at no other.
 
-    ``connected`` is called for each new connection, before anything is received on it.
+    ``connected`` is called for each new connection, before anything is received on it. ``say``
+    prints a warning if only this machine can make any.
     """
     tls = _tls(credentials, connected)
+    ips = _ips(host, port)
+    if all(map(_is_loopback, ips)) and not _is_loopback(host):
+        say(
+            f"warning: --learner_host={host}:{port}: this machine knows {host} as {ips[0]} only "
+            "(see its /etc/hosts), where no other can reach it. Give its address for actors "
+            "elsewhere."
+        )
     try:
-        for target in _targets(host, port):
-            server.add_secure_port(target, tls)
+        for ip in ips:
+            server.add_secure_port(f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}", tls)
     except RuntimeError as error:  # another process was faster
         raise UserError(f"--learner_host={host}:{port}: cannot listen there ({error}).") from None
 
@@ -58,12 +71,12 @@ def _tls(credentials: Credentials, connected: Callable[[], None]) -> Any:
     )
 
 
-def _targets(host: str, port: int) -> list[str]:
-    """The addresses of a host to listen on, in gRPC's form.
+def _ips(host: str, port: int) -> list[str]:
+    """The addresses of a host to listen on.
 
     A name may have some that this machine does not use, such as localhost without IPv6.
     """
-    targets, ips, failed = [], [], OSError(0, "it has no address")
+    ips, failed = [], OSError(0, "it has no address")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -79,17 +92,9 @@ def _targets(host: str, port: int) -> list[str]:
                 raise _cannot_listen(host, port, error) from None
         else:
             ips.append(str(address[0]))
-            ip = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
-            targets.append(f"{ip}:{port}")
-    if not targets:
+    if not ips:
         raise _cannot_listen(host, port, failed)
-    if all(map(_is_loopback, ips)) and not _is_loopback(host):
-        raise UserError(
-            f"--learner_host={host}:{port}: this machine knows {host} as {ips[0]} only (see its "
-            "/etc/hosts), where no other can reach it. Give its address, or localhost for actors "
-            "on this machine."
-        )
-    return targets
+    return ips
 
 
 def _is_loopback(host: str) -> bool:

@@ -48,7 +48,7 @@ class Server:
             maximum_concurrent_rpcs=MOST_CALLS,
         )
         self._server.add_generic_rpc_handlers([_Reception(self._guard, self._methods())])
-        listen(self._server, host, port, credentials, self._connected)
+        listen(self._server, host, port, credentials, self._connected, say)
         self._started = False
         self._server.start()
         self._started = True
