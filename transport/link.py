@@ -49,6 +49,7 @@ class _Process:
     newest: int = -1  # version that it has
     is_current: bool = False  # the connection has brought its newest weights, if any
     fetch_from: float = 0.0  # when the next weights may be fetched
+    has_refused: bool = False  # a block, and the reason has been printed
 
 
 class Link:
@@ -56,7 +57,7 @@ class Link:
 
     ``announce`` and ``put`` are used as those of ``UnrollQueue``. ``Closed`` means that the
     learner needs no more; ``Refused`` that its settings differ. Between learners, neither ends the
-    other by such a mistake: ``refusal`` names it, and the link tries further.
+    other by such a mistake: ``refusal`` names it, and the link tries further; a block is dropped.
     """
 
     def __init__(
@@ -188,7 +189,8 @@ class Link:
     def put(self, block: Any, count: int) -> None:
         """Sends ``count`` unrolls that were announced."""
         if too_many := messages.too_many(count, self._process.most):
-            raise self._refused_by_learner(too_many)
+            self._drop(self._refused_by_learner(too_many))
+            return
         packed = self._blocks.pack(block, count)
         now = time.monotonic()
         with self._changed:
@@ -341,9 +343,9 @@ class Link:
                 if tries == TRIES_BEFORE_A_LINE:
                     self._say_not_taken(block.nbytes)
                 continue
-            except (Lost, Closed, Refused) as error:
-                if isinstance(error, Refused) and not self._of_learner:
-                    raise
+            except Refused as refused:
+                self._drop(refused)
+            except (Lost, Closed):
                 with self._changed:
                     if self._connection is connection:
                         self._connection = None
@@ -352,6 +354,14 @@ class Link:
             tries = 0
             with self._changed:
                 self._done()
+
+    def _drop(self, refused: Refused) -> None:
+        """What comes of a block that the learner refuses: only an actor ends."""
+        if not self._of_learner:
+            raise refused
+        if not self._process.has_refused:
+            self._process.has_refused = True
+            self._say(f"A block was dropped: {refused} Further ones are dropped without a line.")
 
     def _say_not_taken(self, size: int) -> None:
         self._say(

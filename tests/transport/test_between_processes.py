@@ -106,6 +106,17 @@ def test_an_actor_with_blocks_that_are_too_large_is_refused_and_the_others_play_
         assert learner.take(2) == [1, 2]
 
 
+def test_a_learner_drops_blocks_with_too_many_unrolls_for_another():
+    learner = Learner(most=2)
+    mine = Actor(learner, "learner 1", of_learner=True)
+    words = "refuses this learner: its blocks have 3 unrolls, and there is room for 2"
+    with running(learner, mine):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        assert mine.put([6, 6, 6]) and mine.put([6, 6, 6]) and mine.put([1, 2])
+        assert learner.take(2) == [1, 2]
+    assert len([line for line in mine.printed if words in line]) == 1
+
+
 def test_blocks_from_unannounced_senders_are_dropped():
     learner = Learner()
     actor = Actor(learner, "actor")

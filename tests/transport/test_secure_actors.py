@@ -46,6 +46,17 @@ def test_a_block_beyond_the_limit_ends_its_actor_with_a_reason(learner):
         actor.put([1])
 
 
+def test_a_learner_drops_its_blocks_beyond_the_limit_of_another_and_says_why_once(learner):
+    mine = Actor(learner, "learner 1", of_learner=True)
+    with running(mine):
+        for _ in range(3):
+            assert mine.put(list(range(2000)))
+        assert mine.put([1])
+        assert learner.take(1) == [1]
+    assert len([line for line in mine.printed if "A block was dropped: " in line]) == 1
+    assert len([line for line in mine.printed if "Connected" in line]) == 1
+
+
 def test_an_actor_of_another_run_is_refused_with_a_reason(learner, tmp_path):
     other = Secure(tmp_path / "other")
     stranger = secure.Connection(

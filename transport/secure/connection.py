@@ -86,7 +86,10 @@ class Connection:
         self._channel.close()
 
     def _run(self, call: Callable[[], Answer], keep: bool = False) -> Answer:
-        """The answer to a call; a failure closes the connection, but a timeout may ``keep`` it."""
+        """The answer to a call; a failure closes the connection.
+
+        One that concerns this call alone, a timeout or what it carries, may ``keep`` it.
+        """
         try:
             return call()
         except grpc.RpcError as error:
@@ -94,7 +97,8 @@ class Connection:
                 if not keep:
                     self.close()
                 raise Silent from None
-            self.close()
+            if not keep or error.code() != grpc.StatusCode.INVALID_ARGUMENT:
+                self.close()
             raise self._meaning(error) from None
         except (Malformed, StopIteration) as error:
             self.close()
