@@ -25,7 +25,7 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
     known = {one for those in recorded.values() for one in those}
     ours = marked(run_id)
     # Processes without a keeper, such as learners under another host's mpirun. Only the topmost
-    # get TERM and pass it on: a second TERM would end a learner before it has saved.
+    # get TERM and pass it on: a second TERM after 5 s would end a learner before it has saved.
     tops = topmost({pid for pid, _ in ours})
     strays = [one for one in ours if one[0] in tops and one not in known]
     asked = {one for one in [*known, *strays] if send(*one, signal.SIGTERM)}

@@ -70,7 +70,7 @@ def _turns(record: Record) -> tuple[dict[Place, list[Part]], dict[Place, list[Pa
     """The places to stop first, and those to stop then.
 
     Learners come before an mpirun on another host: it would signal them as well, and a learner
-    that is signalled twice ends before it has saved.
+    that is signalled again after 5 s ends before it has saved.
     """
     everywhere = places(record)
     with_mpirun = {part.host for part in record.parts if part.parts}
