@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cluster.on_host import states, windows
+from cluster.on_host import checks, states, windows
 from cluster.on_host.checks import check, program
 from cluster.on_host.ending import end, stop
 from cluster.on_host.log_file import LogFile
@@ -42,9 +42,9 @@ def _start(request: dict[str, Any], records: Path) -> dict[str, Any]:
     if in_the_way:
         return {"error": in_the_way}
     names = [process["name"] for process in request["processes"]]
-    others = set(names).intersection(states.of_other_runs(records, [request["run_id"]]))
-    if others:
-        return {"error": f"{min(others)} of another run is running in {records.parent}"}
+    others = states.of_other_runs(records, [request["run_id"]])
+    if both := sorted(others.keys() & set(names)):
+        return {"error": checks.of_another_run(both[0], others[both[0]], records)}
     home = os.path.join(request["folder"], request["project"])
     for process in request["processes"]:
         if _is_started(records, process["name"], request):

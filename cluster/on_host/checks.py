@@ -192,11 +192,17 @@ def _disk(folder: Path, flag: str) -> Iterator[Problem]:
 
 def _others(records: Path, replaced: str) -> Iterator[Problem]:
     """Another frontend's run in this one's folder: each would replace the other's files."""
-    for name in states.of_other_runs(records, [replaced])[:1]:
+    for name, pid in list(states.of_other_runs(records, [replaced]).items())[:1]:
         yield (
-            f"{name} of another run is running in {records.parent}",
-            "end that with --action=stop where it was started, or give another --logdir",
+            of_another_run(name, pid, records),
+            "end that with --action=stop where it was started, or by hand there (kill "
+            f"{pid}), or give another --logdir",
         )
+
+
+def of_another_run(name: str, pid: int, records: Path) -> str:
+    """The problem of a process that is in the way."""
+    return f"{name} of another run is running in {records.parent} (process {pid})"
 
 
 def _session(name: str, replaced: str) -> Iterator[Problem]:

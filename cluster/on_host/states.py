@@ -30,16 +30,20 @@ def read(records: Path, name: str, run_id: str) -> dict[str, Any]:
     return {"state": "stopped"} if is_stopped(records, run_id) else {}
 
 
-def of_other_runs(records: Path, own: Collection[str]) -> list[str]:
-    """The living processes whose states here are of other runs than these."""
+def of_other_runs(records: Path, own: Collection[str]) -> dict[str, int]:
+    """The living processes whose states here are of other runs than these.
+
+    Each with the id of what to end: its keeper, or itself if that is gone.
+    """
     names = [path.stem for path in sorted(records.glob("*.json"))]
-    found = []
+    found = {}
     for name in names:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             state = json.loads((records / f"{name}.json").read_text())
             # Other files of the folder have no keeper.
-            if state["keeper"] and state["run_id"] not in own:
-                found += [name] if is_living(judged(state, boot_id())) else []
+            keeper = state["keeper"]
+            if state["run_id"] not in own and is_living(judged(state, boot_id())):
+                found[name] = (keeper if is_alive(*keeper) else state["child"])[0]
     return found
 
 

@@ -81,14 +81,16 @@ class SshBackend:
 
     def check(self, before: Record | None = None) -> bool:
         options = self._options
+        known = before or read(self._plan.logdir)
+        # Beside one's own living run, a check says whether a restart would work.
+        replaced = known if options.action == "check" else before
         patience_s = 0.0 if options.action == "check" else options.patience
         wrong, self._silent = checking.check(
-            self._plan, self._hosts, PROJECT, options.tmux_sess, before, patience_s
+            self._plan, self._hosts, PROJECT, options.tmux_sess, replaced, patience_s
         )
         if wrong:
             show.console().print(checking.table(wrong))
         plan = self._without_silent() if options.allow_partial else self._plan
-        known = before or read(plan.logdir)
         progress.must_be_found(known, plan, self._hosts, options.allow_partial)
         return not wrong
 

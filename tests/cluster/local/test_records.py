@@ -45,11 +45,20 @@ def test_a_run_of_another_frontend_in_the_same_folder_keeps_its_files(frontend: 
     told = "actor-0 of another run is running in"
     checked = frontend.run("check", "--tmux_sess=other")
     assert checked.returncode == 1 and told in " ".join(checked.stdout.split())
+    # The record may be gone for good, and so would be the way to stop it.
+    assert f"(kill {before['keeper'][0]})" in checked.stdout
     frontend.csv(*ONE_EACH[:1], "learner,localhost,18002", ONE_EACH[2])
     partly = frontend.run("start", "--tmux_sess=other", "--allow_partial", "--start_timeout_s=5")
     assert partly.returncode == 1 and told in partly.stdout.rpartition("No learner started")[2]
     assert state(frontend, "actor-0") == before and is_alive(*before["child"])
     (frontend.folder / "its own").rename(record)
+    assert frontend.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
+
+
+def test_a_check_beside_ones_own_living_run_finds_nothing_of_it_in_the_way(frontend: Frontend):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    assert frontend.run("check").stdout == "No problems found.\n"
     assert frontend.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
 
 
