@@ -236,12 +236,12 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     # be in a file, because settings.json of a run has them all.
     algorithm, defaults = sources.read(arguments, _definitions, DECIDED)
     parsed = flags.parse(make_parser(algorithm), arguments, defaults)
-    values = config.without_sources(parsed)
+    given = sources.given(arguments)
+    values = checks.without_unused(config.without_sources(parsed), given)
     own = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
-    given = {word.partition("=")[0].removeprefix("--") for word in arguments}
-    if options.backend in OF_OTHERS and "transport" not in given | set(defaults):
+    if options.backend in OF_OTHERS and "transport" not in {*given, *defaults}:
         settings = settings.replace(transport="secure")  # others use nodes and network, too
     flags.check_ranges(options)
     checks.check_ranges(settings)

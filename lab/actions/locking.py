@@ -35,10 +35,18 @@ def running_by(folder: Path) -> RunBy | None:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return None
             except BlockingIOError:
-                found = re.match(r"process (\d+) on (\S+)", file.read(200).decode(errors="replace"))
-                return RunBy(int(found[1]), found[2]) if found else RunBy(0, socket.gethostname())
+                return written_by(folder)
     except OSError:
         return None
+
+
+def written_by(folder: Path) -> RunBy:
+    """What has run an experiment last; this takes no lock, which another may want to take."""
+    try:
+        found = re.match(r"process (\d+) on (\S+)", (folder / LOCK).read_text(errors="replace"))
+    except OSError:
+        found = None
+    return RunBy(int(found[1]), found[2]) if found else RunBy(0, socket.gethostname())
 
 
 def lock(folder: Path) -> FolderLock:

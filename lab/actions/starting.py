@@ -1,5 +1,6 @@
 """Starts experiments, or goes on with them: check, dev, train, search, benchmark, run."""
 
+import contextlib
 import dataclasses
 import re
 import signal
@@ -33,6 +34,7 @@ MODES = ("dev", "train", "search", "benchmark")
 DEV_FRAMES = 5_000
 LOG = "lab.log"
 BEGINS_WITHIN_S = 30.0
+ENDS_WITHIN_S = 1.0  # where it is refused
 PASSED_ON = ("data", "cores", "engine", "ray_address")  # to a process in the background
 # In meta, specs of one benchmark may differ by their seeds, and by what only a search looks at.
 MAY_DIFFER = {
@@ -70,8 +72,7 @@ def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
     locking.check_free(experiment.folder)
 
     def has_begun(process: int) -> bool:
-        by = locking.running_by(experiment.folder)
-        return by is not None and by.process == process
+        return locking.written_by(experiment.folder).process == process
 
     command = [mode, str(experiment.folder)]
     process = detach(command, experiment.folder / LOG, options, has_begun)
@@ -282,6 +283,8 @@ def detach(command: list[str], log: Path, options: Any, has_begun: Callable[[int
     until = time.monotonic() + BEGINS_WITHIN_S
     while process.poll() is None and not has_begun(process.pid) and time.monotonic() < until:
         time.sleep(0.1)
+    with contextlib.suppress(subprocess.TimeoutExpired):  # it may have begun to say why not
+        process.wait(ENDS_WITHIN_S)
     if process.poll() not in (None, 0):
         raise UserError(f"{' '.join(command)} ended at once; see {log}.")
     return process.pid

@@ -12,7 +12,8 @@ OBJECTIVES = ("auto", "fitness", "strength", "best_return", "final_return")
 STOPPINGS = ("none", "halving")
 LEAST_FINAL_SESSIONS = 3  # fewer seeds mislead about which trial is the best
 MOST_SESSIONS = 10**6
-LARGEST_SEED = 2**30  # of the first session; those of the others and of finalists fit, too
+# Of the first session; those of the others and of finalists fit, too.
+LARGEST_SEED = 2**31 - 1 - 2 * MOST_SESSIONS
 
 
 @dataclasses.dataclass(frozen=True)

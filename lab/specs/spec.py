@@ -180,7 +180,7 @@ def _settings(content: Mapping[str, Any], where: str) -> dict[str, Any]:
         refuse(f"{where}.levels", content["levels"], "either level or levels")
     own = mapping(content.get("settings"), f"{where}.settings")
     for name in own:
-        if name in OWN:
+        if name in OWN and not content.get("frozen"):
             refuse(f"{where}.settings.{name}", own[name], f"nothing here: {OWN[name]}")
         short = {flag: key for key, flag in SHORT.items()}.get(name)
         if short in content:
@@ -203,6 +203,8 @@ def _settings(content: Mapping[str, Any], where: str) -> dict[str, Any]:
         checked[name] = check_value(known[name], value, place)
     if "algorithm" in checked:
         checked["algorithm"] = registry.name_of(checked["algorithm"])
+    if content.get("frozen"):  # earlier versions passed over them
+        checked = {name: one for name, one in checked.items() if name not in checks.FOR_TRAINED}
     if "level_name" not in checked:
         raise UserError(f"{where}.level: found nothing; expected the level to play.")
     return checked
@@ -270,7 +272,7 @@ def _check(spec: Spec, where: str) -> None:
     """Refuses what single values cannot show: unknown levels, settings that do not fit together."""
     _check_levels(spec.settings["level_name"], f"{where}.level")
     for one in spec.searched:
-        if one.name == SHORT["level"]:
+        if one.name == SHORT["level"] and not spec.frozen:
             for value in one.values:
                 _check_levels(value, f"{where}.search.settings.{one.key}")
     for name, kinds in (("grid", search_space.LISTS), ("cma", search_space.RANGES)):
@@ -286,7 +288,8 @@ def _check(spec: Spec, where: str) -> None:
     lists = search_space.grid(spec.searched, all_lists=True)
     for point in lists[:MOST_CHECKED]:
         settings = settings_of(spec.settings | point, where)
-        _check_reports(settings.reporting.report_every_s, spec.meta, where)
+        if not spec.frozen:
+            _check_reports(settings.reporting.report_every_s, spec.meta, where)
 
 
 def _check_levels(given: str, where: str) -> None:
@@ -301,8 +304,11 @@ def _check_levels(given: str, where: str) -> None:
 def _check_reports(every_s: float, limits: Meta, where: str) -> None:
     """Refuses reports that are so rare that a session would be taken for one that hangs."""
     if every_s * REPORTS_WITHIN >= limits.silent_timeout_s:
-        most = limits.silent_timeout_s / REPORTS_WITHIN
-        expected = f"less than {most:g}, or a longer meta.silent_timeout_s"
+        silent_s, times = limits.silent_timeout_s, REPORTS_WITHIN
+        if every_s == USUAL["report_every_s"]:
+            expected = f"more than {every_s * times:g}; sessions report every {every_s:g} s"
+            refuse(f"{where}.meta.silent_timeout_s", silent_s, expected)
+        expected = f"less than {silent_s / times:g}, or a longer meta.silent_timeout_s"
         refuse(f"{where}.settings.report_every_s", every_s, expected)
 
 

@@ -53,9 +53,9 @@ def main(arguments: list[str]) -> int:
     claimed = _claim(int(cores)) if parent else [int(core) for core in cores.split(",")]
     with contextlib.suppress(OSError):  # those cores may be offline
         os.sched_setaffinity(0, claimed)
+    keeper = Keeper(Path(folder), float(timeout), float(silent), parent)
     if len(gpus := visible_gpus()) > 1:
         os.environ[GPUS] = _claim_gpu(gpus)
-    keeper = Keeper(Path(folder), float(timeout), float(silent), parent)
     keeper.run(command, lock.fileno())
     return 0
 
@@ -150,15 +150,22 @@ class Keeper:
         self._folder, self._timeout_s, self._silent_s = folder, timeout_s, silent_s
         self._parent = parent  # ends with this process; 0: with none
         self._ended_by = ""
+        self._state: dict[str, Any] = {
+            "started": time.time(),
+            "host": socket.gethostname(),
+            "folder": place(folder),
+            "keeper": known(os.getpid()),
+        }
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
+        self._write({"state": "running", "child": None})
 
     def run(self, command: list[str], lock: int) -> None:
         """Runs the command in a process group of its own, and writes how it ended.
 
         The command holds the lock, too: while it lives, no other starts in this folder.
         """
-        started = time.time()
+        started = self._state["started"]
         with open(self._folder / OUTPUT, "ab") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -166,15 +173,13 @@ class Keeper:
                 preexec_fn=ending_with_parent() if self._parent else None,  # noqa: PLW1509 (no threads)
             )  # fmt: skip
         try:
-            state = {"started": started, "host": socket.gethostname(),
-                     "folder": str(self._folder.resolve()),
-                     "keeper": known(os.getpid()), "child": known(process.pid)}  # fmt: skip
-            self._write({"state": "running", **state})
+            self._state["child"] = known(process.pid)
+            self._write({"state": "running"})
             code = self._wait(process, started)
         finally:
             kill_group(process.pid, signal.SIGKILL)  # what it may have left behind
         end = {"state": "ended", "code": code, "ended_by": self._ended_by, "ended": time.time()}
-        self._write({**state, **end})
+        self._write(end)
 
     def _wait(self, process: subprocess.Popen[bytes], started: float) -> int:
         asked = 0.0
@@ -202,11 +207,12 @@ class Keeper:
             return 0.0
 
     def _write(self, state: dict[str, Any]) -> None:
+        """Writes what there is to know of the session, with how it stands."""
         path = self._folder / STATE
         temporary = path.with_name(f".{STATE}.{os.getpid()}.tmp")
         while self._folder.is_dir():
             try:
-                temporary.write_text(json.dumps(state))
+                temporary.write_text(json.dumps({**self._state, **state}))
                 os.replace(temporary, path)
                 return
             except OSError:
@@ -214,6 +220,12 @@ class Keeper:
 
     def _on_signal(self, *_: object) -> None:
         self._ended_by = self._ended_by or STOPPED
+
+
+def place(folder: Path) -> list[int]:
+    """What a folder is told by, under any name; a copy of it is another."""
+    found = folder.stat()
+    return [found.st_dev, found.st_ino]
 
 
 def ending_with_parent() -> Callable[[], None]:

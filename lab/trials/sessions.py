@@ -16,6 +16,7 @@ from lab.trials import keeper
 from trainer.machine.launching import PROJECT
 from trainer.settings import config
 from trainer.settings.config import Settings
+from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics, write_whole
 from user_error import UserError
 
@@ -82,7 +83,7 @@ class Session:
 
     def _is_here(self, written: Mapping[str, Any]) -> bool:
         """Whether its process is one of this host, and of this folder: a copy has none."""
-        here = {"host": socket.gethostname(), "folder": str(self.folder.resolve())}
+        here = {"host": socket.gethostname(), "folder": keeper.place(self.folder)}
         return all(written.get(name, one) == one for name, one in here.items())
 
     def written(self) -> dict[str, Any]:
@@ -109,12 +110,16 @@ class Session:
         self._process = launch(words, {"OMP_NUM_THREADS": str(count)})
 
     def _settings_left(self) -> Settings:
-        """Its settings, of a session that goes on with the seconds that it has left."""
-        settings, rows = self.settings, self.rows()
-        most = settings.learning.stop_after_s
-        if not most or not rows:
+        """Its settings; it has the seconds left that its newest checkpoint has not used."""
+        settings = self.settings
+        most, found = settings.learning.stop_after_s, None
+        if most:
+            with contextlib.suppress(UserError):  # which the training will say
+                found = Store(self.folder / "checkpoints", keep=1).newest(lambda _: None)
+        if not found:
             return settings
-        return settings.replace(stop_after_s=max(LEAST_LEFT_S, most - rows[-1]["wall_time"]))
+        left = most - found[1].counters.get("wall_time", 0.0)
+        return settings.replace(stop_after_s=max(LEAST_LEFT_S, left))
 
     def stop(self) -> None:
         """Asks it to end with a checkpoint; it can go on later."""

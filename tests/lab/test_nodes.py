@@ -20,6 +20,7 @@ from lab.specs.meta import Resources
 from lab.trials import keeper, sessions
 from lab.trials.folder import Experiment
 from tests.lab.conftest import QUICK
+from trainer.storage.checkpoints import Checkpoint, Store
 from trainer.storage.records import read_metrics
 from user_error import UserError
 
@@ -231,15 +232,22 @@ def test_a_copy_of_a_session_has_no_process(tmp_path):
     assert [one.state() for one in found] == [sessions.RUNNING, sessions.WAITING]
     found[1].stop()
     assert found[0].state() == sessions.RUNNING and kept.poll() is None
-    found[0].stop()
+    moved = path.rename(tmp_path / "moved")
+    session = sessions.Session(moved, {"level_name": "CartPole-v1"}, 1)
+    assert session.state() == sessions.RUNNING
+    session.stop()
+    moved.rename(path)  # where it writes how it ended
     assert kept.wait() == 0 and state_of(path)["ended_by"] == keeper.STOPPED
 
 
 @pytest.mark.parametrize(("passed_s", "left_s"), [(None, 60.0), (45.5, 14.5), (70.0, 0.001)])
 def test_a_session_that_goes_on_has_the_seconds_that_are_left(tmp_path, passed_s, left_s):
+    # What has been done since the newest checkpoint is done again.
+    row = {"environment_frames": 10, "wall_time": 59.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     if passed_s:
-        row = {"environment_frames": 10, "wall_time": passed_s}
-        (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+        kept = {"environment_frames": 10, "wall_time": passed_s}
+        Store(tmp_path / "checkpoints", keep=1).save(Checkpoint({}, {}, {}, kept, {}))
     started = []
 
     def launch(words, environment):

@@ -86,6 +86,9 @@ def test_what_is_refused_in_the_background_is_no_success(tmp_path: Path):
     with pytest.raises(UserError, match=r"train none ended at once; see .*lab\.log"):
         starting.detach(["train", "none"], tmp_path / "lab.log", options, lambda _: False)
     assert "none" in (tmp_path / "lab.log").read_text()
+    log = tmp_path / "list.log"
+    with pytest.raises(UserError, match=r"run none ended at once; see .*list\.log"):
+        starting.detach(["run", "none"], log, options, lambda _: log.stat().st_size > 0)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """``--algorithm=simple`` as users run it: from nothing to a policy, killed, resumed, refused."""
 
+import json
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from world_models import schedule
 from world_models.settings import SimpleSettings
 from world_models.trained.opened import opened, settings_of
 from world_models.training import loop, playing
-from world_models.training.reports import Reports
+from world_models.training.reports import COUNTED, Reports
 from world_models.training.world_model import WorldModel
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +113,17 @@ def test_a_collection_that_was_killed_is_reported_with_all_that_was_played(tmp_p
     rows = read_metrics(tmp_path)
     assert sum(one["episodes"] for one in rows) == sum(len(one.about["lengths"]) for one in parts)
     assert len(rows) == 2 and rows[0] == row
+    # Rows of earlier versions do not say what they count; a part may have gone since.
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text("".join(json.dumps(one | {COUNTED: None}) + "\n" for one in rows).replace(
+        f', "{COUNTED}": null', ""))  # fmt: skip
+    assert experiment.main(flags(tmp_path, phase="collect", real_steps=360)) == 0
+    before = read_metrics(tmp_path)
+    assert len(before) == 3
+    max((tmp_path / "play").glob("*.npz")).unlink()
+    assert experiment.main(flags(tmp_path, phase="collect", real_steps=360)) == 0
+    after = read_metrics(tmp_path)  # of rows with as many frames the last one holds
+    assert after[:2] == before[:2] and len(after) == 3 and after[2] != before[2]
 
 
 @pytest.mark.parametrize(

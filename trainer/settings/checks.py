@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Collection
 from pathlib import PurePath
+from typing import Any
 
 import flags
 from algorithms.feeding import Gradients, InStep
@@ -17,6 +18,7 @@ FOR_TRAINED = {
     "checkpoint": "--mode=test or export; a training takes other weights with --initial_weights",
     "video": "--mode=test",
     "num_videos": "--mode=test",
+    "grid": "--mode=test",
     "export_dir": "--mode=export",
     "export_format": "--mode=export",
 }
@@ -106,6 +108,19 @@ def _check_for_trained(trained: TrainedSettings) -> None:
         )
 
 
+def without_unused(values: dict[str, Any], given: Collection[str]) -> dict[str, Any]:
+    """The values of a training, without those of a file that only the trained agent would use.
+
+    ``given`` are the names of flags, which are refused instead.
+    """
+    if values.get("mode", "train") != "train":
+        return values
+    opponent = () if values["evaluate_every_s"] or values["watch"] else ("opponent",)
+    unused = {*FOR_TRAINED, *opponent} - set(given)
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainedSettings)}
+    return values | {name: one for name, one in defaults.items() if name in unused}
+
+
 def _check_addresses(settings: Settings) -> None:
     """Whether the address of a learner, or those of an actor's learners, can be read."""
     names, given = settings.level.agent_names, settings.remote.learner_host
@@ -136,8 +151,8 @@ def _check_agents(settings: Settings) -> None:
 def _check_grid(settings: Settings) -> None:
     """Whether a grid can be read, and is for an evaluation."""
     grid.cells(settings.trained.grid)
-    if settings.program.mode != "test":
-        raise UserError(f"--grid is for --mode=test, not {settings.program.mode}.")
+    if settings.program.mode == "export":
+        raise UserError(f"--grid={settings.trained.grid} is for --mode=test, not for an export.")
     if settings.trained.video:
         raise UserError(
             f"--video={settings.trained.video} is for a single evaluation; expected --num_videos "

@@ -147,20 +147,21 @@ def _listed(definitions: Sequence[dataclasses.Field]) -> tuple[dataclasses.Field
 
 def parse(arguments: Sequence[str]) -> Settings:
     """Settings from a command line; ``UserError`` names what is wrong with a flag or file."""
-    from trainer.settings.checks import check
+    from trainer.settings import checks
 
     algorithm, defaults = sources.read(arguments, fields)
     _check_owner(arguments, algorithm)
     values = flags.parse(make_parser(algorithm), arguments, defaults)
+    values = checks.without_unused(values, sources.given(arguments))
     settings = Settings(**without_sources(values))
-    check(settings)
+    checks.check(settings)
     return settings
 
 
 def _check_owner(arguments: Sequence[str], algorithm: str) -> None:
     """Refuses a flag of another algorithm, and says whose it is."""
     mine = {field.name for field in flag_fields(algorithm)}
-    given = [word[2:].partition("=")[0] for word in arguments if word.startswith("--")]
+    given = sources.given(arguments)
     for name in (name for name in given if name not in mine):
         owners = [
             other

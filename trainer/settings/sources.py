@@ -49,6 +49,11 @@ def named(arguments: Sequence[str]) -> argparse.Namespace:
     return finder.parse_known_args(list(arguments))[0]
 
 
+def given(arguments: Sequence[str]) -> list[str]:
+    """The names of the flags on a command line."""
+    return [word[2:].partition("=")[0] for word in arguments if word.startswith("--")]
+
+
 def read(
     arguments: Sequence[str], definitions: Definitions, ignored: Collection[str] = ()
 ) -> Found:

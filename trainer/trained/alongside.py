@@ -40,7 +40,7 @@ def check(settings: Settings) -> None:
     if settings.trained.watch:
         from trainer.trained import video
 
-        video.prepare(settings.replace(video=""), Path(settings.run_folder))
+        video.prepare(settings, Path(settings.run_folder))
 
 
 def start(settings: Settings, spec: EnvironmentSpec, say: Say) -> list["Alongside"]:
@@ -162,7 +162,7 @@ class Evaluations(Alongside):
     def work(self) -> None:
         from trainer.trained.evaluation import MOST_ENVIRONMENTS, seed_of_level
 
-        settings = self.settings.replace(watch=False, video="", num_videos=0)
+        settings = self.settings.replace(watch=False)
         games = settings.trained.test_num_episodes
         levels = settings.level.levels
         with contextlib.ExitStack() as stack:
@@ -239,7 +239,7 @@ class Watching(Alongside):
         from trainer.trained.dashboard import Dashboard
         from trainer.trained.video import Spectator, Window
 
-        settings = self.settings.replace(video="")
+        settings = self.settings
         subtitle = f"{settings.agent.agent_name}, {settings.trained.test_policy} actions"
         with contextlib.ExitStack() as stack:
             window, game = None, 0

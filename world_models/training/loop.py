@@ -173,14 +173,17 @@ class Loop:
 
     def _collect(self, phase: Phase) -> None:
         """Plays the real game until the total, and reports what no report has counted yet."""
+        counted = self._reports.counted(self._own())
         if self._steps < phase.total:
             self._play(phase)
-        own = [one for one in self._stored if one.about.get("by") in BY_RUN]
-        new = [
-            one for one in own[self._reports.counted(own) :] if one.about["epoch"] == phase.epoch
-        ]
+        own = self._own()
+        new = [one for one in own[counted:] if one.about["epoch"] == phase.epoch]
         if new:
             self._report(phase, new, len(own))
+
+    def _own(self) -> list[Stored]:
+        """The parts of real play that this run has made itself."""
+        return [one for one in self._stored if one.about.get("by") in BY_RUN]
 
     def _play(self, phase: Phase) -> None:
         """Plays and stores a part at a time."""

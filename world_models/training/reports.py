@@ -54,7 +54,8 @@ class Reports:
         if last is None:
             return 0
         of_epochs = sum(one.about["epoch"] <= last["epoch"] for one in collected)
-        return last.get(COUNTED, of_epochs)  # earlier versions did not write it
+        counted = last.get(COUNTED, of_epochs)  # earlier versions did not write it
+        return min(counted, len(collected))  # damaged ones may have been removed since
 
     def of_play(
         self,

@@ -98,6 +98,17 @@ def test_settings_of_a_run_are_a_file(written):
     assert config.parse([written(config.to_json(Settings()), "settings.json")]) == Settings()
 
 
+def test_a_training_passes_over_what_a_file_has_for_its_agent(written):
+    file = written("video: x.gif\nnum_videos: 3\nopponent: random\n")
+    assert config.parse([file]) == Settings()
+    assert config.parse([file, "--mode=test"]).trained.num_videos == 3
+    games = config.parse([file, "--evaluate_every_s=60"])
+    assert games.trained.opponent == "random" and not games.trained.video
+    assert "--num_videos=2 is for --mode=test" in refusal(file, "--num_videos=2")
+    _, passed_on = options.parse(["--workers_csv_path=x", file])
+    assert not passed_on.trained.video
+
+
 def test_an_empty_file_changes_nothing(written):
     assert config.parse([written("# nothing yet\n")]) == Settings()
 
