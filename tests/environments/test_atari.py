@@ -17,7 +17,7 @@ from environments.view import View
 from tests.environments.playing import assert_same_rows, copied, play
 
 
-def atari(rom: str, num_envs: int = 1, **switches: Any) -> AtariEnvironment:
+def atari(rom: str, num_envs: int = 1, render: bool = False, **switches: Any) -> AtariEnvironment:
     """One game straight from the constructor, so that a test can shorten what takes long."""
     view = View()
     return AtariEnvironment(
@@ -28,6 +28,7 @@ def atari(rom: str, num_envs: int = 1, **switches: Any) -> AtariEnvironment:
         AtariRules(**switches),
         level_index=0,
         num_threads=1,
+        render=render,
     )
 
 

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 import environments
 from environments.python.plain import plain
+from environments.rules import AtariRules
 from environments.view import View
 from trainer.acting.settings import ActorSettings, LevelSettings
 
@@ -135,7 +136,7 @@ def test_flags_have_the_defaults_of_the_environments():
     usual = {
         name: one.default for name, one in inspect.signature(environments.make).parameters.items()
     }
-    usual |= dataclasses.asdict(View())
+    usual |= dataclasses.asdict(View()) | dataclasses.asdict(AtariRules())
     of_agents = ("agents", "product", "bodies")  # who plays there, if there are several
     for name, value in dataclasses.asdict(LevelSettings()).items():
         assert name in ("level_name", *of_agents) or usual[name] == value, name
