@@ -223,7 +223,7 @@ class Keeper:
 
 
 def place(folder: Path) -> list[int]:
-    """What a folder is told by, under any name; a copy of it is another."""
+    """The device and inode of a folder: they stay when it is renamed, and a copy has others."""
     found = folder.stat()
     return [found.st_dev, found.st_ino]
 

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.tools import namespaces
 from benchmarks.whole import distribution
+from tests.benchmarks.whole.stopping import stopped_at
 from user_error import UserError
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("benchmarks")]
@@ -29,15 +30,7 @@ def test_ways_stand_beside_one_process(tmp_path):
 
 
 def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
-    calls = []
-
-    def measured(*_):
-        calls.append(1)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return 100.0
-
-    monkeypatch.setattr(distribution, "measured", measured)
+    monkeypatch.setattr(distribution, "measured", stopped_at(6, 100.0))
     with pytest.raises(KeyboardInterrupt):
         distribution.measure(
             [*CASES, "--ways=threads,actors", "--repeats=5", f"--results={tmp_path}"]

@@ -16,6 +16,7 @@ from benchmarks.whole.peers import __main__ as program
 from benchmarks.whole.peers import known, running
 from benchmarks.whole.peers.known import PEERS, chosen
 from benchmarks.whole.peers.running import Failed, Reached, Work, points
+from tests.benchmarks.whole.stopping import stopped_at
 from user_error import UserError
 
 pytestmark = pytest.mark.xdist_group("benchmarks")
@@ -136,14 +137,7 @@ def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path):
 
 
 def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
-    calls = []
-
-    def run(network):
-        calls.append(network)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return Reached(1.0, 100.0)
-
+    run = stopped_at(5, Reached(1.0, 100.0))
     monkeypatch.setattr(program, "ours", lambda *_: [program.Contender("ours", "float32", run)])
     flags = ["--peers=none", "--agent_name=One,Two", "--repeats=3", f"--results={tmp_path}"]
     with pytest.raises(KeyboardInterrupt):

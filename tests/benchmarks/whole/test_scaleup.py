@@ -18,6 +18,7 @@ from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import parse
 from benchmarks.whole.scaleup.processes import Failed
 from cluster.inventory import hosts_csv
+from tests.benchmarks.whole.stopping import stopped_at
 from user_error import UserError
 
 pytestmark = [
@@ -43,15 +44,7 @@ def test_learners_together_stand_beside_learners_apart_and_one_alone(tmp_path, c
 
 
 def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
-    calls = []
-
-    def measured(*_):
-        calls.append(1)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return 100.0
-
-    monkeypatch.setattr(scaleup, "measured", measured)
+    monkeypatch.setattr(scaleup, "measured", stopped_at(6, 100.0))
     monkeypatch.setattr(scaleup.common, "unwind_when_stopped", lambda: None)
     flags = [*QUICK, "--repeats=5", "--learners=1", "--actors=0,1", f"--results={tmp_path}"]
     assert main(flags) == 130
