@@ -45,11 +45,14 @@ class Backdrop(snt.Module):
         # Whole levels, so that blank frames become zeros and bfloat16 holds them exactly.
         return tf.cast(frames, self._compute_dtype) - tf.cast(blank, self._compute_dtype)
 
-    def sums(self, frames: tf.Tensor) -> tf.Tensor:
-        """The sums that ``update`` needs of frames [..., H, W, C]; batches' sums add up."""
+    def sums(self, frames: tf.Tensor, there: tf.Tensor | None = None) -> tf.Tensor:
+        """The sums that ``update`` needs of frames [..., H, W, C]; batches' sums add up.
+
+        ``there`` is as for ``running_means.played``.
+        """
         frames = tf.reshape(tf.cast(frames, tf.float32), [-1, *self.mean.shape])
-        count = tf.cast(tf.shape(frames)[0], tf.float32)
-        square = tf.reduce_mean(tf.square(frames)) * count
+        frames, count = running_means.played(frames, there, 0.0)
+        square = tf.reduce_sum(tf.reduce_mean(tf.square(frames), axis=[1, 2, 3]))
         return tf.concat([[count, square], tf.reshape(tf.reduce_sum(frames, 0), [-1])], axis=0)
 
     def nothing(self) -> tf.Tensor:

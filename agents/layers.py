@@ -8,6 +8,7 @@ update.
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import sonnet as snt
@@ -70,6 +71,11 @@ class Linear(snt.Module):
         weights = tf.cast(self.weights, self._dtype)
         product = tf.matmul(tf.cast(x, self._dtype), weights, transpose_b=True)
         return tf.nn.bias_add(product, tf.cast(self.bias, self._dtype))
+
+    def change_units(self, spread: Any, mean: Any, new_spread: Any, new_mean: Any) -> None:
+        """Keeps outputs · spread + mean, [outputs] or [1] each, as they are with new ones."""
+        self.weights.assign(self.weights * (spread / new_spread)[:, tf.newaxis])
+        self.bias.assign((spread * self.bias + mean - new_mean) / new_spread)
 
 
 class Convolution(snt.Module):

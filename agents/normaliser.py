@@ -53,11 +53,14 @@ class Normaliser(snt.Module):
         """[N, D]: distances from the mean in units of the spread."""
         return in_spreads(frames - blank, self._variance)
 
-    def sums(self, frames: tf.Tensor) -> tf.Tensor:
-        """The sums that ``update`` needs of frames [..., D]; batches' sums add up."""
+    def sums(self, frames: tf.Tensor, there: tf.Tensor | None = None) -> tf.Tensor:
+        """The sums that ``update`` needs of frames [..., D]; batches' sums add up.
+
+        ``there`` is as for ``running_means.played``.
+        """
         frames = tf.reshape(frames, [-1, *self._mean.shape])
+        frames, count = running_means.played(frames, there, self.blank())
         distances = frames - self._mean
-        count = tf.cast(tf.shape(frames)[0], tf.float32)
         parts = [tf.reduce_sum(distances, 0), tf.reduce_sum(tf.square(distances), 0)]
         return tf.concat([[count], *parts, count * self._mean], axis=0)
 

@@ -113,7 +113,7 @@ def _import(path: str) -> type[Any]:
     module_name, _, class_name = path.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except (ImportError, ValueError) as error:
+    except (ImportError, ValueError, TypeError) as error:
         raise UserError(f"--agent_name={path}: cannot import {module_name!r}: {error}.") from error
     kind = getattr(module, class_name, None)
     if kind is None:

@@ -7,6 +7,19 @@ import tensorflow as tf
 SAME = 1e-6  # means that are nearer to each other than this share of them
 
 
+def played(
+    frames: tf.Tensor, there: tf.Tensor | None, blank: tf.Tensor | float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Frames [N, ...], ``blank`` in place of those that nobody plays, and the number of others.
+
+    ``there`` [N] says which are played; None: all of them.
+    """
+    if there is None:
+        return frames, tf.cast(tf.shape(frames)[0], tf.float32)
+    mask = tf.reshape(there, [-1, *[1] * (frames.shape.rank - 1)])
+    return tf.where(mask, frames, blank), tf.reduce_sum(tf.cast(there, tf.float32))
+
+
 def move(
     estimates: Iterable[tuple[tf.Variable, tf.Tensor]],
     count: tf.Tensor,

@@ -31,6 +31,7 @@ class Algorithm(abc.ABC):
     samples: tuple[str, ...] = ()  # shown as histograms by TensorBoard
     heads = Heads()  # the outputs that it needs of an agent
     records: tuple[str, ...] = ("log_prob",)  # values that ``act`` records with each action
+    copies = ""  # begins the names of kept variables that ``take_over`` makes of the weights
     explores = False  # whether ``act`` takes the chances of ``exploration``
 
     def __init__(self, settings: Any, levels: int):
@@ -62,6 +63,15 @@ class Algorithm(abc.ABC):
     def kept(self) -> dict[str, tf.Variable]:
         """The variables that a checkpoint keeps besides weights and optimizer, by name."""
         return {}
+
+    def take_over(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Takes what the algorithm of another run kept, where this one keeps the same.
+
+        The agent has the weights of the other run's already.
+        """
+        for name, variable in self.kept.items():
+            if name in kept and kept[name].shape == tuple(variable.shape):
+                variable.assign(kept[name])
 
     def prepare(self, agent: Any, batch: Unroll) -> Any:
         """Computes, once a batch and without gradients, what ``loss`` needs: [T, B, ...] each."""

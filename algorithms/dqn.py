@@ -1,6 +1,7 @@
 """DQN: each action's value, learned towards targets of a network that follows slowly."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ class DQN(Algorithm):
 
     records = ()
     samples = ("error",)
+    copies = "target/"
     explores = True
 
     def __init__(self, settings: Any, levels: int):
@@ -67,8 +69,17 @@ class DQN(Algorithm):
     @property
     def kept(self) -> dict[str, tf.Variable]:
         """The target network, and the count of updates by which it is copied."""
-        target = {f"target/{index}": one for index, one in enumerate(self._target.variables)}
+        target = {f"{self.copies}{index}": one for index, one in enumerate(self._target.variables)}
         return target | {"target_updates": self._updates}
+
+    def take_over(self, kept: Mapping[str, np.ndarray]) -> None:
+        """Starts with a copy of the network as its target, and a count from 0."""
+        for mine, theirs in self._pairs():
+            mine.assign(theirs)
+
+    def _pairs(self) -> list[tuple[tf.Variable, tf.Variable]]:
+        """The variables of the target network, each with the agent's."""
+        return list(zip(self._target.variables, self._agent.variables, strict=True))
 
     def prepare(self, agent: Any, batch: Unroll) -> tf.Tensor:
         """[L, B]: n-step targets of the transitions that are learned from."""
@@ -118,7 +129,7 @@ class DQN(Algorithm):
         """Moves the target network."""
         step, every = self.settings.target_step, self.settings.target_every
         self._updates.assign_add(1)
-        pairs = list(zip(self._target.variables, self._agent.variables, strict=True))
+        pairs = self._pairs()
 
         def copy_all() -> tf.Tensor:
             for mine, theirs in pairs:

@@ -14,8 +14,6 @@ from algorithms.algorithm import Algorithm, Loss
 from algorithms.popart import PopArt
 from algorithms.trajectory import AgentOutput, Unroll
 
-LARGEST = 20.0  # of the logarithms of importance weights, so that no ratio is infinite
-
 
 class Impala(Algorithm):
     """Policy gradient, baseline and entropy, each a mean over real transitions."""
@@ -53,28 +51,15 @@ class Impala(Algorithm):
         policy, baseline = output.policy[:-1], values[:-1]
         log_prob = distribution.log_prob(policy, batch.action[1:])
         log_rhos = log_prob - batch.recorded["log_prob"][1:]
-        is_reset = step.first[1:]
-        discounts = settings.discounting * (1.0 - tf.cast(step.terminated[1:], tf.float32))
-        rewards = vtrace.clip_rewards(step.reward[1:], settings.reward_clipping)
-        rewards, discounts = vtrace.mask_resets(rewards, discounts, baseline, is_reset)
         corrected = log_rhos if settings.correction == "vtrace" else tf.zeros_like(log_rhos)
-        returns = vtrace.from_importance_weights(
-            corrected,
-            discounts,
-            rewards,
-            baseline,
-            values[-1],
-            clip_rho_threshold=settings.vtrace_rho,
-            clip_pg_rho_threshold=settings.vtrace_rho,
-            lambda_=settings.vtrace_lambda,
-            clip_c_threshold=settings.vtrace_c,
-        )
+        returns = self._returns(batch, values, corrected)
         targets, advantages = returns
         if self._popart:
             targets = self._popart.normalise(targets, batch.level)
             advantages /= self._popart.spread(batch.level)
-        weights = 1.0 - tf.cast(is_reset, tf.float32)
-        log_weights = tf.clip_by_value(tf.stop_gradient(corrected), -LARGEST, LARGEST)
+        weights = 1.0 - tf.cast(step.first[1:], tf.float32)
+        largest = losses.LARGEST_LOG_RATIO
+        log_weights = tf.clip_by_value(tf.stop_gradient(corrected), -largest, largest)
         if settings.clip_ratio:  # PPO's objective weights advantages itself
             advantages /= tf.minimum(tf.exp(log_weights), settings.vtrace_rho)
         sums = self._sums(returns.vs, advantages, batch.level, weights)
@@ -98,6 +83,24 @@ class Impala(Algorithm):
                 "log_importance_weight": log_rhos,
             },
             sums=sums,
+        )
+
+    def _returns(self, batch: Unroll, values: tf.Tensor, log_rhos: tf.Tensor) -> Any:
+        """V-trace's targets and advantages, by values [T + 1, B] and importance weights [T, B]."""
+        settings, step = self.settings, batch.environment
+        discounts = settings.discounting * (1.0 - tf.cast(step.terminated[1:], tf.float32))
+        rewards = vtrace.clip_rewards(step.reward[1:], settings.reward_clipping)
+        rewards, discounts = vtrace.mask_resets(rewards, discounts, values[:-1], step.first[1:])
+        return vtrace.from_importance_weights(
+            log_rhos,
+            discounts,
+            rewards,
+            values[:-1],
+            values[-1],
+            clip_rho_threshold=settings.vtrace_rho,
+            clip_pg_rho_threshold=settings.vtrace_rho,
+            lambda_=settings.vtrace_lambda,
+            clip_c_threshold=settings.vtrace_c,
         )
 
     def _policy_loss(

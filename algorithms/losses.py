@@ -4,6 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
+LARGEST_LOG_RATIO = 20.0  # of an action's probabilities, so that no ratio is infinite
+
 
 def mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """The weighted mean of [T, B]; 0 where the weights sum to 0."""

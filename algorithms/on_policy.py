@@ -80,7 +80,10 @@ class OnPolicy(Algorithm):
         """Number of steps, sum of advantages and of their squares, to normalise them."""
         if not self.settings.normalise_advantages:
             return None
-        weights, advantage = self.weights(batch), prepared.advantage
+        # A step that is not finite must not spoil all others.
+        finite = tf.math.is_finite(prepared.advantage)
+        weights = tf.where(finite, self.weights(batch), 0.0)
+        advantage = tf.where(finite, prepared.advantage, 0.0)
         powers = (tf.ones_like(advantage), advantage, tf.square(advantage))
         return tf.stack([tf.reduce_sum(weights * power) for power in powers])
 

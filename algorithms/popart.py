@@ -67,9 +67,7 @@ class PopArt:
         running_means.move_centred(
             self._mean, self._variance, self._seen, (sums[0], sums[1], sums[2]), STEP
         )
-        new_spread = self._spreads()
-        self._head.weights.assign(self._head.weights * (spread / new_spread)[:, tf.newaxis])
-        self._head.bias.assign((spread * self._head.bias + mean - self._mean) / new_spread)
+        self._head.change_units(spread, mean, self._spreads(), self._mean)
 
     def _spreads(self) -> tf.Tensor:
         return tf.sqrt(tf.maximum(self._variance, SMALLEST_SPREAD**2))

@@ -11,8 +11,6 @@ from algorithms.algorithm import Loss
 from algorithms.on_policy import OnPolicy, Prepared
 from algorithms.trajectory import Unroll
 
-LARGEST_LOG_RATIO = 20.0  # so that no ratio is infinite
-
 
 class PPO(OnPolicy):
     """The clipped objective, the baseline and entropy, each a mean over real transitions."""
@@ -21,7 +19,7 @@ class PPO(OnPolicy):
         """The weighted sum of the three losses."""
         settings, weights = self.settings, self.weights(batch)
         now = self.outputs(agent, batch)
-        log_ratio = tf.minimum(now.log_prob - prepared.log_prob, LARGEST_LOG_RATIO)
+        log_ratio = tf.minimum(now.log_prob - prepared.log_prob, losses.LARGEST_LOG_RATIO)
         ratio, limit = tf.exp(log_ratio), settings.clip_ratio
         advantage = prepared.advantage
         policy_loss = losses.clipped_objective(ratio, advantage, limit, weights)

@@ -63,5 +63,5 @@ def _import(name: str, path: str) -> Any:
     module, _, attribute = path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, ValueError, AttributeError) as error:
+    except (ImportError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"--algorithm={name}: cannot import {path!r}: {error}.") from error

@@ -6,10 +6,12 @@ The fields hold NumPy arrays on the actor's side and tensors on the learner's.
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from agents import AgentOutput
 from environments import EnvironmentStep
 
-__all__ = ["AgentOutput", "EnvironmentStep", "Episodes", "Unroll"]
+__all__ = ["AgentOutput", "EnvironmentStep", "Episodes", "Unroll", "same_rows"]
 
 
 # Begins the names of a level's measures among what is recorded.
@@ -37,3 +39,16 @@ class Unroll(NamedTuple):
     number: Any  # int32 [B]: how many unrolls of this environment its actor played before
     # float32 [B]: the mean update count of the weights that chose the actions; in step, the lowest
     weights_version: Any
+
+
+def same_rows(last: EnvironmentStep, first: EnvironmentStep) -> np.ndarray:
+    """[B]: which of these rows [B, ...] are equal.
+
+    Row 0 of an unroll is the last row of the one before. Numbers alone do not show that an unroll
+    follows another: those of two actors may be the same.
+    """
+    same = np.ones(len(first.first), bool)
+    for one, other in zip(last, first, strict=True):
+        equal = (one == other) | ((one != one) & (other != other))  # nan, too
+        same &= equal.reshape(len(same), -1).all(axis=1)
+    return same

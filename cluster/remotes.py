@@ -112,6 +112,7 @@ def processes(
             "fps": view.fps,
             "env_kwargs": view.env_kwargs,
             "wrappers": view.wrappers,
+            "full_action_set": view.full_action_set or "",
             "seed": (settings.program.seed + remote.number) % 2**31,
             "host": one.listens_at,
             "vnc_port": desktop,

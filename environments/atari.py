@@ -1,5 +1,7 @@
 """Atari games through the vectorised emulator of ale-py, which preprocesses in C++ threads."""
 
+import functools
+
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
@@ -13,6 +15,39 @@ from environments.view import View
 NOOP = 0
 NO_LIMIT = 2**31 - 1
 FRAMES_PER_SECOND = 60
+
+
+def _emulators(
+    rom: str,
+    count: int,
+    frames_per_step: int,
+    view: View,
+    rules: AtariRules,
+    num_threads: int,
+    size: tuple[int, int],
+    colour: bool,
+) -> AtariVectorEnv:
+    """Games whose pictures have a size [height, width] and colours, or are grey."""
+    return AtariVectorEnv(
+        rom,
+        count,
+        num_threads=num_threads,
+        max_num_frames_per_episode=rules.max_episode_frames or NO_LIMIT,
+        repeat_action_probability=rules.sticky_actions or 0.0,
+        full_action_space=view.full_action_set,
+        img_height=size[0],
+        img_width=size[1],
+        grayscale=not colour,
+        stack_num=1,
+        frameskip=frames_per_step,
+        # Of a single frame it would be the maximum with an old one.
+        maxpool=frames_per_step > 1,
+        noop_max=rules.noop_max,
+        # The emulator's own `episodic_life` starts a new game at a lost life.
+        episodic_life=False,
+        reward_clipping=False,
+        use_fire_reset=True,
+    )
 
 
 class AtariEnvironment(VectorEnvironment):
@@ -40,29 +75,9 @@ class AtariEnvironment(VectorEnvironment):
         self.pictures_per_second = FRAMES_PER_SECOND / spec.frames_per_step
         screen = screen_size(rom)
         self._crop = view.crop_of(*screen)
-
-        def emulators(size: tuple[int, int], colour: bool) -> AtariVectorEnv:
-            return AtariVectorEnv(
-                rom,
-                self.num_envs,
-                num_threads=num_threads,
-                max_num_frames_per_episode=rules.max_episode_frames or NO_LIMIT,
-                repeat_action_probability=rules.sticky_actions or 0.0,
-                full_action_space=view.full_action_set,
-                img_height=size[0],
-                img_width=size[1],
-                grayscale=not colour,
-                stack_num=1,
-                frameskip=spec.frames_per_step,
-                # Of a single frame it would be the maximum with an old one.
-                maxpool=spec.frames_per_step > 1,
-                noop_max=rules.noop_max,
-                # The emulator's own `episodic_life` starts a new game at a lost life.
-                episodic_life=False,
-                reward_clipping=False,
-                use_fire_reset=True,
-            )
-
+        emulators = functools.partial(
+            _emulators, rom, self.num_envs, spec.frames_per_step, view, rules, num_threads
+        )
         # The emulators resize whole screens only.
         self._vector = emulators(screen if self._crop else (view.height, view.width), view.colour)
         # They keep the agent's small images only. A second set with the same seeds and actions

@@ -8,10 +8,10 @@ from ale_py import roms
 from gymnasium.spaces import Box, Discrete
 
 from environments.step import EnvironmentSpec
-from environments.view import View
-from user_error import UserError
+from environments.view import View, refuse
 
 FRAME_STACK = 4
+NOT_PYTHON = "is for environments written in Python, which"
 
 
 @functools.cache
@@ -40,12 +40,7 @@ def _emulator(rom: str) -> ale_py.ALEInterface:
 def atari_spec(level_name: str, rom: str, view: View) -> EnvironmentSpec:
     """The specification of a game for its agent."""
     meanings = action_meanings(rom, view.full_action_set)
-    for flag in ("env_kwargs", "wrappers", "action_masks"):
-        if value := getattr(view, flag):
-            raise UserError(
-                f"--{flag}={value} is for environments written in Python, but {level_name} is "
-                "played by Atari's own batch of emulators."
-            )
+    refuse(view, ("env_kwargs", "wrappers", "action_masks"), f"{NOT_PYTHON} {level_name} is not.")
     view.crop_of(*screen_size(rom))
     return EnvironmentSpec(
         level_name=level_name,

@@ -38,6 +38,23 @@ def named(path: str, flag: str, returns: str) -> Callable[..., Any]:
     return found
 
 
+def wrapped(env: Any, name: str, level_name: str, returns: str) -> Any:
+    """The environment in one of `--wrappers`."""
+    if ":" not in name:
+        raise UserError(f"--wrappers: {name}: expected package.module:name.")
+    wrapper = named(name, "--wrappers", returns)
+    try:
+        return wrapper(env)
+    except Exception as error:
+        raise UserError(f"--wrappers: {name} cannot wrap {level_name}: {reason(error)}.") from error
+
+
+def reason(error: Exception, expected: bool = False) -> str:
+    """An error in one line, for the middle of a sentence; those that are expected have no name."""
+    kind = "" if expected else f"{type(error).__name__}: "
+    return (kind + " ".join(str(error).split())).rstrip(".: ")
+
+
 def search_current_folder() -> None:
     """Makes modules in the current folder importable even if the program is elsewhere."""
     if os.getcwd() not in sys.path:

@@ -83,7 +83,7 @@ def make(
         )
     if isinstance(level, RealTimeLevel):
         places = remotes or realtime.Remotes()
-        return realtime.make(level, level_name, shown, seeds.tolist(), places, level_index)
+        return realtime.make(level, level_name, shown, rules, seeds.tolist(), places, level_index)
     if isinstance(level, UnityLevel):
         return unity.make(level, level_name, shown, seeds.tolist(), level_index)
     factory = functools.partial(make_one, level, level_name, shown, render)

@@ -10,8 +10,8 @@ from environments.step import Episode
 class Tally:
     """Returns and length of every running episode, and the episodes that are over."""
 
-    def __init__(self, num_envs: int, level: int) -> None:
-        self._level = level
+    def __init__(self, num_envs: int, level: int, frames_per_step: int = 1) -> None:
+        self._level, self._frames_per_step = level, frames_per_step
         self._returns = np.zeros(num_envs, np.float64)
         self._clipped = np.zeros(num_envs, np.float64)
         self._lengths = np.zeros(num_envs, np.int64)
@@ -24,10 +24,10 @@ class Tally:
         self._lengths += acted
 
     def finish(self, over: np.ndarray, frames: np.ndarray | None = None) -> None:
-        """Closes the episodes that are over; `frames` [N] if they are not one per step."""
+        """Closes the episodes that are over; `frames` [N] if steps differ in how many they last."""
         for index in np.flatnonzero(over):
             length = int(self._lengths[index])
-            spent = length if frames is None else int(frames[index])
+            spent = length * self._frames_per_step if frames is None else int(frames[index])
             raw_return = float(self._returns[index])
             clipped = float(self._clipped[index])
             self._finished.append(

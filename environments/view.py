@@ -1,7 +1,8 @@
 """How a level is shown to its agent, as flags say it."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from user_error import UserError
@@ -75,6 +76,20 @@ class View:
     def wrapper_names(self) -> list[str]:
         """The names of `wrappers`, the innermost first."""
         return [name.strip() for name in self.wrappers.split(",") if name.strip()]
+
+
+def refuse(flags: Any, names: Sequence[str], reason: str, **own: Any) -> None:
+    """A UserError for the first of these fields that is not as usual; `reason` says why.
+
+    `flags` are a `View`, or another dataclass of flags; `own` are values that the level has anyway,
+    which may be given, too. Presets and checkpoints have flags as well, so it says what to give.
+    """
+    usual = {field.name: field.default for field in fields(flags)}
+    for name in names:
+        value, fits = getattr(flags, name), own.get(name, usual[name])
+        if value not in (usual[name], fits):
+            given = "" if value is True else f"={value}"
+            raise UserError(f"--{name}{given} {reason} Give --{name}={repr(fits).lower()}.")
 
 
 def _key_and_value(pair: str) -> tuple[str, Any]:

@@ -4,7 +4,8 @@
         [--out=docs/studies/lag] [--smoke]
 
 The player follows the ball: without lag it catches almost every one. So what it loses, it loses to
-lag. The study writes OUT.csv, OUT.json and OUT.png, and prints a line for each lag.
+lag. The study writes OUT.csv, OUT.json and OUT.png, and prints a line for each lag. Lags that are
+in OUT.json already are not played again: the same command goes on where it was.
 
 The truth comes from the remotes: each notes when it drew a picture, when a key arrived and how an
 episode ended. The only thing that is taken from the client is which picture it acted on.
@@ -15,6 +16,7 @@ import collections
 import contextlib
 import csv
 import json
+import math
 import statistics
 import sys
 import tempfile
@@ -32,6 +34,7 @@ from environments.realtime import levels
 from environments.realtime.keeping import StartedHere
 from environments.realtime.link import Link
 from environments.realtime.seat import Row, Seat, observation_lag
+from trainer.storage.records import write_whole
 from user_error import UserError, exit_code
 
 LEVEL, FPS = "vnc:Catch-v0", 10
@@ -210,39 +213,74 @@ def _study() -> None:
         parser.set_defaults(**SMOKE)
     given = parser.parse_args()
     lags, seconds = _numbers("--lags", given.lags), _numbers("--seconds", given.seconds)
+    if given.remotes < 1:
+        raise UserError(f"--remotes={given.remotes}: must be 1 or more.")
+    try:
+        Path(given.out).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out={given.out} cannot be written ({error.strerror}).") from None
     if len(seconds) not in (1, len(lags)):
         raise UserError(
             f"--seconds={given.seconds}: {len(seconds)} numbers for {len(lags)} lags; expected one "
             "for all, or one for each."
         )
-    rows: list[dict[str, Any]] = []
+    rows, commands = ([], []) if given.smoke else _played_before(given)
+    known = {row["lag_ms"] for row in rows}
+    longs = seconds * (len(lags) if len(seconds) == 1 else 1)
+    left = [(lag, long) for lag, long in zip(lags, longs, strict=True) if lag not in known]
+    if known.intersection(lags):
+        there = ", ".join(f"{lag:g}" for lag in lags if lag in known)
+        print(f"{given.out}.json has lags of {there} ms; another --out plays them again")
+    if not left:
+        return
+    commands.append(" ".join(sys.argv[1:]))
     # A lag is a turn.
-    with common.whole_turns({"lags": rows}, lambda whole: _write(given, whole["lags"])):
-        for lag, long in zip(lags, seconds * (len(lags) if len(seconds) == 1 else 1), strict=True):
+    with common.whole_turns({"lags": rows}, lambda whole: _write(given, whole["lags"], commands)):
+        for lag, long in left:
             rows.append(play(lag, long, given.remotes))
             print("  ".join(f"{name} {rows[-1][name]:.4g}" for name in COLUMNS), flush=True)
 
 
-def _write(given: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def _played_before(given: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows that are in OUT.json already, and the commands that they are of."""
+    path = Path(given.out).with_suffix(".json")
+    if not path.exists():
+        return [], []
+    try:
+        about = json.loads(path.read_text())
+        rows, commands, was = about["rows"], about["command"], (about["remotes"], about["fps"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"--out={given.out}: {path} is not of this study; give another.") from None
+    if was != (given.remotes, FPS):
+        raise UserError(
+            f"--remotes={given.remotes}: {path} was played with {was[0]} at {was[1]} frames a "
+            f"second, now {FPS}. Give these, or another --out."
+        )
+    return rows, [commands] if isinstance(commands, str) else commands
+
+
+def _write(given: argparse.Namespace, rows: list[dict[str, Any]], commands: list[str]) -> None:
     rows = sorted(rows, key=lambda row: row["lag_ms"])
     out = Path(given.out)
-    out.parent.mkdir(parents=True, exist_ok=True)
     with open(out.with_suffix(".csv"), "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(rows)
-    about = {"command": " ".join(sys.argv[1:]), "remotes": given.remotes, "fps": FPS, "rows": rows}
-    out.with_suffix(".json").write_text(json.dumps(about, indent=2) + "\n")
+    about = {"command": commands, "remotes": given.remotes, "fps": FPS, "rows": rows}
+    write_whole(out.with_suffix(".json"), f"{json.dumps(about, indent=2)}\n".encode())
     _draw(rows, out.with_suffix(".png"))
 
 
 def _numbers(flag: str, given: str) -> list[float]:
     try:
-        return [float(one) for one in given.split(",")]
+        found = [float(one) for one in given.split(",")]
     except ValueError:
+        found = []
+    if not found or not all(0 <= one < math.inf for one in found):
         raise UserError(
-            f"{flag}={given}: expected numbers with commas between, as in 0,40,150."
-        ) from None
+            f"{flag}={given}: expected numbers from 0 with commas between, as in 0,40,150."
+        )
+    return found
 
 
 def _draw(rows: list[dict[str, Any]], path: Path) -> None:

@@ -9,7 +9,8 @@ more cores than one machine has. Published rates of impala_horovod_gym on many m
 beside both.
 
 What it writes: OUT.csv with the rate of each turn, OUT.png, OUT.json with machine and command.
-The tables are printed in Markdown.
+The tables are printed in Markdown. Turns that are in OUT.csv already count: the same command goes
+on where it was.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from benchmarks.plan import cost_fit
 from benchmarks.tools import common
 from benchmarks.tools.trainer import rate_of
 from benchmarks.whole.scaleup import options
-from benchmarks.whole.scaleup.__main__ import described, in_turns, measured
+from benchmarks.whole.scaleup.__main__ import check_mpirun, described, in_turns, measured
 from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.report import Rates, against_one
@@ -37,6 +38,7 @@ from trainer.storage.records import write_whole
 from user_error import UserError, exit_code
 
 PUBLISHED = PROJECT / "benchmarks" / "plan" / "measured" / "published.csv"
+OUT, SMOKE_OUT = "docs/studies/throughput", "logs/studies/throughput-smoke"
 SMOKE = (
     "--level_name=CartPole-v1",
     "--envs_per_actor=4",
@@ -78,10 +80,18 @@ def main() -> int:
 
     def run() -> None:
         chosen = options.parse([*numbers, *(SMOKE if given.smoke else ()), *added])
+        todo = [Case(1, actors) for actors in chosen.actors]
+        todo += [Case(learners, 0) for learners in chosen.learners]
         if chosen.hosts.workers_csv_path or 0 in chosen.actors:
             raise UserError("this is for one machine and real actors; see benchmarks scaleup.")
-        out = _writable(Path(given.out))
-        measure(chosen, lambda rates: finish(out, rates, chosen))
+        check_mpirun(todo)
+        out = _writable(Path(given.out or (SMOKE_OUT if given.smoke else OUT)))
+        rates = {case: [] for case in todo} if given.smoke else measured_before(out, todo, chosen)
+        turns = min(map(len, rates.values()))
+        if turns >= chosen.options.repeats:
+            print(f"{out}.csv has {turns} turns already. Give more --repeats, or another --out.")
+            return
+        measure(chosen, rates, lambda whole: finish(out, whole, chosen))
 
     return exit_code("study_throughput.py", run)
 
@@ -92,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Behind -- may stand flags of benchmarks scaleup, training's among them.",
         allow_abbrev=False,
     )
-    parser.add_argument("--out", default="docs/studies/throughput", help="OUT.csv, .png, .json")
+    parser.add_argument("--out", help=f"OUT.csv, .png, .json (default: {OUT})")
     parser.add_argument("--actors", default="1,2,3,4", help="of one learner (default: 1,2,3,4)")
     parser.add_argument("--learners", default="1,2", help="numbers of learners (default: 1,2)")
     parser.add_argument("--smoke", action="store_true", help="only see that it works, in seconds")
@@ -108,11 +118,34 @@ def _writable(out: Path) -> Path:
     return out
 
 
-def measure(chosen: Chosen, write: Callable[[Rates], None]) -> None:
+def measured_before(out: Path, todo: Sequence[Case], chosen: Chosen) -> Rates:
+    """The turns that OUT.csv has already; a ``UserError`` if they are of other settings."""
+    rates: Rates = {case: [] for case in todo}
+    if not Path(f"{out}.json").exists():
+        return rates
+    try:
+        record = json.loads(Path(f"{out}.json").read_text())
+        with open(f"{out}.csv", newline="") as file:
+            for row in csv.DictReader(file):
+                learners = int(row["learners"])
+                case = Case(learners, int(row["actors"]) // learners)
+                rates.setdefault(case, []).append(float(row["steps_per_second"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"--out={out} cannot be gone on with ({error}). Give another.") from None
+    if list(rates) != list(todo) or not all(rates.values()):
+        raise UserError(f"--out={out} has other --actors or --learners. Give these, or another.")
+    for name, now in described(chosen, min(map(len, rates.values()))).items():
+        if record.get(name) != now:
+            raise UserError(
+                f"--out={out} has turns of other settings or of another machine ({name}: "
+                f"{record.get(name)}; now: {now}). Give another --out."
+            )
+    return rates
+
+
+def measure(chosen: Chosen, rates: Rates, write: Callable[[Rates], None]) -> None:
     """Measures all rates, turn by turn, and writes them."""
     seconds = chosen.options.windows * chosen.options.window_s
-    todo = [Case(1, actors) for actors in chosen.actors]
-    todo += [Case(learners, 0) for learners in chosen.learners]
 
     def rate(case: Case) -> float:
         # A learner with actors has all cores; learners alone have one each, to be compared.
@@ -120,7 +153,7 @@ def measure(chosen: Chosen, write: Callable[[Rates], None]) -> None:
             return rate_of(chosen.settings, case.actors, seconds)
         return measured(case, chosen)
 
-    in_turns(todo, chosen.options.repeats, rate, write)
+    in_turns(rates, chosen.options.repeats, rate, write)
 
 
 def finish(out: Path, rates: Rates, chosen: Chosen) -> None:

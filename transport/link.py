@@ -110,6 +110,7 @@ class Link:
         self._tried_at = ""  # the learner's process at which the block may have arrived
         self._waiting = Waiting()
         self._closing = False
+        self.dropped = 0  # blocks that another learner has refused
         self._said: set[str] = set()  # why the learner is waited for, since the connection was lost
         self._refusal: Refused | None = None
         self._end: Exception | None = None
@@ -359,6 +360,7 @@ class Link:
         """What comes of a block that the learner refuses: only an actor ends."""
         if not self._of_learner:
             raise refused
+        self.dropped += 1
         if not self._process.has_refused:
             self._process.has_refused = True
             self._say(f"A block was dropped: {refused} Further ones are dropped without a line.")

@@ -23,6 +23,7 @@ class SimpleSettings(AlgorithmSettings):
         "export": "world_models.trained.exporting:export",
     }
     defaults: ClassVar[Mapping[str, Any]] = {
+        "episodic_life": False,  # a game in the model is a whole one
         "num_actors": 1,
         "envs_per_actor": 16,
         "unroll_length": 50,

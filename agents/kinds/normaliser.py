@@ -29,9 +29,13 @@ class KindsNormaliser(snt.Module):
         shown = in_spreads(distances, tf.matmul(marks, self._variance))
         return tf.concat([shown, frames[:, -1:]], axis=-1)
 
-    def sums(self, frames: tf.Tensor) -> tf.Tensor:
-        """The sums that ``update`` needs of frames [..., D + 1]; batches' sums add up."""
+    def sums(self, frames: tf.Tensor, there: tf.Tensor | None = None) -> tf.Tensor:
+        """The sums that ``update`` needs of frames [..., D + 1]; batches' sums add up.
+
+        ``there`` is as for ``running_means.played``.
+        """
         frames = tf.reshape(frames, [-1, self._mean.shape[1] + 1])
+        frames, _ = running_means.played(frames, there, self.blank())
         marks = self._marks(frames)
         distances = frames[:, :-1] - tf.matmul(marks, self._mean)
         powers = (tf.ones_like(frames[:, -1:]), distances, tf.square(distances))

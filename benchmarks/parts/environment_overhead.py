@@ -22,8 +22,9 @@ from benchmarks.tools import common
 from benchmarks.tools.common import Options, spread
 from benchmarks.tools.report import Column, Report
 from environments.levels import environment_seeds
-from environments.names import AtariLevel, find
+from environments.names import AtariLevel, GymnasiumLevel, find
 from flags import setting
+from user_error import UserError
 
 OURS = "environments.make"
 WANTED = 0.90
@@ -69,9 +70,14 @@ def bare_gymnasium(own: Own) -> Step:
 
 def contenders(own: Own) -> dict[str, Step]:
     """What takes turns; ours comes last."""
+    level = find(own.level_name)
+    if not isinstance(level, AtariLevel | GymnasiumLevel):
+        raise UserError(
+            f"--level_name={own.level_name}: nothing bare is known to compare with; expected an "
+            "Atari game or an environment of Gymnasium."
+        )
     ours = environments.make(own.level_name, own.num_envs, own.seed, num_threads=own.num_threads)
     ours.reset()
-    level = find(own.level_name)
     bare: dict[str, Step]
     if isinstance(level, AtariLevel):
         bare = {

@@ -77,10 +77,10 @@ def measure(arguments: list[str]) -> None:
         level_of(name)  # refuses before anything is measured
     what = f"{own.num_envs} environments for each actor, random actions"
     report = Report("environment_processes", COLUMNS, own, "no arithmetic", what)
-    for name in names:
-        for count in actors:
-            add(report, own, name, count, processes)
-    report.finish("this / thread")
+    with report.finished("this / thread"):
+        for name in names:
+            for count in actors:
+                add(report, own, name, count, processes)
 
 
 def level_of(name: str) -> PythonLevel:

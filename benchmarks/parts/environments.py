@@ -93,21 +93,25 @@ def measure(arguments: list[str]) -> None:
     threads = numbers("threads", own.threads, least=0)
     if 0 in threads:
         threads = sorted({1, cores(), *threads} - {0})
+    if min(threads) > max(counts):
+        raise UserError(
+            f"--threads={own.threads}: expected some that are at most --num_envs={own.num_envs}."
+        )
     names = own.level_names.split(",")
     for name in names:
         if name not in LEVELS:
             find(name)  # refuses before anything is measured
     what = "environments alone, random actions"
     report = Report("environments", COLUMNS, own, "no arithmetic", what)
-    for name in names:
-        try:
-            for count, many in sizes(name, counts, threads):
-                add(report, own, name, count, many)
-        except (UserError, ImportError) as error:
-            report.row(name, f"not here: {_first_line(error)}", "", None, None, None, None)
-        except EndedOutside as error:
-            report.row(name, f"broke off: {_first_line(error)}", "", None, None, None, None)
-    report.finish("agent steps/s")
+    with report.finished("agent steps/s"):
+        for name in names:
+            try:
+                for count, many in sizes(name, counts, threads):
+                    add(report, own, name, count, many)
+            except (UserError, ImportError) as error:
+                report.row(name, f"not here: {_first_line(error)}", "", None, None, None, None)
+            except EndedOutside as error:
+                report.row(name, f"broke off: {_first_line(error)}", "", None, None, None, None)
 
 
 def sizes(name: str, counts: Sequence[int], threads: Sequence[int]) -> list[tuple[int, int]]:

@@ -2,8 +2,9 @@
 
 python -m benchmarks sending '{"transport": "tensorflow", "host": …}'    see ``Job``
 
-It then prints, as JSON, where the time of its own thread went (compute, pack, wait), for how long
-its second thread sent meanwhile, and how many bytes that were.
+It prints a line once it has begun. At its end it prints, as JSON, where the time of its own thread
+went (compute, pack, wait), for how long its second thread sent meanwhile, and how many bytes that
+were.
 """
 
 import contextlib
@@ -26,6 +27,7 @@ TIMEOUT_S = 10.0
 CONTENTS = ("noise", "pictures", "play")
 ENVS, DIFFERENT, SKIPPED = 8, 4, 100  # environments; blocks; steps before the first
 FIRST = 5  # blocks that do not count
+BEGUN = "begun"  # printed then
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +69,7 @@ def send_blocks(job: Job) -> None:
     with link, contextlib.suppress(Closed):
         for sent in itertools.count():
             if sent == FIRST:
+                print(BEGUN, flush=True)
                 spent.begin()
             block = spent.during("compute", lambda: next(source))
             while not stopped and not spent.during("wait", lambda: link.announce(1.0)):
@@ -168,6 +171,7 @@ def send_bare(job: Job) -> None:
     """So many bytes at a time."""
     with socket.create_connection((job.host, job.port)) as out, contextlib.suppress(OSError):
         piece = bytes(job.size)
+        print(BEGUN, flush=True)
         while True:
             out.sendall(piece)
 

@@ -23,12 +23,13 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import select
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ from trainer.machine.quiet import import_tensorflow
 import_tensorflow()
 
 import credentials  # noqa: E402 (TensorFlow comes first)
-from benchmarks.parts.sending import CONTENTS, TIMEOUT_S, Job  # noqa: E402
+from benchmarks.parts.sending import BEGUN, CONTENTS, TIMEOUT_S, Job  # noqa: E402
 from benchmarks.tools import common, namespaces  # noqa: E402
 from benchmarks.tools.common import Options, Spread, numbers, spread, words  # noqa: E402
 from benchmarks.tools.lz4_codec import Lz4  # noqa: E402
@@ -128,22 +129,28 @@ def measure(arguments: list[str]) -> None:
         raise UserError(f"--megabits={own.megabits} {why}; --megabits=0 does not.")
     what = f"blocks from actors in other processes; pictures are of {own.level_name}"
     report = Report("transport", COLUMNS, own, "uint8", what)
-    for megabits, size in itertools.product(links, sizes):
-        with place(megabits) as where:
-            bare = in_megabytes(bare_bytes_a_second(own, where, size), 1)
-            link = f"{megabits} Mbit/s" if megabits else "loopback"
-            cases = itertools.product(kinds, compressions, transports, actors)
-            for content, compression, transport, many in cases:
-                job = Job(
-                    transport, where.host, free_port(), size, content, compression, own.level_name
-                )
-                found, shares = messages_a_second(own, where, job, many)
-                report.row(
-                    *(str(size), link, content, compression, transport, str(many)),
-                    *(found, in_megabytes(found, size), bare, shares["bytes"] / size),
-                    *(shares[name] for name in SHARES),
-                )
-    report.finish("MB/s", WANTED_MB)
+    with report.finished("MB/s", WANTED_MB):
+        for megabits, size in itertools.product(links, sizes):
+            with place(megabits) as where:
+                bare = in_megabytes(bare_bytes_a_second(own, where, size), 1)
+                link = f"{megabits} Mbit/s" if megabits else "loopback"
+                cases = itertools.product(kinds, compressions, transports, actors)
+                for content, compression, transport, many in cases:
+                    job = Job(
+                        transport,
+                        where.host,
+                        free_port(),
+                        size,
+                        content,
+                        compression,
+                        own.level_name,
+                    )
+                    found, shares = messages_a_second(own, where, job, many)
+                    report.row(
+                        *(str(size), link, content, compression, transport, str(many)),
+                        *(found, in_megabytes(found, size), bare, shares["bytes"] / size),
+                        *(shares[name] for name in SHARES),
+                    )
 
 
 @contextlib.contextmanager
@@ -158,21 +165,39 @@ def place(megabits: int) -> Iterator[Where]:
         yield Where(bridge.address, host)
 
 
+class Senders:
+    """Processes that send."""
+
+    def __init__(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+        self._processes = processes
+        self.printed: list[dict[str, float]] = []  # of each, at its end
+
+    def have_begun(self) -> bool:
+        """Whether each has printed that it began (or has ended)."""
+        pipes = [one.stdout for one in self._processes if one.stdout]
+        return len(select.select(pipes, [], [], 0)[0]) == len(pipes)
+
+    def end(self) -> None:
+        """Asks them to, and reads what they print then."""
+        for process in self._processes:
+            process.terminate()
+        said = [process.communicate()[0].decode().splitlines() for process in self._processes]
+        self.printed = [json.loads(lines[-1]) for lines in said if lines and lines[-1] != BEGUN]
+
+
 @contextlib.contextmanager
-def senders(count: int, where: Where, job: Job) -> Iterator[list[dict[str, float]]]:
-    """Processes that send, ended with the ``with`` block; then the list has what they printed."""
+def senders(count: int, where: Where, job: Job) -> Iterator[Senders]:
+    """So many processes that send, ended with the ``with`` block."""
     # They end with the benchmark, however that ends.
     command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "benchmarks", "sending"]
     command.append(json.dumps(dataclasses.asdict(job)))
     if where.actors:
         command = where.actors.inside(*command)
     started = [subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE) for _ in range(count)]
-    printed: list[dict[str, float]] = []
+    sending = Senders(started)
     try:
-        yield printed
-        for process in started:
-            process.terminate()
-        printed += [json.loads(process.communicate()[0] or "{}") for process in started]
+        yield sending
+        sending.end()
     finally:
         for process in started:
             process.kill()
@@ -210,17 +235,23 @@ def messages_a_second(
         )
         stack.enter_context(receiver)
         job = dataclasses.replace(job, credentials=str(folder / credentials.ACTOR))
-        with senders(actors, where, job) as printed:
+        with senders(actors, where, job) as sending:
             receiver.publish([np.zeros(1, np.uint8)], 0)
-            found = measured(own, lambda: receiver.take(60.0) is not None, actors)
-        return found, {name: statistics.mean(one[name] for one in printed) for name in printed[0]}
+            found = measured(own, lambda: receiver.take(60.0) is not None, sending)
+        if not sending.printed:
+            raise UserError("no actor of the benchmark came to its end; what it said is above.")
+        shares = {
+            name: statistics.mean(one[name] for one in sending.printed)
+            for name in sending.printed[0]
+        }
+        return found, shares
 
 
 def bare_bytes_a_second(own: Own, where: Where, size: int) -> Spread:
     """What a socket takes from another process."""
     with socket.create_server((where.host, 0)) as listening:
         job = Job("bare", where.host, listening.getsockname()[1], size)
-        with senders(1, where, job), listening.accept()[0] as taken:
+        with senders(1, where, job) as sending, listening.accept()[0] as taken:
             room = memoryview(bytearray(size))
 
             def take() -> int:
@@ -229,14 +260,14 @@ def bare_bytes_a_second(own: Own, where: Where, size: int) -> Spread:
                     missing -= taken.recv_into(room[size - missing :])
                 return size
 
-            return measured(own, take, 1)
+            return measured(own, take, sending)
 
 
-def measured(own: Own, take: Callable[[], int], processes: int) -> Spread:
-    """What ``take`` gets a second, once all processes had time to start."""
-    for _ in range(5 * processes):
+def measured(own: Own, take: Callable[[], int], sending: Senders) -> Spread:
+    """What ``take`` gets a second, once all processes have begun."""
+    while not sending.have_begun():
         take()
-    common.rate([take], WARM_UP_S * processes)
+    common.rate([take], WARM_UP_S)
     return spread([common.rate([take], own.seconds) for _ in range(own.repeats)])
 
 

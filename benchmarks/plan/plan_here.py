@@ -24,6 +24,7 @@ from benchmarks.tools.trainer import rate_of
 from flags import setting
 from trainer.settings import config
 
+RESULTS, SMOKE_RESULTS = "benchmarks/plan/measured", "logs/plan_here"
 LARGE = ("--unroll_length=20", "--batch_size=32", "--envs_per_actor=10")
 
 
@@ -50,7 +51,7 @@ SMOKE = (Case("cartpole", ("--level_name=CartPole-v1", "--envs_per_actor=4"), (1
 @dataclasses.dataclass(frozen=True)
 class Own(plan_parts.Own):
     results: str = setting(
-        "benchmarks/plan/measured", "Measuring", "folder for NAME.json and here.csv"
+        "", "Measuring", f"folder for NAME.json and here.csv; default: {RESULTS}, of --smoke logs/"
     )
     train_s: float = setting(40.0, "Measuring", "measured of each training", above=0)
     smoke: bool = setting(False, "Measuring", "one small training, to see that it works")
@@ -60,7 +61,9 @@ def measure(arguments: list[str]) -> None:
     """Measures everything; prints the table."""
     own, _ = common.parse(Own, "plan_here", __doc__, arguments)
     cases: Sequence[Case] = SMOKE if own.smoke else CASES
-    out, rows = Path(own.results), []
+    out, rows = Path(own.results or (SMOKE_RESULTS if own.smoke else RESULTS)), []
+    out.mkdir(parents=True, exist_ok=True)
+    own = dataclasses.replace(own, results=str(out))
     for case in cases:
         settings = config.parse(list(case.flags))
         before = plan_parts.measured(own, settings)

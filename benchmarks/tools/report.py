@@ -1,9 +1,10 @@
 """A benchmark's report: a table on the terminal; the same as NAME.json and NAME.png in a folder."""
 
+import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,6 +69,14 @@ class Report:
         """Adds a row: numbers, spreads, words, or None for an empty cell."""
         self._rows.append(list(cells))
         self._print(cells)
+
+    @contextlib.contextmanager
+    def finished(self, shown: str, wanted: float | None = None) -> Iterator[None]:
+        """Writes the files at the end of the block; if that is stopped or fails, too."""
+        try:
+            yield
+        finally:
+            self.finish(shown, wanted)
 
     def finish(
         self,

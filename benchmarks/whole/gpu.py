@@ -10,6 +10,8 @@ learner   agent steps/s learned from synthetic unrolls, for each network and ari
           and without; `float32` is without the GPU's TF32, `tf32` with it
 two       two such learners at once on one GPU, which share its memory
 acting    a local training whose actors decide on the CPU, or on the GPU
+busy      actors for all cores: in processes of their own that act on the CPU, or in the learner's,
+          which then acts on the GPU
 a3c       A3C with as many workers as --workers says
 
 Each line is a training of its own, as a user would start it. GB are those that nvidia-smi sees in
@@ -31,6 +33,7 @@ from benchmarks.tools.ports import free_port
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, mean, steady_rate
 from flags import setting
+from trainer.machine.quota import usable_cores
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -56,7 +59,7 @@ WANTED = 100_000  # frames/s learned from synthetic unrolls with a deep network 
 @dataclasses.dataclass(frozen=True)
 class Own(Options):
     parts: str = setting(
-        "smoke,learner,two,acting,a3c", "Measuring", "those to measure, with commas between"
+        "smoke,learner,two,acting,busy,a3c", "Measuring", "those to measure, with commas between"
     )
     only: str = setting(
         "", "Measuring", "lines whose name has one of these, with semicolons between"
@@ -78,6 +81,7 @@ class Case:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
     at_once: int = 1
+    actors: int = 0  # in processes of their own; 0: all in one process
 
 
 def measure(arguments: list[str]) -> None:
@@ -87,20 +91,20 @@ def measure(arguments: list[str]) -> None:
     if not chosen:
         raise UserError(f"--only={own.only}: no line of --parts={own.parts} has that in its name.")
     report = Report("gpu", COLUMNS, own, f"GPU: {_gpu()}", "Pong, synthetic unrolls where said")
-    fastest = 0.0
-    for case in chosen:
-        common.progress(f"{case.part}: {case.name}")
-        try:
-            row = _run(case, case.seconds or own.seconds)
-        except UserError as error:
-            report.row(case.part, f"{case.name}: failed: {error}", *[None] * 6)
-            continue
-        report.row(case.part, case.name, *row)
-        if case.part == "learner":
-            fastest = max(fastest, row[1])
-    if fastest:
-        print(f"\nfastest learner: {fastest:,.0f} frames/s; goal on one H100: {WANTED:,}")
-    report.finish("frames/s")
+    with report.finished("frames/s"):
+        fastest = 0.0
+        for case in chosen:
+            common.progress(f"{case.part}: {case.name}")
+            try:
+                row = _run(case, case.seconds or own.seconds)
+            except UserError as error:
+                report.row(case.part, f"{case.name}: failed: {error}", *[None] * 6)
+                continue
+            report.row(case.part, case.name, *row)
+            if case.part == "learner":
+                fastest = max(fastest, row[1])
+        if fastest:
+            print(f"\nfastest learner: {fastest:,.0f} frames/s; goal on one H100: {WANTED:,}")
 
 
 def _parts(own: Own) -> list[str]:
@@ -164,6 +168,30 @@ def _acting(own: Own) -> Sequence[Case]:
     ]
 
 
+def _busy(own: Own) -> Sequence[Case]:
+    """Actors that act on cores of their own, or emulate on them and act on the GPU."""
+    actors, threads = max(1, usable_cores() - 1), max(1, usable_cores() // 4)
+    if own.smoke:
+        actors = 2
+    ways: list[tuple[str, dict[str, Any], int]] = [
+        (f"{actors} processes that act on the CPU", {"actors_on_host": actors}, actors)
+    ]
+    if _gpu() != NONE:
+        chosen = {"acting_device": "gpu", "num_actors": threads}
+        ways.append((f"{threads} threads that act on the GPU", chosen, 0))
+    many = {"batch_size": own.batch_size, "envs_per_actor": 32}
+    return [
+        Case(
+            "busy",
+            f"{agent}, {how}",
+            _settings(own, agent_name=agent, **many, **chosen),
+            actors=apart,
+        )
+        for how, chosen, apart in ways
+        for agent in ("SimpleConvNetAgent", *([] if own.smoke else NETWORKS[:1]))
+    ]
+
+
 def _a3c(own: Own) -> Sequence[Case]:
     counts = common.numbers("workers", "1" if own.smoke else own.workers)
     return [
@@ -177,6 +205,7 @@ PARTS: dict[str, Callable[[Own], Sequence[Case]]] = {
     "learner": _learner,
     "two": _two,
     "acting": _acting,
+    "busy": _busy,
     "a3c": _a3c,
 }
 
@@ -185,7 +214,7 @@ def _run(case: Case, seconds: float) -> list[Any]:
     """The figures of a line; those of several trainings at once are added up or averaged."""
     with contextlib.ExitStack() as stack, _environment(case.environment):
         trainings = [
-            stack.enter_context(Trainer(_at_a_port(case.settings), report_every_s=seconds / 4))
+            stack.enter_context(Trainer(_at_a_port(case.settings), case.actors, seconds / 4))
             for _ in range(case.at_once)
         ]
         first = max(one.wait_for_update() for one in trainings)
@@ -229,9 +258,11 @@ def _gpu() -> str:
 
 
 def _gigabytes() -> float | None:
-    """The memory of the first GPU that is in use."""
-    used = _asked("memory.used")
-    return float(used) / 1024 if used else None
+    """The memory of the first GPU that is in use, if nvidia-smi says it."""
+    try:
+        return float(_asked("memory.used")) / 1024
+    except ValueError:  # such as [N/A]
+        return None
 
 
 def _asked(what: str) -> str:

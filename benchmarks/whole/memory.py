@@ -12,6 +12,7 @@ How much the actors waited shows whether the learner was fed faster than it lear
 import dataclasses
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import psutil
@@ -55,15 +56,24 @@ def measure(arguments: list[str]) -> None:
     )
     report = Report("memory", COLUMNS, own, precision(settings), what, settings)
     waits_of_runs, curves, steepest = [], [], 0.0
-    for run in range(1, own.repeats + 1):
-        names, rows, waits = watch(own, settings)
-        settled = rows[rows[:, 0] >= SETTLED * rows[-1, 0]]
-        found = slopes(settled)
-        for name, sizes, slope in zip(names, settled[:, 1:].T, found, strict=True):
-            report.row(str(run), name, sizes[0], sizes[-1], sizes.max(), slope)
-        steepest = max(steepest, *found)
-        curves.append({"processes": names, "seconds and MB": rows.round(1).tolist()})
-        waits_of_runs.append(", ".join(f"{who} waited {share:.0%}" for who, share in waits.items()))
+    try:
+        for run in range(1, own.repeats + 1):
+            names, rows, waits = watch(own, settings)
+            settled = rows[rows[:, 0] >= SETTLED * rows[-1, 0]]
+            found = slopes(settled)
+            for name, sizes, slope in zip(names, settled[:, 1:].T, found, strict=True):
+                report.row(str(run), name, sizes[0], sizes[-1], sizes.max(), slope)
+            steepest = max(steepest, *found)
+            curves.append({"processes": names, "seconds and MB": rows.round(1).tolist()})
+            waited = ", ".join(f"{who} waited {share:.0%}" for who, share in waits.items())
+            waits_of_runs.append(waited)
+    finally:  # also where it is stopped
+        if curves:
+            finish(report, steepest, waits_of_runs, curves)
+
+
+def finish(report: Report, steepest: float, waits_of_runs: list[str], curves: list[Any]) -> None:
+    """Prints what there is to say of all runs, and writes the files."""
     print(f"\nsteepest: {steepest:+.2f} MB a minute; goal: below {WANTED:g}")
     print(
         "\n".join(f"run {run}: {waited} of the time" for run, waited in enumerate(waits_of_runs, 1))

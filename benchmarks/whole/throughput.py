@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.parts.components import what
 from benchmarks.tools import common, machine, ways
-from benchmarks.tools.common import Options, spread
+from benchmarks.tools.common import Options, Spread, spread
 from benchmarks.tools.cpu_time import cpu_seconds
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, mean, steady_rate
@@ -87,23 +87,32 @@ def measure(arguments: list[str]) -> None:
     report = Report(
         "throughput", COLUMNS, own, parts[0][0].precision, words(own, settings, parts[0]), settings
     )
-    runs, ratios = [], []
-    for index in range(own.repeats):
-        runs.append(run_trainer(own, settings))
-        parts.append(measure_parts(own, settings))
-        around = [*parts[-2], *parts[-1]]
-        known = [one for each in parts for one in each]
-        bound = statistics.mean(ways.bound(one, known) for one in parts[-2:])
-        ratios.append(runs[-1].steps_per_second / bound)
-        add(report, str(index + 1), around, bound, runs[-1])
-    ratio = spread(ratios)
-    # Actors that wait while the learner learns cannot come near it.
-    goal = None if settings.algorithm.feeding.actors_wait else WANTED[own.job]
+    runs: list[Reached] = []
+    ratios: list[float] = []
+    try:
+        for index in range(own.repeats):
+            reached = run_trainer(own, settings)
+            parts.append(measure_parts(own, settings))
+            around = [*parts[-2], *parts[-1]]
+            known = [one for each in parts for one in each]
+            bound = statistics.mean(ways.bound(one, known) for one in parts[-2:])
+            add(report, str(index + 1), around, bound, reached)
+            runs.append(reached)
+            ratios.append(reached.steps_per_second / bound)
+    finally:  # also where it is stopped
+        if runs:
+            # Actors that wait while the learner learns cannot come near it.
+            goal = None if settings.algorithm.feeding.actors_wait else WANTED[own.job]
+            profile = profile_of(runs, [one for each in parts for one in each])
+            finish(report, spread(ratios), goal, profile)
+
+
+def finish(report: Report, ratio: Spread, goal: float | None, profile: dict[str, Any]) -> None:
+    """Prints what there is to say of all runs, and writes the files."""
     beside = (
         "in step: actors and learner wait for each other" if goal is None else f"goal: {goal:.2f}"
     )
     print(f"\nreached/bound: {ratio.median:.3f} ({ratio.least:.3f}–{ratio.most:.3f}); {beside}\n")
-    profile = profile_of(runs, [one for each in parts for one in each])
     print_profile(profile)
     report.finish("reached/bound", goal, ratio=ratio, profile=profile)
 

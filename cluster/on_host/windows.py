@@ -12,6 +12,7 @@ from cluster.on_host.processes import MARK
 OWNER, WINDOW = "@impala_run", "@impala_window"
 # Library paths; a tmux server that was already running has its own. It passes on PATH itself.
 CARRIED = ("LD_LIBRARY_PATH", "PYTHONPATH")
+ANSWERS_WITHIN_S = 20
 
 
 class TmuxRefused(Exception):
@@ -110,7 +111,16 @@ def _word(text: str) -> str:
 
 
 def _tmux(*words: str) -> str:
-    done = subprocess.run(["tmux", *words], capture_output=True, text=True, timeout=20, check=False)
-    if done.returncode:
-        raise TmuxRefused(done.stderr.strip())
-    return done.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["tmux", *words], stdout=pipe, stderr=pipe, text=True) as tmux:
+        # Second by second: while the host stalls, tmux stalls as well, and only one is counted.
+        for _ in range(ANSWERS_WITHIN_S):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                out, error = tmux.communicate(timeout=1)
+                break
+        else:
+            tmux.kill()
+            raise TimeoutError(f"tmux {words[0]} has not answered for {ANSWERS_WITHIN_S} s")
+    if tmux.returncode:
+        raise TmuxRefused(error.strip())
+    return out

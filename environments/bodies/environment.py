@@ -49,10 +49,10 @@ class BodiesEnvironment(VectorEnvironment):
         self.num_envs = len(games) * self._count
         self.pictures_per_second = view.pictures_per_second
         self._games, self._seeds, self._view, self._share = games, seeds, view, share
-        self._tally = Tally(self.num_envs, level_index)
+        # The last action of an episode may have lasted for fewer frames.
+        self._tally = Tally(self.num_envs, level_index, self.spec.frames_per_step)
         # A body without a part keeps its last picture: statistics of pictures see no other.
         self._observation = np.concatenate([view.blank()[list(share.in_view)]] * len(games))
-        self._lengths = np.zeros(self.num_envs, np.int64)  # of the running episodes
 
     def reset(self) -> EnvironmentStep:
         return self.begin(reset_all(self._games, self._seeds))
@@ -68,7 +68,6 @@ class BodiesEnvironment(VectorEnvironment):
     def begin(self, rows: list[Rows]) -> EnvironmentStep:
         """The step after a reset of all games, which gave `rows`."""
         self._tally.drop()
-        self._lengths[:] = 0
         return self.take(rows)
 
     def take(self, rows: list[Rows]) -> EnvironmentStep:
@@ -84,11 +83,8 @@ class BodiesEnvironment(VectorEnvironment):
         reward, terminated, first, over = (
             np.concatenate([one[list(bodies)] for one in array]) for array in arrays
         )
-        self._lengths += ~first
         self._tally.add(reward, ~first)
-        # The last action of an episode may have lasted for fewer frames.
-        self._tally.finish(over, self._lengths * self.spec.frames_per_step)
-        self._lengths[over] = 0
+        self._tally.finish(over)
         return EnvironmentStep(self._observation, reward, terminated, first)
 
     def episodes(self) -> list[Episode]:

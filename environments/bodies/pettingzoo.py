@@ -43,7 +43,7 @@ def make_game(
     except Exception as error:
         given = f" with --env_kwargs={view.env_kwargs}" if view.env_kwargs else ""
         raise UserError(
-            f"--level_name: {level_name} cannot be made{given}: {_reason(error)}."
+            f"--level_name: {level_name} cannot be made{given}: {imports.reason(error)}."
         ) from error
     repeats = view.num_action_repeats
     if atari:
@@ -99,7 +99,7 @@ def _missing(error: ImportError, level_name: str) -> UserError:
             f"--level_name: {level_name} needs {error.name}, which is not installed here. Run "
             "bin/setup --extra=pettingzoo, or give another level."
         )
-    return UserError(f"--level_name: {level_name} cannot be imported: {_reason(error)}.")
+    return UserError(f"--level_name: {level_name} cannot be imported: {imports.reason(error)}.")
 
 
 def _games_beside(name: str) -> list[str]:
@@ -115,16 +115,7 @@ def _games_beside(name: str) -> list[str]:
 
 
 def _wrapped(env: Any, name: str, level_name: str) -> Any:
-    if ":" not in name:
-        raise UserError(f"--wrappers: {name}: expected package.module:name.")
-    try:
-        wrapped = imports.named(name, "--wrappers", "a ParallelEnv")(env)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(
-            f"--wrappers: {name} cannot wrap {level_name}: {_reason(error)}."
-        ) from error
+    wrapped = imports.wrapped(env, name, level_name, "a ParallelEnv")
     lacking = [one for one in MUST_HAVE if not hasattr(wrapped, one)]
     if lacking:
         raise UserError(
@@ -132,7 +123,3 @@ def _wrapped(env: Any, name: str, level_name: str) -> Any:
             f"expected PettingZoo's parallel API, which {level_name} has."
         )
     return wrapped
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from environments import held_folders
@@ -36,12 +36,22 @@ FLAGS = (
 Command = tuple[str, dict[str, Any]]
 
 
-class ChromiumEnded(EndedOutside):
-    """The browser is gone, with what it said last."""
+class ChromiumLost(EndedOutside):
+    """The browser is gone, with what it said last, or answers with an error of its own."""
 
 
-class ChromiumSilent(EndedOutside, TimeoutError):
+class ChromiumSilent(ChromiumLost, TimeoutError):
     """The browser is there, but does not answer in time."""
+
+
+def _program(names: Sequence[str]) -> str:
+    """The first of these programs that is here."""
+    if found := next(filter(None, map(shutil.which, names)), None):
+        return found
+    raise UserError(
+        f"there is no {names[0]} here: run bin/setup --extra=browser, which installs Debian's "
+        "package of that name."
+    )
 
 
 class Tab:
@@ -52,26 +62,27 @@ class Tab:
 
         `unlimited`: as many frames a second as can be made.
         """
-        programs = WHOLE if whole else PROGRAMS
-        program = next(filter(None, map(shutil.which, programs)), None)
-        if program is None:
-            raise UserError(
-                f"there is no {programs[0]} here: run bin/setup --extra=browser, which installs "
-                "Debian's package of that name."
-            )
+        program = _program(WHOLE if whole else PROGRAMS)
         self._home, self._lock = held_folders.make_new(PREFIX)
+        self._start([program, *FLAGS, *(UNLIMITED if unlimited else ())])
+        self._buffer, self._number, self._session = bytearray(), 0, ""
+        self.events: list[dict[str, Any]] = []  # of the kinds in `listen_to`
+        self.listen_to: set[str] = set()
+        try:
+            self._begin(width, height)
+        except ChromiumLost as error:
+            self.close()
+            raise UserError(f"{program} does not start: {error}.") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, program: list[str]) -> None:
+        """Starts the browser, with pipes to it and from it."""
         theirs, self._to = os.pipe()
         self._from, ours = os.pipe()
         root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root otherwise
-        frames = UNLIMITED if unlimited else ()
-        command = [
-            program,
-            *FLAGS,
-            *frames,
-            *root,
-            f"--user-data-dir={self._home}",
-            "about:blank",
-        ]
+        command = [*program, *root, f"--user-data-dir={self._home}", "about:blank"]
         # The protocol is spoken on its descriptors 3 and 4.
         shell = f'exec "$@" 3<&{theirs} 4>&{ours}'
         self._said = self._home / "said.txt"
@@ -93,17 +104,6 @@ class Tab:
         finally:
             os.close(theirs)
             os.close(ours)
-        self._buffer, self._number, self._session = bytearray(), 0, ""
-        self.events: list[dict[str, Any]] = []  # of the kinds in `listen_to`
-        self.listen_to: set[str] = set()
-        try:
-            self._begin(width, height)
-        except (ChromiumEnded, ChromiumSilent) as error:
-            self.close()
-            raise UserError(f"{program} does not start: {error}.") from None
-        except BaseException:
-            self.close()
-            raise
 
     def _begin(self, width: int, height: int) -> None:
         """Attaches to a new page of that size."""
@@ -124,6 +124,10 @@ class Tab:
             raise UserError(f"{url} does not answer within {ANSWERS_WITHIN_S:g} s.") from None
         if failed and not url.startswith("chrome:"):  # these say so and come nevertheless
             raise UserError(f"{url} cannot be loaded ({failed}).")
+        self.wait_until(ready, pause, url)
+
+    def wait_until(self, ready: str, pause: Callable[[], None], url: str) -> None:
+        """Calls `pause` until the page is there whole and the expression `ready` is true."""
         complete = f"document.readyState === 'complete' && Boolean({ready})"
         until = time.monotonic() + ANSWERS_WITHIN_S
         while not self.evaluate(complete):
@@ -147,7 +151,7 @@ class Tab:
     def results(
         self, commands: list[Command], within_s: float = ANSWERS_WITHIN_S
     ) -> list[dict[str, Any]]:
-        """Sends commands at once; returns their results, in order, or raises `ChromiumSilent`."""
+        """Sends commands at once; returns their results, in order, or raises `ChromiumLost`."""
         first = self._number + 1
         self.send(commands)
         last = self._number  # answers to dialogs are commands, too
@@ -156,7 +160,7 @@ class Tab:
             message = self.read(within_s)
             if first <= message.get("id", 0) <= last:
                 if "error" in message:
-                    raise ConnectionError(f"Chromium: {message['error']['message']}")
+                    raise ChromiumLost(f"Chromium has failed ({message['error']['message']})")
                 found[message["id"]] = message["result"]
         return [found[number] for number in range(first, last + 1)]
 
@@ -172,7 +176,7 @@ class Tab:
         try:
             os.write(self._to, text)
         except BrokenPipeError:
-            raise ChromiumEnded(self._last_words()) from None
+            raise ChromiumLost(self._last_words()) from None
 
     def read(self, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Any]:
         """The next message, or `ChromiumSilent`; one of `listen_to` is kept in `events`."""
@@ -181,7 +185,7 @@ class Tab:
                 raise ChromiumSilent(f"Chromium does not answer: nothing for {within_s:g} s")
             data = os.read(self._from, 1 << 20)
             if not data:
-                raise ChromiumEnded(self._last_words())
+                raise ChromiumLost(self._last_words())
             self._buffer += data
         message = json.loads(bytes(self._buffer[:end]))
         del self._buffer[: end + 1]

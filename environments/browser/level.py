@@ -3,8 +3,9 @@
 import base64
 import contextlib
 import json
+import math
+import sys
 import time
-from collections.abc import Collection, Iterator
 from typing import Any
 
 import cv2
@@ -12,30 +13,18 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from environments.browser.chromium import ANSWERS_WITHIN_S, Command, Tab
+from environments.browser.chromium import ANSWERS_WITHIN_S, ChromiumLost, Command, Tab
+from environments.browser.inputs import Inputs
 from environments.browser.page import VIRTUAL, Page
 from environments.realtime.actions import Action
 from user_error import UserError
 
-# What DevTools calls keys: key, code, number.
-_KEYS = {
-    "left": ("ArrowLeft", "ArrowLeft", 37),
-    "up": ("ArrowUp", "ArrowUp", 38),
-    "right": ("ArrowRight", "ArrowRight", 39),
-    "down": ("ArrowDown", "ArrowDown", 40),
-    "space": (" ", "Space", 32),
-    "return": ("Enter", "Enter", 13),
-    "escape": ("Escape", "Escape", 27),
-    "tab": ("Tab", "Tab", 9),
-    "backspace": ("Backspace", "Backspace", 8),
-    "shift": ("Shift", "ShiftLeft", 16),
-    "ctrl": ("Control", "ControlLeft", 17),
-    "alt": ("Alt", "AltLeft", 18),
-}
-_WRITTEN = {"Enter": "\r"}  # what keys write that have a name
-_MODIFIERS = {"alt": 1, "ctrl": 2, "shift": 8}
 _PASSED = "Emulation.virtualTimeBudgetExpired"
 _FRAME = "Page.screencastFrame"
+# The page that is played is marked, so that another one, to which a link or a form leads, is known.
+_MARKS, _IS_MARKED = "(window.impalaPlays = true)", "window.impalaPlays"
+# Starts of a browser without so many steps in between.
+MOST_STARTS, STEPS_FORGIVE = 4, 1000
 _LOADING_MS = 20
 _TASKS_A_TICK = 50
 _SHOWS_WITHIN_S = 0.25
@@ -51,41 +40,69 @@ class BrowserLevel(gymnasium.Env):
         self._page = page
         self.action_space = spaces.Discrete(len(page.actions))
         self.desktop_actions = page.actions  # on a desktop, steps take any other one, too
-        self._tab = Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
-        self._held: frozenset[str] = frozenset()
-        self._dragged: tuple[int, int] | None = None
-        self._shot: dict[str, Any] = {}
-        self._ahead_ms = 0  # of where steps have brought the page's clock
+        self.most_fps = math.inf if page.time == VIRTUAL else 1000 / page.step_ms  # and there
+        self._tab = self._opened()
+        self._starts, self._steps = 1, 0  # of the browser, and steps since the last one
         try:
             self._load()
-            self.observation_space = self._space()
+            self.observation_space: spaces.Box = self._space()
         except BaseException:
             self._tab.close()
             raise
+
+    def _opened(self) -> Tab:
+        """A new browser, in which nothing is pressed or shown."""
+        self._inputs = Inputs()
+        self._shot: dict[str, Any] = {}
+        self._ahead_ms = 0  # of where steps have brought the page's clock
+        page = self._page
+        return Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
 
     def _space(self) -> spaces.Box:
         page = self._page
         if not page.observe:
             return spaces.Box(0, 255, (page.height, page.width, 3), np.uint8)
-        seen = self._tab.evaluate(page.observe)
-        if not (isinstance(seen, list) and seen and all(map(_is_number, seen))):
+        numbers = self._numbers(self._tab.evaluate(page.observe))
+        return spaces.Box(-np.inf, np.inf, (len(numbers),), np.float32)
+
+    def _numbers(self, seen: Any, count: int | None = None) -> np.ndarray:
+        """What there is to observe instead of the picture: so many numbers, if it is known."""
+        right = isinstance(seen, list) and seen and all(map(_is_number, seen))
+        if not right or (count and len(seen) != count):
             raise UserError(
-                f"{page.url}: observe ({page.observe}) is {json.dumps(seen)[:80]}; expected a "
-                "list of numbers."
+                f"{self._page.url}: observe ({self._page.observe}) is {json.dumps(seen)[:80]}; "
+                f"expected a list of {f'{count} numbers, as at first' if count else 'numbers'}."
             )
-        return spaces.Box(-np.inf, np.inf, (len(seen),), np.float32)
+        return np.asarray(seen, np.float32)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
+        while True:
+            try:
+                return self._begin(seed), {}
+            except ChromiumLost as error:
+                self._open_again(error)
+
+    def _open_again(self, error: ChromiumLost) -> None:
+        """Another browser in place of one that has ended, does not answer or has failed."""
+        if self._starts == MOST_STARTS:
+            raise ChromiumLost(f"{error}, after {MOST_STARTS} starts") from None
+        print(f"{self._page.url}: {error}; it is started again.", file=sys.stderr, flush=True)
+        self._starts, self._steps = self._starts + 1, 0
+        lost, self._tab = self._tab, self._opened()
+        lost.close()
+
+    def _begin(self, seed: int | None) -> np.ndarray:
+        """Begins an episode; returns its first observation."""
         self._enter(Action())
-        if not self._page.reset:
+        if not (self._page.reset and self._tab.evaluate(_IS_MARKED)):
             self._load()
         if seed is not None and self._tab.evaluate("typeof Math.seedrandom === 'function'"):
             self._tab.evaluate(f"void Math.seedrandom('{seed}')")
         if self._page.reset:
             self._tab.evaluate(f"void ({self._page.reset})")
         self._pass()
-        self._score, over, observation = self._look()
+        self._score, over, self._seen = self._look_first()
         until = time.monotonic() + ANSWERS_WITHIN_S
         while over:  # a game may take a while to begin anew
             if time.monotonic() > until:
@@ -94,16 +111,26 @@ class BrowserLevel(gymnasium.Env):
                     f"({self._page.end}) and reset in its description."
                 )
             self._pass()
-            self._score, over, observation = self._look()
-        return observation, {}
+            self._score, over, self._seen = self._look_first()
+        return self._seen
 
     def step(self, action: Any) -> Any:
         chosen = action if isinstance(action, Action) else self._page.actions[int(action)]
-        self._enter(chosen)
-        self._pass()
+        self._steps += 1
+        if self._steps == STEPS_FORGIVE:
+            self._starts = 1
+        try:
+            self._enter(chosen)
+            self._pass()
+            found = self._look(_IS_MARKED) or self._look_elsewhere()
+        except ChromiumLost as error:
+            self._open_again(error)
+            found = None
+        if found is None:  # a link led to a page of another kind, or the browser was lost
+            return self._seen, 0.0, False, True, {}
         before = self._score
-        self._score, over, observation = self._look()
-        return observation, self._score - before, over, False, {}
+        self._score, over, self._seen = found
+        return self._seen, self._score - before, over, False, {}
 
     def render(self) -> Any:
         return self._picture()
@@ -115,16 +142,24 @@ class BrowserLevel(gymnasium.Env):
         page, tab = self._page, self._tab
         if page.time == VIRTUAL:
             tab.listen_to = {_PASSED}
-            tab.open(page.url, page.ready, lambda: self._advance(_LOADING_MS))
+            tab.open(page.url, page.ready, self._pause)
             self._advance(_LOADING_MS)  # it stops after that
         else:
             tab.listen_to = {_FRAME}
-            tab.open(page.url, page.ready, lambda: time.sleep(_LOADING_MS / 1000))
+            tab.open(page.url, page.ready, self._pause)
             # That of the page before, if there was one, is not started twice.
             tab.call("Page.stopScreencast")
             tab.events.clear()
             self._shot = {}
             tab.call("Page.startScreencast", format="png")
+        tab.evaluate(_MARKS)
+
+    def _pause(self) -> None:
+        """Lets a page load for a while."""
+        if self._page.time == VIRTUAL:
+            self._advance(_LOADING_MS)
+        else:
+            time.sleep(_LOADING_MS / 1000)
 
     def _pass(self) -> None:
         """Lets the time of an action pass in the page."""
@@ -158,16 +193,35 @@ class BrowserLevel(gymnasium.Env):
                 self._tab.events.clear()
                 self._tab.read(until - time.monotonic())
 
-    def _look(self) -> tuple[float, bool, np.ndarray]:
-        """The score, whether it is over, and the observation."""
+    def _look_first(self) -> tuple[float, bool, np.ndarray]:
+        """The same of whatever page a reset has led to, which is marked."""
+        found = self._look(_MARKS)
+        assert found is not None
+        return found
+
+    def _look_elsewhere(self) -> tuple[float, bool, np.ndarray] | None:
+        """The same of a page to which a link has led; None if it has no such score and end.
+
+        It is not marked, so that a reset loads the level's own page again.
+        """
+        with contextlib.suppress(UserError):
+            self._tab.wait_until("true", self._pause, self._page.url)
+            return self._look("true")
+        return None
+
+    def _look(self, guard: str) -> tuple[float, bool, np.ndarray] | None:
+        """The score, whether it is over, and the observation; None if the guard is false."""
         page = self._page
         seen = page.observe or "0"
         script = f"[Number({page.score}), Boolean({page.end}), {seen}]"
-        score, over, numbers = self._tab.evaluate(script)
+        found = self._tab.evaluate(f"{guard} ? {script} : null")
+        if found is None:
+            return None
+        score, over, numbers = found
         if score is None:  # as JSON has what is not a number
             raise UserError(f"{page.url}: its score ({page.score}) is not a number.")
         if page.observe:
-            return score, over, np.asarray(numbers, np.float32)
+            return score, over, self._numbers(numbers, *self.observation_space.shape)
         return score, over, self._picture()
 
     def _picture(self) -> np.ndarray:
@@ -184,7 +238,7 @@ class BrowserLevel(gymnasium.Env):
         # While something is dragged, a page may need its clock to answer; it gets it next.
         within_s = _SHOWS_WITHIN_S if self._page.time == VIRTUAL else ANSWERS_WITHIN_S
         with contextlib.suppress(TimeoutError):
-            self._tab.results(list(self._changes(action)), within_s)
+            self._tab.results(list(self._inputs.changes(action)), within_s)
 
     def _shoot(self) -> dict[str, Any]:
         """A screenshot, for which a page in which something is dragged may need its clock, too."""
@@ -200,51 +254,8 @@ class BrowserLevel(gymnasium.Env):
             self._advance(_A_FRAME_MS)
             self._ahead_ms += _A_FRAME_MS
 
-    def _changes(self, action: Action) -> Iterator[Command]:
-        """The commands that make keys and pointer those of an action."""
-        if self._dragged and not action.drag:
-            yield _pointer("mouseReleased", self._dragged)
-        for key in self._held - action.held:
-            yield _key(key, "keyUp", action.held)
-        for key in action.held - self._held:
-            yield _key(key, "keyDown", action.held)
-        self._held = action.held
-        for index, key in enumerate(action.tapped):
-            yield _key(key, "keyDown", {*action.held, *action.tapped[:index]})
-        for index, key in reversed(list(enumerate(action.tapped))):
-            yield _key(key, "keyUp", {*action.held, *action.tapped[:index]})
-        if place := action.click or action.drag:
-            goes_on = bool(action.drag and self._dragged)
-            yield _pointer("mouseMoved", place, pressed=goes_on)
-            if not goes_on:
-                yield _pointer("mousePressed", place)
-            if action.click:
-                yield _pointer("mouseReleased", place)
-        self._dragged = action.drag
-
 
 _SHOT: Command = ("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
-
-
-def _pointer(kind: str, place: tuple[int, int], pressed: bool = True) -> Command:
-    """Moves, presses or releases the pointer; `pressed`: while its button is down."""
-    button = "left" if pressed else "none"
-    where = {"x": place[0], "y": place[1], "button": button, "buttons": int(pressed)}
-    return "Input.dispatchMouseEvent", {"type": kind, **where, "clickCount": 1}
-
-
-def _key(name: str, kind: str, held: Collection[str]) -> Command:
-    """Presses or releases a key while others are held."""
-    kind_of_code = "Digit" if name.isdigit() else "Key"
-    known = _KEYS.get(name)
-    key, code, number = known or (name, f"{kind_of_code}{name.upper()}", ord(name.upper()))
-    if "shift" in held and len(key) == 1:
-        key = key.upper()
-    writes = kind == "keyDown" and not {"ctrl", "alt"} & {*held}
-    text = {"text": _WRITTEN.get(key, key)} if writes and len(_WRITTEN.get(key, key)) == 1 else {}
-    names = {"key": key, "code": code, "windowsVirtualKeyCode": number}
-    modifiers = sum(_MODIFIERS.get(one, 0) for one in held)
-    return "Input.dispatchKeyEvent", {"type": kind, **names, **text, "modifiers": modifiers}
 
 
 def _is_number(one: Any) -> bool:

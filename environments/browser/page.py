@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from environments import descriptions
+from environments.names import DESCRIPTIONS
 from environments.realtime import actions
 from environments.realtime.actions import Action
 from user_error import UserError, closest
@@ -59,7 +60,7 @@ def find(name: str) -> Page:
         return DINO
     if name.startswith(MINIWOB):
         return _miniwob(name.removeprefix(MINIWOB))
-    if not name.endswith((".yaml", ".yml")):
+    if not name.endswith(DESCRIPTIONS):
         raise UserError(
             f"--level_name=browser:{name}: expected dino, {MINIWOB}TASK-v1 or a .yaml file that "
             "describes a page."
@@ -92,14 +93,9 @@ def read(path: str) -> Page:
         url = (Path(path).parent / url).resolve().as_uri()
     if given.get("time", VIRTUAL) not in (VIRTUAL, REAL):
         raise UserError(f"{told}: time: {given['time']!r}: expected {VIRTUAL} or {REAL}.")
-    return Page(**{**given, "url": url, "actions": _actions(given, told)})
-
-
-def _actions(given: dict[str, Any], told: str) -> tuple[Action, ...]:
-    if isinstance(given["actions"], str):
-        size = (given.get("width", Page.width), given.get("height", Page.height))
-        return actions.action_set(given["actions"], size)
-    return actions.parse(given["actions"], told)
+    size = (given.get("width", Page.width), given.get("height", Page.height))
+    known_actions = actions.described(given["actions"], Path(path).parent, size, told)
+    return Page(**{**given, "url": url, "actions": known_actions})
 
 
 def _miniwob(task: str) -> Page:

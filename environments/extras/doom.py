@@ -1,17 +1,19 @@
 """``doom:NAME``: a scenario of ViZDoom, of which the agent sees the screen."""
 
+import contextlib
 import os
 import shlex
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import vizdoom.gymnasium_wrapper  # registers its ids
 
+from environments import held_folders
 from environments.view import View
 from user_error import UserError, closest
 
+PREFIX = "impala-doom-"  # of the folders in which games leave their files
 TICS_PER_ACTION = 4
 _ONE_BUTTON = 1  # at once
 
@@ -23,21 +25,21 @@ def make(name: str, view: View, render: bool) -> gymnasium.Env:
         raise UserError(
             f"--level_name: doom:{name}: ViZDoom has no such scenario. {closest(name, ids)}"
         )
-    folder = tempfile.TemporaryDirectory(prefix="impala-doom-", ignore_cleanup_errors=True)
     options: dict[str, Any] = {
         "frame_skip": TICS_PER_ACTION,
         "screen_resolution": "RES_160X120",
         "screen_format": "RGB24" if view.colour else "GRAY8",
-        "vizdoom_path": _launcher(folder.name),
+        "render_mode": "rgb_array" if render else None,
         **view.kwargs,
     }
-    env = gymnasium.make(
-        ids[name],
-        disable_env_checker=True,
-        render_mode="rgb_array" if render else None,
-        **options,
-    )
-    return Screen(env, folder)
+    with contextlib.ExitStack() as undo:
+        folder, lock = held_folders.make_new(PREFIX)
+        undo.callback(os.close, lock)
+        undo.callback(held_folders.remove, folder)
+        env = gymnasium.make(
+            ids[name], disable_env_checker=True, **{"vizdoom_path": _launcher(folder)} | options
+        )
+        return Screen(env, undo.pop_all())
 
 
 class Screen(gymnasium.Wrapper):
@@ -46,13 +48,14 @@ class Screen(gymnasium.Wrapper):
     At an end, ViZDoom has no picture any more, and calls an episode that was too long terminated.
     """
 
-    def __init__(self, env: gymnasium.Env, folder: tempfile.TemporaryDirectory) -> None:
+    def __init__(self, env: gymnasium.Env, left: contextlib.ExitStack) -> None:
+        """`left` is to be closed after the environment."""
         super().__init__(env)
         assert isinstance(env.observation_space, gymnasium.spaces.Dict)
         self.observation_space = env.observation_space["screen"]
         tics = env.unwrapped.frame_skip  # type: ignore[attr-defined]
         self.metadata = {**env.metadata, "render_fps": env.metadata["render_fps"] / tics}
-        self._folder = folder
+        self._left = left
 
     def reset(self, **options: Any) -> Any:
         observation, info = self.env.reset(**options)
@@ -67,7 +70,7 @@ class Screen(gymnasium.Wrapper):
 
     def close(self) -> None:
         super().close()
-        self._folder.cleanup()
+        self._left.close()
 
 
 def _registered() -> list[str]:
@@ -84,10 +87,10 @@ def _scenarios() -> dict[str, str]:
     return found
 
 
-def _launcher(folder: str) -> str:
+def _launcher(folder: Path) -> str:
     """A script that runs the game in a folder, where it leaves its files, and not without us."""
-    path, game = Path(folder) / "vizdoom", Path(vizdoom.__file__).parent / "vizdoom"
-    there, command = shlex.quote(folder), shlex.quote(str(game))
+    path, game = folder / "vizdoom", Path(vizdoom.__file__).parent / "vizdoom"
+    there, command = shlex.quote(str(folder)), shlex.quote(str(game))
     path.write_text(f'#!/bin/sh\ncd {there} && exec setpriv --pdeathsig KILL -- {command} "$@"\n')
     os.chmod(path, 0o700)
     return str(path)

@@ -21,7 +21,7 @@ from environments.names import (
 from environments.python.dummy import Dummy
 from environments.python.mujoco_pictures import without_opengl
 from environments.python.plain import plain
-from environments.view import View
+from environments.view import View, refuse
 from user_error import UserError
 
 
@@ -39,7 +39,8 @@ def make_undressed(
     make = _MAKERS[type(level)]
     env = make(level, level_name, view, render)
     for name in view.wrapper_names:
-        env = _wrapped(env, name, level_name)
+        env = imports.wrapped(env, name, level_name, "a gymnasium.Env")
+        _checked(env, f"--wrappers: {name}")
     return env
 
 
@@ -49,6 +50,7 @@ def _page(level: Any, level_name: str, view: View, render: bool) -> gymnasium.En
     from environments.browser import page
     from environments.realtime.actions import action_set
 
+    refuse(view, ("env_kwargs",), f"is not for web pages, as {level_name} is.")
     found = page.find(level.page)
     if view.action_set:
         chosen = action_set(view.action_set, (found.width, found.height))
@@ -63,6 +65,7 @@ def _extra(level: Any, level_name: str, view: View, render: bool) -> gymnasium.E
 
 
 def _dummy(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
+    refuse(view, ("env_kwargs",), f"is not for dummies, as {level_name} is.")
     return Dummy(level, "rgb_array" if render else None)
 
 
@@ -83,7 +86,7 @@ def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnas
         remedy = f" Its newest version is {successor}." if successor else ""
         raise UserError(
             f"--level_name: Gymnasium cannot make {level_name} here{given}: "
-            f"{_reason(error, expected)}.{remedy}"
+            f"{imports.reason(error, expected)}.{remedy}"
         ) from error
 
 
@@ -94,19 +97,6 @@ def _own(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env
         options["render_mode"] = "rgb_array"
     _check_call(factory, options, level_name, view)
     return _checked(factory(**options), f"--level_name: {level_name}")
-
-
-def _wrapped(env: gymnasium.Env, name: str, level_name: str) -> gymnasium.Env:
-    if ":" not in name:
-        raise UserError(f"--wrappers: {name}: expected package.module:name.")
-    wrapper = imports.named(name, "--wrappers", "a gymnasium.Env")
-    try:
-        wrapped = wrapper(env)
-    except Exception as error:
-        raise UserError(
-            f"--wrappers: {name} cannot wrap {level_name}: {_reason(error)}."
-        ) from error
-    return _checked(wrapped, f"--wrappers: {name}")
 
 
 def _checked(env: Any, told: str) -> gymnasium.Env:
@@ -139,11 +129,6 @@ def _check_call(
     except TypeError as error:
         given = f"with --env_kwargs={view.env_kwargs}" if view.env_kwargs else "without arguments"
         raise UserError(f"--level_name: {level_name} cannot be called {given}: {error}.") from None
-
-
-def _reason(error: Exception, expected: bool = False) -> str:
-    kind = "" if expected else f"{type(error).__name__}: "
-    return kind + " ".join(str(error).split()).rstrip(".")
 
 
 _MAKERS: dict[type, Callable[..., gymnasium.Env]] = {

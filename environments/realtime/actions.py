@@ -3,9 +3,11 @@
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from environments import descriptions
+from environments.names import DESCRIPTIONS
 from environments.realtime import keys
 from user_error import UserError
 
@@ -48,11 +50,23 @@ def action_set(name: str, size: tuple[int, int] | None = None) -> tuple[Action, 
         if size is None:
             raise UserError(f"--action_set={name}: the size of the desktop is not known here.")
         return pointer_grid(*size) if name == POINTER_GRID else desktop(*size)
-    if not name.endswith((".yaml", ".yml")):
+    if not name.endswith(DESCRIPTIONS):
         raise UserError(
             f"--action_set={name}: expected {', '.join(NAMES)} or a .yaml file with a list."
         )
-    return parse(descriptions.read(name, f"--action_set={name}"), name)
+    return parse(descriptions.read(name, f"--action_set={name}"), name, size)
+
+
+def described(given: Any, folder: Path, size: tuple[int, int], told: str) -> tuple[Action, ...]:
+    """The actions of a description in a folder: a list, a file, or the name of a set.
+
+    A file is beside the description or, if there is none, in the current folder.
+    """
+    if not isinstance(given, str):
+        return parse(given, told, size)
+    beside = folder / given
+    is_beside = given.endswith(DESCRIPTIONS) and (beside.exists() or not Path(given).exists())
+    return action_set(str(beside) if is_beside else given, size)
 
 
 def pointer_grid(width: int, height: int) -> tuple[Action, ...]:
@@ -81,15 +95,18 @@ def _middles(width: int, height: int, cell: int) -> Iterator[tuple[int, int]]:
     )
 
 
-def parse(lines: Any, told: str) -> tuple[Action, ...]:
-    """Actions as people write them: none, left+up, tap space, click 80,60, drag 90,60."""
+def parse(lines: Any, told: str, size: tuple[int, int] | None = None) -> tuple[Action, ...]:
+    """Actions as people write them: none, left+up, tap space, click 80,60, drag 90,60.
+
+    ``size`` is the width and height of the picture in which points have to be, if it is known.
+    """
     if not isinstance(lines, Sequence) or isinstance(lines, str) or len(lines) < 2:
         raise UserError(f"{told}: expected a list of two actions or more, such as [none, left+up].")
-    return tuple(_parsed(str(line), told) for line in lines)
+    return tuple(_parsed(str(line), told, size) for line in lines)
 
 
 @functools.cache
-def _parsed(line: str, told: str) -> Action:
+def _parsed(line: str, told: str, size: tuple[int, int] | None) -> Action:
     word, _, rest = line.strip().partition(" ")
     if line.strip() == "none":
         return Action()
@@ -100,6 +117,10 @@ def _parsed(line: str, told: str) -> Action:
             x, y = (int(number) for number in rest.split(","))
         except ValueError:
             raise UserError(f"{told}: {line!r}: expected {word} x,y in pixels.") from None
+        if size and not (0 <= x < size[0] and 0 <= y < size[1]):
+            raise UserError(
+                f"{told}: {line!r}: expected a point of the {size[0]} × {size[1]} pixels."
+            )
         return Action(click=(x, y)) if word == "click" else Action(drag=(x, y))
     return Action(held=frozenset(_keys(line, told)))
 

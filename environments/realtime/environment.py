@@ -46,7 +46,7 @@ class RealTimeEnvironment(VectorEnvironment):
         self.pictures_per_second = fps / spec.frames_per_step
         self._period_s = spec.frames_per_step / fps
         self._actions, self._view = actions, view
-        self._tally = Tally(self.num_envs, level_index)
+        self._tally = Tally(self.num_envs, level_index, spec.frames_per_step)
         shape = spec.observation_space.shape
         self._observation = np.zeros([self.num_envs, *shape], np.uint8)
         self._pictures: list[np.ndarray | None] = [None] * self.num_envs

@@ -1,12 +1,16 @@
 """The description of a program that is served on a desktop: `--game=FILE.yaml`."""
 
+import math
 import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from environments import descriptions
-from environments.realtime.actions import Action, action_set, parse
+from environments.realtime import stamp
+from environments.realtime.actions import Action, described, parse
+from environments.realtime.rfb import LARGEST_DESKTOP
+from environments.view import View, refuse
 from user_error import UserError, closest
 
 
@@ -40,13 +44,22 @@ class GameFile:
     still_s: float  # that its picture may stay the same though keys are pressed; 0: any time
 
 
+MOST_FPS = 240
+_MOST = {
+    "width": LARGEST_DESKTOP,
+    "height": LARGEST_DESKTOP - stamp.HEIGHT,
+    "fps": MOST_FPS,
+    "starts_within_s": 3600,
+}
 _REQUIRED = ("command", "width", "height", "actions", "score", "end")
 _DEFAULTS: dict[str, Any] = {"fps": 30.0, "reset": [], "starts_within_s": 20.0, "still_s": 5.0}
 
 
-def read(path: str, flag: str = "--game") -> GameFile:
+def read(path: str, view: View, flag: str = "--game=") -> GameFile:
     """The program that a file describes; a UserError names what is wrong with it."""
-    told = f"{flag}={path}"
+    unfit = ("env_kwargs", "wrappers", "full_action_set")
+    refuse(view, unfit, f"is for levels, but {path} describes a program.")
+    told = f"{flag}{path}"
     given = descriptions.read(path, told)
     known = [field.name for field in fields(GameFile) if field.name != "folder"]
     if not isinstance(given, dict):
@@ -58,22 +71,25 @@ def read(path: str, flag: str = "--game") -> GameFile:
         if key not in given:
             raise UserError(f"{told}: {key} is missing.")
     given = {**_DEFAULTS, **given}
-    for key in ("width", "height", "fps", "starts_within_s"):
-        if not isinstance(given[key], (int, float)) or given[key] <= 0:
-            raise UserError(f"{told}: {key}: {given[key]!r}: expected a number above 0.")
-    if not isinstance(given["still_s"], (int, float)) or given["still_s"] < 0:
+    for key, most in _MOST.items():
+        # Also of nan, which compares with nothing.
+        if not isinstance(given[key], (int, float)) or not 0 < given[key] <= most:
+            raise UserError(
+                f"{told}: {key}: {given[key]!r}: expected a number above 0, at most {most:g}."
+            )
+    if not isinstance(given["still_s"], (int, float)) or not 0 <= given["still_s"] < math.inf:
         raise UserError(f"{told}: still_s: {given['still_s']!r}: expected seconds, or 0.")
-    folder = Path(path).resolve().parent
+    folder, size = Path(path).resolve().parent, (int(given["width"]), int(given["height"]))
     return GameFile(
         folder=folder,
         command=_command(given["command"], told),
-        width=int(given["width"]),
-        height=int(given["height"]),
+        width=size[0],
+        height=size[1],
         fps=float(given["fps"]),
-        actions=_actions(given["actions"], (int(given["width"]), int(given["height"])), told),
-        score=_score(given["score"], folder, (int(given["width"]), int(given["height"])), told),
+        actions=described(given["actions"], folder, size, told),
+        score=_score(given["score"], folder, size, told),
         end=_end(given["end"], told),
-        reset=_reset(given["reset"], told),
+        reset=_reset(given["reset"], size, told),
         starts_within_s=float(given["starts_within_s"]),
         still_s=float(given["still_s"]),
     )
@@ -89,14 +105,10 @@ def _command(given: Any, told: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _reset(given: Any, told: str) -> tuple[Action, ...]:
+def _reset(given: Any, size: tuple[int, int], told: str) -> tuple[Action, ...]:
     if given is not None and not isinstance(given, list):
         raise UserError(f"{told}: reset: {given!r}: expected a list, such as [tap space].")
-    return parse(["none", *given], told)[1:] if given else ()
-
-
-def _actions(given: Any, size: tuple[int, int], told: str) -> tuple[Action, ...]:
-    return action_set(given, size) if isinstance(given, str) else parse(given, told)
+    return parse(["none", *given], told, size)[1:] if given else ()
 
 
 def _score(given: Any, folder: Path, size: tuple[int, int], told: str) -> tuple[Box, Path] | str:

@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from environments import held_folders
+from environments.names import DESCRIPTIONS, find
 from environments.realtime import password
 from environments.realtime.link import Address, Link
 from environments.realtime.rfb import Refused
@@ -29,8 +30,13 @@ KEPT = 4096  # bytes of what a remote complains of
 class Source(Protocol):
     """Where remotes come from."""
 
+    packed: bool  # whether a network may lie between
+
     async def find(self) -> tuple[Address, str]:
         """The address and the password of a remote; starts it where that is its matter."""
+
+    def check(self, described: dict[str, Any]) -> None:
+        """Refuses a remote that describes another world than that which is played."""
 
     def look(self) -> str:
         """The command that shows the desktop of what was started, or ""."""
@@ -45,11 +51,23 @@ class Source(Protocol):
 class Elsewhere:
     """A remote that somebody else has started."""
 
-    def __init__(self, address: Address, secret: str) -> None:
+    packed = True  # also at loopback, where tunnels begin
+
+    def __init__(self, address: Address, secret: str, served: str, fps: float) -> None:
+        """``served`` and ``fps`` are the world that is to be there."""
         self._found = (address, secret)
+        self._served, self._fps = served, fps
 
     async def find(self) -> tuple[Address, str]:
         return self._found
+
+    def check(self, described: dict[str, Any]) -> None:
+        served, fps = str(described.get("env_id")), float(described.get("fps") or 0.0)
+        if not _is_same(served, self._served) or fps != self._fps:
+            raise UserError(
+                f"{self._found[0]} serves {served} with --fps={fps:g}, expected {self._served} "
+                f"with --fps={self._fps:g}. Give it and --level_name=vnc:… the same."
+            )
 
     def look(self) -> str:
         return ""  # whoever has started it knows
@@ -60,6 +78,8 @@ class Elsewhere:
 
 class StartedHere:
     """A process of ours, which ends with this one."""
+
+    packed = False
 
     def __init__(self, serve: Sequence[str]) -> None:
         """``serve`` are the flags of ``python -m environments.remote serve``."""
@@ -90,6 +110,9 @@ class StartedHere:
         address, file = parse_announcement(line)
         self._look = f"vncviewer -passwd {file} {address.host}::{address.desktop}"
         return address, password.read(file, "--password_file")
+
+    def check(self, described: dict[str, Any]) -> None:
+        pass  # it was started with the flags of this process
 
     def look(self) -> str:
         return self._look
@@ -165,7 +188,7 @@ class Keeper:
             started = time.monotonic()
             try:
                 reason = await self._one()
-            except (OSError, EOFError, TimeoutError) as error:
+            except (OSError, EOFError, TimeoutError, ValueError) as error:
                 reason = str(error) or "it does not answer"
             except (UserError, Refused) as error:
                 if not self._has_played:
@@ -201,7 +224,8 @@ class Keeper:
         address, secret = await self._source.find()
         link = Link(address, self._lag_ms)
         try:
-            await link.connect(secret)
+            await link.connect(secret, self._source.packed)
+            self._source.check(link.described)
         except BaseException:
             await link.close()
             raise
@@ -248,12 +272,31 @@ def parse_address(text: str, told: str) -> Address:
     """An address as ``--remotes`` takes it."""
     host, _, ports = text.strip().rpartition(":")
     desktop, plus, rewarder = ports.partition("+")
-    if not (host and plus and desktop.isdecimal() and rewarder.isdecimal()):
+    if not (host and plus and _is_port(desktop) and _is_port(rewarder)):
         raise UserError(
-            f"{told}: {text!r}: expected host:port+port, the ports of a desktop and its rewarder, "
-            "such as 127.0.0.1:5901+15901."
+            f"{told}: {text!r}: expected host:port+port, the ports (1 to 65535) of a desktop and "
+            "its rewarder, such as 127.0.0.1:5901+15901."
         )
     return Address(host.strip("[]"), int(desktop), int(rewarder))
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and len(text) <= 5 and 1 <= int(text) <= 65535
+
+
+def _is_same(served: str, expected: str) -> bool:
+    """Whether two names are those of one world, such as pong and PongNoFrameskip-v4."""
+    if _without_folder(served) == _without_folder(expected):
+        return True
+    with contextlib.suppress(UserError):  # of files, and where nothing has such a name
+        return find(served) == find(expected)
+    return False
+
+
+def _without_folder(served: str) -> str:
+    """A world without the folder of its file, which may be another on another host."""
+    is_file = served.endswith(DESCRIPTIONS)
+    return Path(served.removeprefix("browser:")).name if is_file else served
 
 
 def _environment(root: Path) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """Keys by name, as key events of RFB number them, and as windows of pygame do."""
 
+from collections.abc import Iterable
+
 from user_error import UserError, closest
 
 KEYSYMS = {
@@ -19,6 +21,12 @@ KEYSYMS = {
     "ctrl": 0xFFE3,
     "alt": 0xFFE9,
 }
+# With shift, on the American keyboard of the X servers here.
+_SHIFTED = {
+    **{chr(code): code - 32 for code in range(ord("a"), ord("z") + 1)},
+    **{str(digit): ord(sign) for digit, sign in enumerate(")!@#$%^&*(")},
+}
+_MODIFIERS = ("shift", "ctrl", "alt")
 POINTER = "pointer"  # what a click is called among keys that were pressed
 # pygame's names where they differ.
 PYGAME_NAMES = {"left shift": "shift", "left ctrl": "ctrl", "left alt": "alt"}
@@ -29,3 +37,13 @@ def check(name: str, told: str) -> str:
     if name not in KEYSYMS:
         raise UserError(f"{told}: there is no key {name!r}. {closest(name, KEYSYMS)}")
     return name
+
+
+def keysym(name: str, shifted: bool) -> int:
+    """The number of a key. For that of a small letter, servers take back a shift that is down."""
+    return _SHIFTED.get(name, KEYSYMS[name]) if shifted else KEYSYMS[name]
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Keys that are pressed together, in the order in which each has its effect on the others."""
+    return sorted(names, key=lambda name: name not in _MODIFIERS)

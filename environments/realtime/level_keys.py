@@ -1,13 +1,17 @@
 """Gymnasium levels as games for a keyboard: which keys stand for which action."""
 
+import math
 from typing import Any
 
 import gymnasium
+import numpy as np
 
+from environments.atari_games import NOT_PYTHON
 from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, UnityLevel, find
 from environments.python.levels import make_undressed
+from environments.realtime import keys
 from environments.realtime.actions import Action
-from environments.view import View
+from environments.view import View, refuse
 from user_error import UserError
 
 ATARI_FPS = 60
@@ -19,6 +23,7 @@ def made(level_name: str, view: View) -> gymnasium.Env:
     """The level with pictures for people; an Atari game runs at its own 60 frames a second."""
     level = find(level_name)
     if isinstance(level, AtariLevel):
+        refuse(view, ("env_kwargs", "wrappers"), f"{NOT_PYTHON} {level_name} is not.")
         game = level.rom.title().replace("_", "")
         return gymnasium.make(
             f"ALE/{game}-v5",
@@ -43,10 +48,18 @@ def made(level_name: str, view: View) -> gymnasium.Env:
     return env
 
 
-def frames_per_second(env: gymnasium.Env, level_name: str) -> float:
-    """The speed for human players."""
-    atari = isinstance(find(level_name), AtariLevel)
-    return ATARI_FPS if atari else float(env.metadata.get("render_fps") or 30)
+def frames_per_second(env: gymnasium.Env, level_name: str, asked: float) -> float:
+    """The frames that are asked for, or the speed for human players."""
+    if not asked:
+        atari = isinstance(find(level_name), AtariLevel)
+        return ATARI_FPS if atari else float(env.metadata.get("render_fps") or 30)
+    most = getattr(env.unwrapped, "most_fps", math.inf)
+    if asked > most:
+        raise UserError(
+            f"--fps={asked:g}: a step of {level_name} takes {1000 / most:g} ms of real time; "
+            f"expected {most:g} at most, or 0."
+        )
+    return asked
 
 
 def takes_events(env: gymnasium.Env) -> bool:
@@ -70,10 +83,31 @@ def keys_of(env: gymnasium.Env) -> tuple[Action, ...]:
         return tuple(Action(held=_atari(meaning)) for meaning in meanings)
     own = getattr(plain, "keys_of_actions", None)
     if own and len(own) == count:
-        return tuple(Action(held=frozenset(names)) for names in own)
+        return tuple(Action(held=_own(names)) for names in own)
     if count > len(_OTHER_KEYS):
         raise UserError(f"--level_name: {count} actions are more than there are keys for.")
     return (Action(), *(Action(held=frozenset(key)) for key in _OTHER_KEYS[1:count]))
+
+
+def _own(names: Any) -> frozenset[str]:
+    told = "--level_name: its keys_of_actions"
+    if isinstance(names, str):
+        raise UserError(
+            f"{told}: {names!r}: expected a tuple of names for each action, such as ('left',), or "
+            "() for none."
+        )
+    return frozenset(keys.check(name, told) for name in names)
+
+
+def picture(env: gymnasium.Env, level_name: str) -> np.ndarray:
+    """What the level draws for people, uint8 [height, width, 3]."""
+    drawn = env.render()
+    if not (isinstance(drawn, np.ndarray) and drawn.ndim == 3):
+        raise UserError(
+            f"--level_name: {level_name} draws no pictures (render_mode='rgb_array'), so there "
+            "is nothing to show on a desktop."
+        )
+    return drawn.astype(np.uint8, copy=False)
 
 
 def _atari(meaning: str) -> frozenset[str]:

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 
-from environments.names import RealTimeLevel
+from environments.names import AtariLevel, RealTimeLevel, find
 from environments.realtime import game_file, keeping, level_keys, measures, password
 from environments.realtime.actions import Action, action_set
 from environments.realtime.environment import RealTimeEnvironment
 from environments.realtime.keeping import Elsewhere, Source, StartedHere
+from environments.rules import AtariRules
 from environments.step import EnvironmentSpec
-from environments.view import View
+from environments.view import View, refuse
 from user_error import UserError
 
 
@@ -47,8 +48,7 @@ def check_installed(*modules: str) -> None:
 
 def spec(level: RealTimeLevel, level_name: str, view: View) -> EnvironmentSpec:
     """The specification: pictures, grey unless `--colour`, and actions to count."""
-    if view.action_masks:
-        raise UserError(f"--action_masks is not for worlds in real time, as {level_name} is.")
+    refuse(view, ("action_masks",), f"is not for worlds in real time, as {level_name} is.")
     shape = (view.height, view.width, 3 if view.colour else 1)
     return EnvironmentSpec(
         level_name=level_name,
@@ -65,19 +65,25 @@ def make(
     level: RealTimeLevel,
     level_name: str,
     view: View,
+    rules: AtariRules,
     seeds: Sequence[int],
     remotes: Remotes,
     level_index: int,
 ) -> RealTimeEnvironment:
     """A batch of environments, one for each seed."""
     check_installed("websockets")
+    served = None if level.is_program else find(level.served)
+    if isinstance(served, AtariLevel):
+        unfit = ("sticky_actions", "noop_max", "max_episode_frames")
+        reason = f"is not for worlds in real time, as {level_name} is."
+        refuse(rules, unfit, reason, sticky_actions=served.sticky_actions)
     world = game(level, view)
     return RealTimeEnvironment(
         spec(level, level_name, view),
         world.actions,
         view,
         world.fps,
-        _sources(level, view, seeds, remotes),
+        _sources(level, view, world.fps, seeds, remotes),
         remotes.lag_ms,
         level_index,
         remotes.say,
@@ -85,19 +91,20 @@ def make(
 
 
 def _sources(
-    level: RealTimeLevel, view: View, seeds: Sequence[int], remotes: Remotes
+    level: RealTimeLevel, view: View, fps: float, seeds: Sequence[int], remotes: Remotes
 ) -> list[Source]:
     if remotes.addresses or remotes.elsewhere:
-        return _elsewhere(remotes, len(seeds))
+        return _elsewhere(level, fps, remotes, len(seeds))
     check_installed("pygame")
     kind = "game" if level.is_program else "level_name"
     flags = [f"--{kind}={level.served}", f"--fps={view.fps}"]
     flags += [f"--env_kwargs={view.env_kwargs}"] if view.env_kwargs else []
     flags += [f"--wrappers={view.wrappers}"] if view.wrappers else []
+    flags += ["--full_action_set"] if view.full_action_set else []
     return [StartedHere([*flags, f"--seed={seed}"]) for seed in seeds]
 
 
-def _elsewhere(remotes: Remotes, count: int) -> list[Source]:
+def _elsewhere(level: RealTimeLevel, fps: float, remotes: Remotes, count: int) -> list[Source]:
     addresses = [keeping.parse_address(one, "--remotes") for one in remotes.addresses]
     if len(addresses) < count:
         raise UserError(
@@ -111,23 +118,23 @@ def _elsewhere(remotes: Remotes, count: int) -> list[Source]:
             ".venv/bin/python -m environments.remote serve prints."
         )
     secret = password.read(remotes.password_file, "--remote_password_file")
-    return [Elsewhere(address, secret) for address in addresses[:count]]
+    return [Elsewhere(address, secret, level.served, fps) for address in addresses[:count]]
 
 
 def game(level: RealTimeLevel, view: View) -> Game:
     """The actions and the frame rate of a world."""
     if level.is_program:
-        told = game_file.read(level.served, "--level_name=vnc:…")
+        told = game_file.read(level.served, view, "--level_name=vnc:")
         actions = told.actions
         if view.action_set:
             actions = action_set(view.action_set, (told.width, told.height))
         return Game(actions, view.fps or told.fps)
     with contextlib.closing(level_keys.made(level.served, view)) as env:
         actions = level_keys.keys_of(env)
-        fps = view.fps or level_keys.frames_per_second(env, level.served)
+        fps = level_keys.frames_per_second(env, level.served, view.fps)
         if view.action_set:
             env.reset(seed=0)
-            height, width = np.asarray(env.render()).shape[:2]
+            height, width = level_keys.picture(env, level.served).shape[:2]
             actions = action_set(view.action_set, (width, height))
             if any(one.click or one.drag for one in actions) and not level_keys.takes_events(env):
                 raise UserError(

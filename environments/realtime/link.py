@@ -12,18 +12,16 @@ import numpy as np
 
 from environments.realtime import messages, password, rfb, stamp
 from environments.realtime.actions import Action
-from environments.realtime.keys import KEYSYMS, POINTER
+from environments.realtime.keys import POINTER, in_order
 from environments.realtime.messages import Message, now_ms
-from environments.realtime.rfb import Rectangle, RfbClient
+from environments.realtime.rfb import LARGEST_DESKTOP, Rectangle, RfbClient
 
 CONNECTS_WITHIN_S = 5.0
 PING_EVERY_S = 2.0
 PINGS_KEPT = 20
 # A message whose picture has not come by then is taken without it.
 PICTURE_WITHIN_MS = 250.0
-LARGEST_DESKTOP = 4096
 MOST = 100_000  # messages not taken
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Address(NamedTuple):
@@ -73,8 +71,11 @@ class Link:
         self.described: dict[str, Any] = {}
         self.has_played = False  # whether an episode has run while it was connected
 
-    async def connect(self, secret: str) -> None:
-        """Connects to desktop and rewarder; ``Refused``, ``OSError`` or ``TimeoutError``."""
+    async def connect(self, secret: str, packed: bool = False) -> None:
+        """Connects to desktop and rewarder; ``Refused``, ``OSError`` or ``ValueError``.
+
+        ``packed``: its pictures come packed, as networks need it.
+        """
         # Late: only worlds in real time need it.
         from websockets.asyncio.client import connect
         from websockets.exceptions import WebSocketException
@@ -82,7 +83,7 @@ class Link:
         host, desktop, rewarder = self.address
         async with asyncio.timeout(CONNECTS_WITHIN_S):
             reader, writer = await asyncio.open_connection(host, desktop, limit=1 << 22)
-            self._desktop = RfbClient(reader, writer, packed=host not in LOOPBACK)
+            self._desktop = RfbClient(reader, writer, packed)
             await self._desktop.greet(secret)
             if max(self._desktop.width, self._desktop.height) > LARGEST_DESKTOP:
                 raise rfb.Refused(f"its desktop is wider or higher than {LARGEST_DESKTOP} pixels")
@@ -190,7 +191,7 @@ class Link:
             self._desktop.pointer(*self._dragged, False)
         for key in self._held - action.held:
             self._key(key, False, sent_at)
-        for key in action.held - self._held:
+        for key in in_order(action.held - self._held):
             self._key(key, True, sent_at)
         self._held = action.held
         for key in action.tapped:
@@ -210,7 +211,7 @@ class Link:
 
     def _key(self, key: str, down: bool, sent_at: float) -> None:
         self._sent.append((key, down, sent_at))
-        self._desktop.key(KEYSYMS[key], down)
+        self._desktop.key(key, down)
 
     def _tell(self, message: Message) -> None:
         task = self._loop.create_task(self._send(message))

@@ -54,5 +54,5 @@ def decoded(text: str | bytes) -> Message:
             sent_at=float(headers["sent_at"]),
             number=int(headers["message_id"]),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a message of a rewarder: {error!r}") from None

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from environments.realtime import keys
 from environments.realtime import password as passwords
 from environments.realtime.tight import Tight
 
 FIRST_WITH_LISTS = b"RFB 003.007\n"  # of the logins to choose from; older ones name one
 NONE, VNC_AUTH = 1, 2
 RAW, COPY, TIGHT = 0, 1, 7
+LARGEST_DESKTOP = 4096  # pixels of a side
 _TO_SERVER = {"format": 0, "encodings": 2, "request": 3, "key": 4, "pointer": 5}
 # 32 bits, 24 of them used, the bytes in the order red, green, blue.
 _PIXEL_FORMAT = struct.pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 0, 8, 16)
@@ -42,11 +44,11 @@ class RfbClient:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packed: bool
     ) -> None:
-        """``packed`` asks for pictures packed by zlib: networks need it, loopback does not."""
+        """``packed`` asks for pictures packed by zlib: networks need it, one machine does not."""
         self._reader, self._writer = reader, writer
         self._packed = packed
         self._tight = Tight(reader)
-        self._x = self._y = 0
+        self._down: dict[str, int] = {}  # keys, and the numbers by which they were pressed
 
     async def greet(self, password: str) -> None:
         """Shakes hands; ``width`` and ``height`` are known then.
@@ -108,9 +110,13 @@ class RfbClient:
             elif kind != 2:  # a bell
                 raise EOFError(f"message {kind} of RFB is not known")
 
-    def key(self, keysym: int, down: bool) -> None:
+    def key(self, name: str, down: bool) -> None:
         """Presses or releases a key."""
-        self._writer.write(struct.pack(">BBxxI", _TO_SERVER["key"], down, keysym))
+        if down:
+            self._down[name] = keys.keysym(name, "shift" in self._down)
+        # Servers know a key by the number with which it was pressed.
+        number = self._down[name] if down else self._down.pop(name, keys.KEYSYMS[name])
+        self._writer.write(struct.pack(">BBxxI", _TO_SERVER["key"], down, number))
 
     def pointer(self, x: int, y: int, pressed: bool) -> None:
         """Moves the pointer, with its first button pressed or not."""

@@ -54,20 +54,7 @@ def main() -> int:
 def serve(options: Options) -> None:
     """Serves a game until a signal."""
     ending = Ending(options.with_parent)
-    if bool(options.level_name) == bool(options.game):
-        raise UserError("give one of --level_name and --game.")
-    if options.vnc_port and options.vnc_port == options.rewarder_port:
-        raise UserError(
-            f"--vnc_port and --rewarder_port are both {options.vnc_port}: give each its own, or 0 "
-            "for one that is free."
-        )
-    check_host(options.host)
-    for port, flag in (
-        (options.vnc_port, "--vnc_port"),
-        (options.rewarder_port, "--rewarder_port"),
-    ):
-        if port:
-            check_free(options.host, port, flag)
+    _check(options)
     record = Record(options.record)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(folders.made(options.folder))
@@ -105,10 +92,32 @@ def serve(options: Options) -> None:
         game.run(rewarder)
 
 
+def _check(options: Options) -> None:
+    """Refuses what does not fit together, and places where nothing can listen."""
+    if bool(options.level_name) == bool(options.game):
+        raise UserError("give one of --level_name and --game.")
+    if options.vnc_port and options.vnc_port == options.rewarder_port:
+        raise UserError(
+            f"--vnc_port and --rewarder_port are both {options.vnc_port}: give each its own, or 0 "
+            "for one that is free."
+        )
+    check_host(options.host)
+    for port, flag in (
+        (options.vnc_port, "--vnc_port"),
+        (options.rewarder_port, "--rewarder_port"),
+    ):
+        if port:
+            check_free(options.host, port, flag)
+
+
 def _world(options: Options) -> World:
+    view = View(
+        env_kwargs=options.env_kwargs,
+        wrappers=options.wrappers,
+        full_action_set=options.full_action_set,
+    )
     if options.game:
-        return ProgramWorld(options.game, game_file.read(options.game), options.fps)
-    view = View(env_kwargs=options.env_kwargs, wrappers=options.wrappers)
+        return ProgramWorld(options.game, game_file.read(options.game, view), options.fps)
     return LevelWorld(options.level_name, view, options.fps, options.seed)
 
 

@@ -1,5 +1,6 @@
 """A desktop of its own: an X server whose screen is served over VNC."""
 
+import errno
 import os
 import secrets
 import select
@@ -102,19 +103,28 @@ def end(process: subprocess.Popen) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         os.killpg(process.pid, number)
         until = time.monotonic() + ENDS_WITHIN_S
-        while not _has_ended(process.pid) and time.monotonic() < until:
+        while exit_code(process) is None and time.monotonic() < until:
             time.sleep(LOOKS_EVERY_S)
     process.wait()
 
 
-def _has_ended(child: int) -> bool:
-    """Whether a child has ended; it keeps its number, so that its group cannot be another's."""
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+def exit_code(child: subprocess.Popen) -> int | None:
+    """What a child has ended with, or None; until `end` it keeps its number, which names its group.
+
+    The child's own `poll` would give its number to others.
+    """
+    found = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
 def _number_of(host: str) -> str:
     """The address of a host by name, which the X server does not look up."""
-    return host if ":" in host else socket.gethostbyname(host)
+    try:
+        return host if ":" in host else socket.gethostbyname(host)
+    except UnicodeError:  # two dots, or a part that is too long
+        raise OSError(errno.EINVAL, "that is no name of a host") from None
 
 
 def free_port(host: str) -> int:

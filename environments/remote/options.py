@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from environments.realtime.game_file import MOST_FPS
 from flags import setting
 
 GROUP, WHERE = "What to serve", "Where"
@@ -14,11 +15,14 @@ class Options:
     level_name: str = setting("", GROUP, "a Gymnasium level or Atari game, drawn in a window")
     game: str = setting("", GROUP, "a program instead, described in a YAML file")
     fps: float = setting(
-        0.0, GROUP, "frames a second; 0: the speed for human players", least=0, most=240
+        0.0, GROUP, "frames a second; 0: the speed for human players", least=0, most=MOST_FPS
     )
     seed: int = setting(1, GROUP, "seed of the level", least=0, most=2**31 - 1)
     env_kwargs: str = setting("", GROUP, "arguments of the level, as experiment.py takes them")
     wrappers: str = setting("", GROUP, "wrappers of the level, as experiment.py takes them")
+    full_action_set: bool = setting(
+        False, GROUP, "all 18 actions of an Atari game, as experiment.py takes them"
+    )
     record: str = setting("", GROUP, "file to which frames, keys and episodes go with their times")
     host: str = setting(
         "127.0.0.1",

@@ -16,13 +16,13 @@ import numpy as np
 
 from environments import imports
 from environments.realtime.game_file import GameFile
-from environments.realtime.keys import KEYSYMS
+from environments.realtime.keys import in_order
 from environments.realtime.rfb import RfbClient, apply, touches
-from environments.remote.desktop import end, with_this_process
+from environments.remote.desktop import end, exit_code, with_this_process
 from environments.remote.digits import Digits
 from environments.remote.window import KeyEvent
 from environments.remote.worlds import Frame, Pause
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 LOOKS_EVERY_S = 0.05
 # From the end of a program to the end of its window.
@@ -30,6 +30,7 @@ LEAVES_WITHIN_S = 1.0
 KEPT = 4096  # bytes of what a program complains of
 HOLDS_KEYS_S = 0.1
 GAME_GETS_READY_S = 0.5
+TRIES = 3  # of the keys that begin a game
 STOPPED = ("T", "t")  # by a signal, by a debugger
 
 
@@ -68,7 +69,7 @@ class ProgramWorld:
             self._start()
         self._scored_at = 0.0
         until = time.monotonic() + self._game.starts_within_s
-        while (score := self._read(self._screen.picture())) is None or self._over():
+        while (score := self._begun(self._screen.picture())) is None:
             self._check_running()
             if time.monotonic() > until:
                 raise UserError(
@@ -81,13 +82,13 @@ class ProgramWorld:
         return Frame(None)
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
-        if self._process and self._process.poll() is not None:
-            return Frame(None, terminated=True)
-        score = self._read(self._screen.picture())
-        reward = 0.0
+        # Before the picture, which may still show the last score of a program that has ended.
+        gone = self._process is not None and exit_code(self._process) is not None
+        picture = self._screen.picture()
+        score, reward = self._read(picture), 0.0
         if score is not None and score != self._score:
             reward, self._score, self._scored_at = score - self._score, score, time.monotonic()
-        return Frame(None, reward, terminated=self._over())
+        return Frame(None, reward, terminated=gone or self._over(picture))
 
     def is_stopped(self) -> bool:
         return self._process is not None and _state(self._process.pid) in STOPPED
@@ -98,15 +99,30 @@ class ProgramWorld:
             end(process)
 
     def _has_begun_again(self, pause: Pause) -> bool:
-        """Presses the keys that begin a game; false for a program that does not react to them."""
-        gone = self._process is None or self._process.poll() is not None
-        if not self._game.reset or gone or self.is_stopped():
-            return False
-        before = self._screen.changes
-        for action in self._game.reset:
-            self._screen.press([*action.held, *action.tapped], action.click or action.drag)
-            pause(GAME_GETS_READY_S)
-        return self._screen.changes > before
+        """Presses the keys that begin a game; false for a program that does not react to them.
+
+        Pressed again where nothing happens, or a game stays over: windows may miss keys.
+        """
+        for _ in range(TRIES if self._game.reset else 0):
+            if self._process is None or exit_code(self._process) is not None or self.is_stopped():
+                return False
+            before = self._screen.changes
+            for action in self._game.reset:
+                keys = [*in_order(action.held), *action.tapped]
+                self._screen.press(keys, action.click or action.drag)
+                pause(GAME_GETS_READY_S)
+            if self._screen.changes > before and self._has_left_its_end(pause):
+                return True
+        return False
+
+    def _has_left_its_end(self, pause: Pause) -> bool:
+        """Whether what is seen is no end any more, or soon; one without a new score is not seen."""
+        until = time.monotonic() + self._game.starts_within_s / TRIES
+        while self._is_over and self._is_over(self._screen.picture()):
+            if time.monotonic() > until:
+                return False
+            pause(LOOKS_EVERY_S)
+        return True
 
     def _wait_for_empty_desktop(self, pause: Pause) -> None:
         """Until no score is seen, which would be taken for that of the next program."""
@@ -115,7 +131,7 @@ class ProgramWorld:
             pause(LOOKS_EVERY_S)
 
     def _check_running(self) -> None:
-        if self._process is None or (code := self._process.poll()) is None:
+        if self._process is None or (code := exit_code(self._process)) is None:
             return
         told = self._complaints.last_line()
         raise UserError(
@@ -123,9 +139,13 @@ class ProgramWorld:
             f"{f' ({told})' if told else ''}; start it by hand in the file's folder."
         )
 
-    def _over(self) -> bool:
+    def _begun(self, picture: np.ndarray) -> float | None:
+        """The score, unless that is still the one of a game that is over."""
+        return None if self._over(picture) else self._read(picture)
+
+    def _over(self, picture: np.ndarray) -> bool:
         if self._is_over:
-            return bool(self._is_over(self._screen.picture()))
+            return bool(self._is_over(picture))
         silence = time.monotonic() - self._scored_at
         return self._scored_at > 0 and silence > float(self._game.end)
 
@@ -177,11 +197,16 @@ class Screen:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         ready: concurrent.futures.Future[None] = concurrent.futures.Future()
-        threading.Thread(
-            target=lambda: self._loop.run_until_complete(self._watch(host, port, secret, ready)),
-            name="screen",
-            daemon=True,
-        ).start()
+
+        def run() -> None:
+            try:
+                self._loop.run_until_complete(self._watch(host, port, secret, ready))
+            except Exception as error:
+                if ready.done():
+                    raise
+                ready.set_exception(EndedOutside(f"the desktop cannot be seen ({error})."))
+
+        threading.Thread(target=run, name="screen", daemon=True).start()
         ready.result()
 
     def picture(self) -> np.ndarray:
@@ -193,7 +218,7 @@ class Screen:
         """Presses keys for a moment, and clicks."""
         for down in (True, False):
             for key in keys:
-                self._loop.call_soon_threadsafe(self._client.key, KEYSYMS[key], down)
+                self._loop.call_soon_threadsafe(self._client.key, key, down)
             if click:
                 self._loop.call_soon_threadsafe(self._client.pointer, *click, down)
             time.sleep(HOLDS_KEYS_S)

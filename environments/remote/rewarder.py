@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from environments.realtime import messages, password
 from environments.realtime.messages import Message
 
-PROVES_WITHIN_S = 5.0
+PROVES_WITHIN_S, CLOSES_WITHIN_S = 5.0, 1.0
 LARGEST_MESSAGE = 1 << 16
 
 
@@ -79,7 +79,13 @@ class Rewarder:
 
     async def _listen(self, host: str, port: int) -> None:
         self._server = await serve(
-            self._serve, host, port, max_size=LARGEST_MESSAGE, compression=None, ping_interval=None
+            self._serve,
+            host,
+            port,
+            max_size=LARGEST_MESSAGE,
+            compression=None,
+            ping_interval=None,
+            close_timeout=CLOSES_WITHIN_S,  # a client that is stopped does not say goodbye
         )
         self._ready.set_result(next(iter(self._server.sockets)).getsockname()[1])
 
@@ -104,7 +110,8 @@ class Rewarder:
         await client.send(Message(messages.CHALLENGE, {"challenge": challenge}).encoded())
         given = messages.decoded(await asyncio.wait_for(client.recv(), PROVES_WITHIN_S))
         wanted = password.proof(self._secret, challenge)
-        right = hmac.compare_digest(str(given.body.get("proof", "")), wanted)
+        # Of texts, it takes ASCII only.
+        right = hmac.compare_digest(str(given.body.get("proof", "")).encode(), wanted.encode())
         reply: dict[str, Any] = {} if right else {"error": "wrong password"}
         await client.send(Message(messages.REPLY_PROOF, reply, parent=given.number).encoded())
         return right

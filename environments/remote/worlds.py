@@ -13,11 +13,11 @@ from environments.realtime.level_keys import (
     frames_per_second,
     keys_of,
     made,
+    picture,
     takes_events,
 )
 from environments.remote.window import KeyEvent
 from environments.view import View
-from user_error import UserError
 
 # Waits for some seconds; those who watch see meanwhile that the remote goes on.
 Pause = Callable[[float], None]
@@ -82,41 +82,34 @@ class LevelWorld:
         self._env = made(level_name, view)
         try:
             self.actions: tuple[Action, ...] = keys_of(self._env)
-            self.fps = fps or frames_per_second(self._env, level_name)
+            self.fps = frames_per_second(self._env, level_name, fps)
             self._keys = HeldKeys()
             self._env.reset(seed=seed)
-            self.height, self.width = self._picture().shape[:2]
+            self.height, self.width = picture(self._env, level_name).shape[:2]
         except BaseException:
             self._env.close()
             raise
 
     def reset(self, pause: Pause) -> Frame:
         self._env.reset()
-        return Frame(self._picture())
+        return Frame(picture(self._env, self.name))
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
         held = self._keys.after(keys)
-        action: Any = action_for(held, self.actions)
+        action: Any = int(getattr(self._env.action_space, "start", 0))
+        action += action_for(held, self.actions)
         if takes_events(self._env):
             clicks = [event.place for event in keys if event.place]
             action = Action(held=held, click=clicks[-1] if clicks else None)
         _, reward, terminated, truncated, _ = self._env.step(action)
-        return Frame(self._picture(), float(reward), bool(terminated), bool(truncated))
+        drawn = picture(self._env, self.name)
+        return Frame(drawn, float(reward), bool(terminated), bool(truncated))
 
     def is_stopped(self) -> bool:
         return False  # if it stops, this process does
 
     def close(self) -> None:
         self._env.close()
-
-    def _picture(self) -> np.ndarray:
-        picture = self._env.render()
-        if not (isinstance(picture, np.ndarray) and picture.ndim == 3):
-            raise UserError(
-                f"--level_name: {self.name} draws no pictures (render_mode='rgb_array'), so there "
-                "is nothing to show on a desktop."
-            )
-        return picture.astype(np.uint8, copy=False)
 
 
 def desktop_size(world: World) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from environments.unity import builds
 from environments.unity.behaviour import Behaviour
 from environments.unity.environment import UnityEnvironment
 from environments.unity.process import Launch, Level, Lost, Process
-from environments.view import View
+from environments.view import View, refuse
 from user_error import UserError
 
 
@@ -47,15 +47,8 @@ def make(
 
 
 def _launch(level: UnityLevel, level_name: str, view: View, seed: int) -> Launch:
-    unfit = {
-        "--num_action_repeats": view.num_action_repeats > 1,
-        "--wrappers": view.wrappers,
-        "--action_masks": view.action_masks,
-        "--crop": view.crop,
-    }
-    for flag, given in unfit.items():
-        if given:
-            raise UserError(f"{flag} is not for builds of Unity, as {level_name} is.")
+    unfit = ("num_action_repeats", "wrappers", "action_masks", "crop")
+    refuse(view, unfit, f"is not for builds of Unity, as {level_name} is.")
     behaviour, parameters = _arguments(view.kwargs)
     program = str(builds.program(level.build, _say))
     known = builds.BUILDS.get(level.build)

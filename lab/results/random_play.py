@@ -134,6 +134,7 @@ def play(settings: LevelSettings) -> dict[str, float]:
     environment = environments.make(
         settings.level_name, 1, SEED,
         sticky_actions=settings.sticky_actions,
+        episodic_life=False,
         noop_max=settings.noop_max,
         max_episode_frames=settings.max_episode_frames,
         max_rewardless_steps=0,

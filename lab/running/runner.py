@@ -252,11 +252,16 @@ class Runner:
         return self._experiment.sessions(self._trials[number])[place]
 
     def _take_over(self) -> None:
-        """Gives slots to the sessions that have outlived an earlier runner."""
-        for trial in self._trials:
-            for place, session in enumerate(self._experiment.sessions(trial)):
-                if session.state() == RUNNING:
-                    self._taken[trial.number, place] = self._free_slot()
+        """Sessions that have outlived an earlier runner keep their slots, or get free ones."""
+        running = {
+            (trial.number, place): self._places.of(session)
+            for trial in self._trials
+            for place, session in enumerate(self._experiment.sessions(trial))
+            if session.state() == RUNNING
+        }
+        self._taken = {key: slot for key, slot in running.items() if slot is not None}
+        for key in running.keys() - self._taken.keys():
+            self._taken[key] = self._free_slot()
 
     def _stop_sessions(self) -> None:
         self._show.say(f"Stopping ({self._stop}): sessions write their checkpoints.")

@@ -22,6 +22,9 @@ class Places(Protocol):
     def start(self, session: Session, slot: int, meta: Meta) -> None:
         """Starts a session in a place that is free, by its number."""
 
+    def of(self, session: Session) -> int | None:
+        """The place of a running session that another runner has started, if it has one here."""
+
 
 class Here:
     """Places on this machine."""
@@ -37,6 +40,11 @@ class Here:
         """Starts a session on the cores of a place."""
         limits = meta.session_timeout_s, meta.silent_timeout_s
         session.start(self._slots[slot], *limits, launch_here)
+
+    def of(self, session: Session) -> int | None:
+        """The place whose cores the session has; none if places have become others."""
+        cores = session.written().get("cores")
+        return self._slots.index(cores) if cores in self._slots else None
 
 
 def slots(resources: Resources, most_cores: int = 0) -> list[list[int]]:

@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     claimed = _claim(int(cores)) if parent else [int(core) for core in cores.split(",")]
     with contextlib.suppress(OSError):  # those cores may be offline
         os.sched_setaffinity(0, claimed)
-    keeper = Keeper(Path(folder), float(timeout), float(silent), parent)
+    keeper = Keeper(Path(folder), float(timeout), float(silent), parent, claimed)
     if len(gpus := visible_gpus()) > 1:
         os.environ[GPUS] = _claim_gpu(gpus)
     keeper.run(command, lock.fileno())
@@ -146,7 +146,9 @@ def _opened(path: Path) -> int:
 class Keeper:
     """One session, from its start to its end."""
 
-    def __init__(self, folder: Path, timeout_s: float, silent_s: float, parent: int = 0):
+    def __init__(
+        self, folder: Path, timeout_s: float, silent_s: float, parent: int, cores: list[int]
+    ):
         self._folder, self._timeout_s, self._silent_s = folder, timeout_s, silent_s
         self._parent = parent  # ends with this process; 0: with none
         self._ended_by = ""
@@ -155,6 +157,7 @@ class Keeper:
             "host": socket.gethostname(),
             "folder": place(folder),
             "keeper": known(os.getpid()),
+            "cores": cores,
         }
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)

@@ -15,8 +15,8 @@ sees.
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import flags
 from flags import setting
@@ -92,14 +92,25 @@ def _capture(options: Options) -> None:
 
 def _train(options: Options) -> None:
     import_tensorflow()
-    from sandbox.arm import network
+    from sandbox.arm import capture, network, training
 
-    images, poses = _pictures(options)
-    kept = slice(0, _held_out_from(len(images)))
-    network.save(
-        network.train(images[kept], poses[kept], options.updates, options.seed),
-        Path(options.network),
-    )
+    path = Path(options.network)
+    network.check_place(path)
+    pictures = capture.load(Path(options.data), network.SIZE)
+    images, poses, seen = (part[: _held_out_from(len(part))] for part in pictures)
+    begun = training.begun(path, options.updates, options.seed, seen)
+
+    def keep(trained: network.PoseNetwork, optimizer: Sequence, done: int) -> None:
+        about = {"trained_with": len(images), "updates": done, "of": options.updates}
+        network.save(trained, path, about | {"seed": options.seed}, seen, optimizer)
+
+    done = begun.about["updates"] if begun else 0
+    if done == options.updates:
+        print(f"{path} is trained already. Next: python -m sandbox.arm evaluate")
+        return
+    if done:
+        print(f"Resuming from {path} at {done:,} of {options.updates:,} updates.", flush=True)
+    training.train(images, poses, options.updates, options.seed, keep, begun)
     print(f"{options.network} written. Next: python -m sandbox.arm evaluate")
 
 
@@ -107,20 +118,26 @@ def _evaluate(options: Options) -> None:
     import_tensorflow()
     import numpy as np
 
-    from sandbox.arm import evaluation, network
+    from sandbox.arm import capture, evaluation, network
 
-    images, poses = _pictures(options)
+    trained, about, seen, _ = network.load(Path(options.network))
+    images, poses, checksums = capture.load(Path(options.data), network.SIZE)
     split = _held_out_from(len(images))
-    trained = network.load(Path(options.network))
     shown, truth = images[split:], poses[split:]
+    if known := int(np.isin(checksums[split:], seen).sum()):
+        raise UserError(
+            f"--data={options.data}: {options.network} was trained with {known} of its last "
+            f"{len(truth)} pictures. Give the folder of that training, or one with another --seed."
+        )
+    if not len(seen):
+        print(f"{options.network} does not say which pictures it has seen; these may be some.")
     predicted = network.predict(trained, shown)
     # Angles lie in less than half a circle around their middle, so their mean is one of them.
     predicted["mean predictor"] = np.tile(poses[:split].mean(axis=0), [len(truth), 1])
     found = evaluation.figures(predicted, truth)
     print(evaluation.table(found))
     folder = Path(options.network).parent
-    about = {"pictures": len(truth), "trained_with": split, "options": dataclasses.asdict(options)}
-    evaluation.write(folder, found, about)
+    evaluation.write(folder, found, {"pictures": len(truth), "data": options.data, **about})
     evaluation.draw(folder / "predictions.png", shown, predicted["geometry"], truth)
     print(f"{folder / 'evaluation.json'} and predictions.png written")
 
@@ -130,32 +147,15 @@ def _predict(options: Options, picture: Path) -> None:
     import numpy as np
 
     from sandbox.arm import geometry, network
-    from sandbox.arm.capture import decode
+    from sandbox.arm.capture import decode, resized
 
-    image = _resized(decode(picture.read_bytes(), str(picture)), network.SIZE)
-    predicted = network.predict(network.load(Path(options.network)), image[None])
+    image = resized(decode(picture.read_bytes(), str(picture)), network.SIZE)
+    predicted = network.predict(network.load(Path(options.network)).network, image[None])
     answer = {}
     for method, [pose] in predicted.items():
         numbers = [float(pose[0]), *map(float, np.degrees(pose[1:]))]
         answer[method] = {n: round(x, 3) for n, x in zip(geometry.NAMES, numbers, strict=True)}
     print(json.dumps(answer, indent=1))
-
-
-def _pictures(options: Options) -> tuple[Any, Any]:
-    import numpy as np
-
-    from sandbox.arm import capture, network
-
-    images, poses = capture.load(Path(options.data))
-    return np.array([_resized(image, network.SIZE) for image in images]), poses
-
-
-def _resized(image: Any, size: int) -> Any:
-    import cv2
-
-    if image.shape[:2] == (size, size):
-        return image
-    return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
 
 
 def _held_out_from(count: int) -> int:

@@ -1,10 +1,11 @@
 """Pictures of the arm with labels: random poses, light, colours, patterns and things around."""
 
 import hashlib
+import itertools
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -12,10 +13,19 @@ import numpy as np
 from environments.python.arm import model
 from environments.python.mujoco_pictures import cannot_draw, named
 from sandbox.arm import geometry, wallpaper
+from trainer.storage.records import write_whole
 from user_error import UserError
 
 MANIFEST = "manifest.jsonl"
 TELL_EVERY = 500
+
+
+class Pictures(NamedTuple):
+    """What a folder holds, in the order of its manifest."""
+
+    images: np.ndarray  # uint8 [N, H, W, 3]
+    poses: np.ndarray  # [N, 6]
+    checksums: np.ndarray  # [N], by which a picture is known again
 
 
 class Studio:
@@ -80,6 +90,9 @@ def capture(folder: Path, count: int, size: int, seed: int) -> None:
     for part in ("img", "label"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     there = _continued(folder, size, seed)
+    if there >= count:
+        print(f"{there:,} pictures are there already", flush=True)
+        return
     studio = Studio(size)
     with open(folder / MANIFEST, "a") as manifest:
         if not there and not manifest.tell():
@@ -109,8 +122,9 @@ def _continued(folder: Path, size: int, seed: int) -> int:
     path = folder / MANIFEST
     if not path.exists():
         return 0
-    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    path.write_text("".join(lines))
+    lines = _whole_lines(path)
+    if "".join(lines) != path.read_text():
+        write_whole(path, "".join(lines).encode())
     if not lines:
         return 0
     head = json.loads(lines[0])
@@ -122,20 +136,42 @@ def _continued(folder: Path, size: int, seed: int) -> int:
     return len(lines) - 1
 
 
-def load(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures [N, H, W, 3] and poses [N, 6] of a folder, in the order of its manifest."""
+def _whole_lines(path: Path) -> list[str]:
+    """The lines of a manifest; the last one may have been cut off."""
+    return [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def load(folder: Path, size: int = 0) -> Pictures:
+    """The pictures of a folder, resized to ``size`` pixels of a side unless that is 0."""
     try:
-        lines = (folder / MANIFEST).read_text().splitlines()[1:]
+        lines = _whole_lines(folder / MANIFEST)[1:]
     except OSError as error:
         raise UserError(
             f"--data={folder}: {MANIFEST} cannot be read ({error.strerror}). Make pictures first: "
             "python -m sandbox.arm capture."
         ) from None
+    if len(lines) < 2:
+        raise UserError(
+            f"--data={folder}: its {MANIFEST} lists {len(lines)} pictures, expected 2 or more. "
+            "Continue: python -m sandbox.arm capture."
+        )
     rows = [json.loads(line) for line in lines]
-    images = [_read(folder / "img" / f"{row['name']}.png", row["sha256"]) for row in rows]
+    files = ((folder / "img" / f"{row['name']}.png", row["sha256"]) for row in rows)
+    # One after the other: all of them at their own size, or twice, may not fit into memory.
+    read = (resized(_read(*file), size) for file in files)
+    first = next(read)
+    kind = np.dtype((np.uint8, first.shape))
+    images = np.fromiter(itertools.chain([first], read), kind, len(rows))
     poses = np.array([[row[name] for name in geometry.NAMES] for row in rows])
     poses[:, 1:] = np.radians(poses[:, 1:])
-    return np.array(images), poses
+    return Pictures(images, poses, np.array([row["sha256"] for row in rows]))
+
+
+def resized(image: np.ndarray, size: int) -> np.ndarray:
+    """A picture with so many pixels a side; 0 leaves it as it is."""
+    if not size or image.shape[:2] == (size, size):
+        return image
+    return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
 
 
 def _read(path: Path, checksum: str) -> np.ndarray:
@@ -147,7 +183,8 @@ def _read(path: Path, checksum: str) -> np.ndarray:
 
 def decode(content: bytes, name: str) -> np.ndarray:
     """An image file's content as RGB [H, W, 3]."""
-    image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    data = np.frombuffer(content, np.uint8)
+    image = cv2.imdecode(data, cv2.IMREAD_COLOR) if content else None
     if image is None:
         raise UserError(f"{name} is not a picture that OpenCV can read.")
     return image[:, :, ::-1]

@@ -9,7 +9,6 @@ import numpy as np
 from environments.python.arm import model
 from user_error import UserError
 
-MOTORS = ("grip", "wrist", "elbow", "shoulder", "base")
 DEGREES_PER_SECOND = 30.0
 JOINT_OF = {"base": "base", "shoulder": "upper", "elbow": "lower"}
 

@@ -1,8 +1,14 @@
 """Predicts the pose of the arm from a picture: directly, and by points and geometry."""
 
+import errno
 import io
+import json
+import os
+import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import sonnet as snt
@@ -15,10 +21,17 @@ from user_error import UserError
 SIZE = 96  # pictures are resized to it
 CHANNELS = (16, 32, 64, 128)
 WIDTH = 256
-BATCH = 128
-LEARNING_RATE = 1e-3
-NOISE = 8.0  # grey levels
-TELL_EVERY = 200
+ABOUT, SEEN = "about", "seen"  # beside the weights: how it was trained, checksums of pictures
+OPTIMIZER = "optimizer."  # while its training has not ended
+
+
+class Kept(NamedTuple):
+    """What a file holds."""
+
+    network: "PoseNetwork"
+    about: dict[str, int]  # how it was trained; empty if the file does not say
+    seen: np.ndarray  # checksums of the pictures that it was trained with
+    optimizer: list[np.ndarray]  # its variables; none once the training has ended
 
 
 class PoseNetwork(snt.Module):
@@ -51,37 +64,6 @@ def built() -> PoseNetwork:
     return network
 
 
-def train(images: np.ndarray, poses: np.ndarray, updates: int, seed: int) -> PoseNetwork:
-    """A network that was trained with pictures [N, SIZE, SIZE, 3] and their poses."""
-    tf.random.set_seed(seed)
-    network, random = built(), np.random.default_rng(seed)
-    numbers = geometry.encoded(poses).astype(np.float32)
-    places = geometry.points(poses).reshape(len(poses), -1).astype(np.float32)
-    optimizer = snt.optimizers.Adam(tf.Variable(0.0))
-
-    @tf.function
-    def update(pictures: tf.Tensor, wanted: tf.Tensor, seen: tf.Tensor) -> tf.Tensor:
-        noisy = tf.cast(pictures, tf.float32) + tf.random.normal(tf.shape(pictures), 0, NOISE)
-        with tf.GradientTape() as tape:
-            guessed, pointed = network(noisy)
-            loss = tf.reduce_mean(tf.square(guessed - wanted))
-            loss += tf.reduce_mean(tf.square(pointed - seen))
-        weights = network.trainable_variables
-        optimizer.apply(tape.gradient(loss, weights), weights)
-        return loss
-
-    losses = []
-    for number in range(updates):
-        rate = LEARNING_RATE * 0.5 * (1 + np.cos(np.pi * number / updates))
-        optimizer.learning_rate.assign(rate)
-        chosen = random.integers(len(images), size=BATCH)
-        losses.append(float(update(images[chosen], numbers[chosen], places[chosen])))
-        if (number + 1) % TELL_EVERY == 0 or number + 1 == updates:
-            print(f"update {number + 1:,} of {updates:,}, loss {np.mean(losses):.5f}", flush=True)
-            losses = []
-    return network
-
-
 def predict(network: PoseNetwork, images: np.ndarray) -> dict[str, np.ndarray]:
     """Poses [N, 6] of pictures [N, SIZE, SIZE, 3] by each method."""
     call = tf.function(network)
@@ -97,22 +79,43 @@ def predict(network: PoseNetwork, images: np.ndarray) -> dict[str, np.ndarray]:
     return {"direct": direct, "geometry": geometry.fitted(direct, seen)}
 
 
-def save(network: PoseNetwork, path: Path) -> None:
-    """Writes the weights."""
+def check_place(path: Path) -> None:
+    """Makes the folder in which ``save`` will write; an ``OSError`` if it could not."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = {f"{index:02d}": one.numpy() for index, one in enumerate(network.variables)}
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    with tempfile.TemporaryFile(dir=path.parent):
+        pass
+
+
+def save(
+    network: PoseNetwork,
+    path: Path,
+    about: dict[str, int],
+    seen: np.ndarray,
+    optimizer: Sequence[tf.Variable] = (),
+) -> None:
+    """Writes the weights, how they were trained, and what goes on with that, as one file."""
+    arrays: dict[str, Any] = {ABOUT: np.array(json.dumps(about)), SEEN: seen}
+    for prefix, variables in (("", network.variables), (OPTIMIZER, optimizer)):
+        arrays |= {f"{prefix}{index:02d}": one.numpy() for index, one in enumerate(variables)}
     whole = io.BytesIO()
     np.savez(whole, **arrays)
     write_whole(path, whole.getvalue())
 
 
-def load(path: Path) -> PoseNetwork:
-    """The network whose weights ``save`` wrote."""
+def load(path: Path) -> Kept:
+    """What ``save`` wrote; files of weights alone say nothing of how they were trained."""
     network = built()
     try:
         with np.load(path) as kept:
-            for variable, name in zip(network.variables, sorted(kept.files), strict=True):
-                variable.assign(kept[name])
+            names = sorted({*kept.files} - {ABOUT, SEEN})
+            optimizer = [kept[name] for name in names if name.startswith(OPTIMIZER)]
+            weights = [kept[name] for name in names if not name.startswith(OPTIMIZER)]
+            for variable, array in zip(network.variables, weights, strict=True):
+                variable.assign(array)
+            about = json.loads(str(kept[ABOUT])) if ABOUT in kept else {}
+            seen = kept[SEEN] if SEEN in kept else np.array([], str)
+            return Kept(network, about, seen, optimizer)
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(f"--network={path} cannot be read ({error}). Train one first.") from None
-    return network

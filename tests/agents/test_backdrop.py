@@ -7,6 +7,8 @@ import tensorflow as tf
 
 import agents
 from agents.backdrop import SMALLEST_SPREAD, STEP, Backdrop
+from agents.kinds.normaliser import KindsNormaliser
+from agents.normaliser import Normaliser
 
 FRAME = tf.TensorSpec([6, 5, 2], tf.uint8)
 PICTURES = gym.spaces.Box(0, 255, (40, 44, 1), np.uint8)
@@ -49,6 +51,29 @@ def test_sums_of_several_learners_add_up_and_one_without_a_batch_adds_nothing():
     apart.update(apart.sums(few) + apart.sums(more) + apart.nothing())
     np.testing.assert_allclose(estimates(together)[0], estimates(apart)[0], rtol=1e-5)
     assert estimates(together)[1] == pytest.approx(estimates(apart)[1], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("known", "shape"),
+    [
+        (Backdrop(FRAME), FRAME.shape),
+        (Normaliser(tf.TensorSpec([3], tf.float32)), [3]),
+        (KindsNormaliser(tf.TensorSpec([3], tf.float32), 2), [3]),
+    ],
+    ids=["pictures", "numbers", "kinds"],
+)
+def test_frames_that_nobody_plays_are_not_counted(known, shape):
+    seen = np.random.default_rng(0).uniform(0, 2, [5, *shape]).astype(np.float32)
+    known.update(known.sums(seen))
+    there = np.array([True, False, True, True, False])
+    played = known.sums(seen[there])
+    seen[1] = np.nan
+    np.testing.assert_allclose(known.sums(seen, there), played, rtol=1e-5, atol=1e-5)
+    nobody = np.zeros(5, bool)
+    before = [variable.numpy() for variable in known.variables]
+    known.update(known.sums(seen, nobody))
+    for old, new in zip(before, known.variables, strict=True):
+        np.testing.assert_array_equal(old, new)
 
 
 def test_nothing_changes_if_no_learner_has_a_batch():

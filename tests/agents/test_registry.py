@@ -52,6 +52,7 @@ def test_a_user_s_agent_is_found_by_its_path():
         ("SimpelConvNet", ATARI, "--agent_name=SimpelConvNet .*SimpleConvNetAgent"),
         ("no.such.module:Agent", ATARI, "cannot import 'no.such.module': No module named 'no'"),
         (":Agent", ATARI, "cannot import ''"),
+        ("..no:Agent", ATARI, "cannot import '..no'"),
         (f"{__name__}:MyAgnt", VECTOR, "has no 'MyAgnt'. Did you mean MyAgent"),
         (f"{__name__}:not_an_agent", VECTOR, "is not an agent: it must be a subclass"),
         (f"{__name__}:UserError", VECTOR, "is not an agent: it must be a subclass"),

@@ -1,5 +1,6 @@
 """Targets of DQN against rlax and by hand; exploration; the target network."""
 
+from argparse import Namespace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from tests.rlax_process import evaluated, needs_rlax
 from tests.trainer.levels import Pictures, Steps, level
 from tests.trainer.training import Parts, parts, small, values_of
 from trainer import build
-from trainer.learning.batches import cut
+from trainer.learning.batches import Batch, cut
 from trainer.learning.minibatches import Passes
 from trainer.learning.replayed import ReplayedBatches
+from trainer.programs.stopping import StopSignal
+from trainer.programs.training import Training
+from trainer.reporting.metrics import Meter
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -43,7 +47,7 @@ def learns(of: Parts) -> DQN:
 
 def feeder(of: Parts) -> ReplayedBatches:
     nobody: Any = None  # a replay store never asks actors for anything
-    found = build.batches(of.settings, of.spec, of.learner.agent, nobody, lambda text: None)
+    found = build.batches(of.settings, of.spec, of.learner.agent, nobody, print)
     assert isinstance(found, ReplayedBatches)
     return found
 
@@ -294,6 +298,25 @@ def test_updates_drawn_together_are_those_made_one_by_one():
         values_of(at_once.learner.variables), by_one.learner.variables, strict=True
     ):
         np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_each_batch_that_was_drawn_with_others_counts_when_it_is_skipped():
+    of = made(publish_every_updates=8, max_skipped_updates=3, total_environment_frames=1000)
+    unrolls = drawn(of)
+    reward = np.full_like(unrolls.environment.reward, np.nan)
+    spoiled = unrolls._replace(environment=unrolls.environment._replace(reward=reward))
+    batch = Batch(spoiled, steps=16, weights_version=0.0)
+    actors: Any = Namespace(
+        publish=lambda learner: None,
+        present=lambda: 1,
+        next=lambda wait_s: batch,
+        episodes=lambda: np.zeros([0, 3]),
+    )
+    meter = Meter(of.settings.level.levels, 1, {}, of.learner.figures)
+    with pytest.raises(SystemExit):
+        Training(of.settings, of.learner, meter, actors, StopSignal(), run=None).run()
+    assert meter.skipped_in_a_row == meter.skipped_updates == 3
+    assert meter.agent_steps == 16
 
 
 @pytest.mark.parametrize(("step", "every"), [(0.0, 3), (0.25, 1)])

@@ -135,6 +135,18 @@ def test_advantages_are_normalised_over_the_real_steps_of_all_learners():
     assert shown.mean() == pytest.approx(0, abs=1e-4) and shown.std() == pytest.approx(1, abs=1e-3)
 
 
+def test_a_reward_that_is_not_finite_spoils_the_advantages_of_its_own_unroll_only():
+    learner, batch = made("ppo")
+    algorithm, reward = learner.learner.algorithm, batch.environment.reward.copy()
+    reward[3, 0] = np.nan
+    batch = batch._replace(environment=batch.environment._replace(reward=reward))
+    prepared = algorithm.prepare(learner.learner.agent, batch)
+    sums = algorithm.batch_sums(batch, prepared)
+    assert sums is not None
+    advantage = algorithm.with_sums(prepared, sums).advantage.numpy()
+    assert np.isnan(advantage[:, 0]).any() and np.isfinite(advantage[:, 1:]).all()
+
+
 @pytest.mark.parametrize("normalise", [True, False])
 def test_ppo_with_one_epoch_one_minibatch_and_no_clipping_equals_a2c(normalise):
     same: dict[str, Any] = {

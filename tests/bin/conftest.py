@@ -108,7 +108,9 @@ def set_up(set_up_once, tmp_path):
     folder, wheels = tmp_path / "a copy", tmp_path / "wheels"
     shutil.copytree(set_up_once.folder, folder, symlinks=True)
     shutil.copytree(set_up_once.wheels, wheels)
-    return Copy(folder, wheels)
+    copy = Copy(folder, wheels)
+    assert copy.run("bin/setup", "--actor", "--quiet").returncode == 0
+    return copy
 
 
 @pytest.fixture

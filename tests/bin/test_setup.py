@@ -1,12 +1,13 @@
 """bin/setup: its options, and the Python packages that it installs."""
 
 import os
+import shutil
 import subprocess
 import zipfile
 
 import pytest
 
-from tests.bin.conftest import EXTRAS, PROJECT, run
+from tests.bin.conftest import EXTRAS, PROJECT, Copy, run
 
 pytestmark = pytest.mark.xdist_group("setup")
 
@@ -124,6 +125,26 @@ def test_an_environment_of_a_python_that_is_gone_is_made_again(set_up):
     assert "environment" in set_up.run("bin/setup", "--actor").stderr
     assert lib.exists()
     assert set_up.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
+
+
+def test_scripts_of_a_folder_that_was_moved_run_again_and_nothing_is_installed(set_up, tmp_path):
+    before = (set_up.folder / ".venv/bin/pip").read_text()
+    assert str(set_up.folder) in before
+    moved = Copy(set_up.folder.rename(tmp_path / "another place"), set_up.wheels)
+    pip = moved.folder / ".venv/bin/pip"
+    done = moved.run("bin/setup", "--actor", "--quiet", PIP_FIND_LINKS="")
+    assert done.returncode == 0 and "packages" not in done.stderr
+    assert str(moved.folder) in run(pip, "--version").stdout
+    assert moved.installed() == {"tiny_actor-1.0", "tiny_tensorflow_cpu-1.0"}
+    for path in (moved.folder / ".venv/bin").iterdir():
+        assert path.is_symlink() or str(set_up.folder) not in path.read_text(), path
+    assert moved.run("bin/setup", "--actor", "--quiet").stderr == ""
+    (tmp_path / "linked").mkdir()
+    for name in ("bin", "requirements"):
+        shutil.copytree(moved.folder / name, tmp_path / "linked" / name)
+    (tmp_path / "linked/.venv").symlink_to(moved.folder / ".venv")
+    linked = Copy(tmp_path / "linked", set_up.wheels)
+    assert linked.run("bin/setup", "--actor", "--quiet").stderr == ""
 
 
 def test_an_incomplete_package_is_installed_again(set_up):

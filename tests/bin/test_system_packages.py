@@ -57,6 +57,18 @@ def test_where_there_is_no_dpkg_commands_that_are_there_are_enough(set_up, bare_
     assert "Debian" not in told and "Horovod" in told
 
 
+def test_a_command_may_be_of_another_package_than_debians(set_up, bare_path):
+    path = f"{bare_path}:/usr/bin"
+    knows = """#!/bin/bash
+    if [[ $1 == --search ]]; then echo "theirs: $2"; fi
+    if [[ ${@: -1} == %s ]]; then echo installed; fi
+    """
+    for theirs, missing in (("theirs", False), ("nothing", True)):
+        (bare_path / "dpkg-query").write_text(knows % theirs)
+        told = set_up.run("bin/setup", "--learner", "--dry_run", PATH=path).stdout
+        assert ("Debian packages:" in told and "tmux" in told) == missing
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be somebody else")
 def test_sudo_keeps_proxies_without_showing_them(set_up, bare_path, tmp_path):
     sudo = bare_path / "sudo"

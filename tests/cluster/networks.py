@@ -47,7 +47,10 @@ class FakeHost:
     def processes(self) -> list[str]:
         """Command lines of its user, but for what answers frontends and ends after them."""
         done = subprocess.run(
-            ["ps", "-u", self.user, "-o", "args="], capture_output=True, text=True, check=False
+            ["ps", "-ww", "-u", self.user, "-o", "args="],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return [
             line

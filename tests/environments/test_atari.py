@@ -18,14 +18,17 @@ from tests.environments.playing import assert_same_rows, copied, play
 
 
 def atari(rom: str, num_envs: int = 1, render: bool = False, **switches: Any) -> AtariEnvironment:
-    """One game straight from the constructor, so that a test can shorten what takes long."""
+    """One game straight from the constructor, so that a test can shorten what takes long.
+
+    Its episodes are whole games, unless switches say otherwise.
+    """
     view = View()
     return AtariEnvironment(
         atari_spec(rom, rom, view),
         rom,
         np.arange(num_envs) + 7,
         view,
-        AtariRules(**switches),
+        AtariRules(**{"episodic_life": False} | switches),
         level_index=0,
         num_threads=1,
         render=render,
@@ -109,7 +112,7 @@ def test_colour_crop_and_frame_skip_are_those_of_the_plain_environment(view):
     assert spec.observation_space.shape == (view.height, view.width, 3 if view.colour else 1)
     assert (spec.frame_stack, spec.frames_per_step) == (2, view.frame_skip)
     env = AtariEnvironment(
-        spec, "breakout", np.array([7, 8]), view, AtariRules(noop_max=0),
+        spec, "breakout", np.array([7, 8]), view, AtariRules(noop_max=0, episodic_life=False),
         level_index=0, num_threads=1,
     )  # fmt: skip
     rows, actions = play(env, num_steps=100)

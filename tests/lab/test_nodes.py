@@ -40,6 +40,9 @@ class Machines:
     def start(self, session, slot, meta):
         session.start(1, 0.0, 60.0, lambda words, more: self._launch(slot, words, more))
 
+    def of(self, session):
+        return None
+
     def _launch(self, slot, words, more):
         environment = os.environ | dict(more)
         self.alive[slot] = subprocess.Popen([sys.executable, "-c", NODE, *words], env=environment)

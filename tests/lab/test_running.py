@@ -16,10 +16,11 @@ import pytest
 
 from lab.actions import starting
 from lab.results import page, writing
+from lab.running import slots
 from lab.running.progress import Progress
 from lab.running.runner import Runner
 from lab.running.slots import Here
-from lab.trials import sessions
+from lab.trials import plan, sessions
 from lab.trials.folder import Experiment
 from tests.cluster.terminal import Terminal
 from tests.lab.conftest import PROJECT, QUICK
@@ -142,6 +143,28 @@ def test_a_lab_that_was_killed_before_its_last_page_writes_it_with_the_next_star
     assert "Going on with data/" in lab.run("train", path, "--data=data")
     assert '"state": "finished"' in (lab.only / "index.html").read_text()
     assert lab.starts() == {"t0_s0": ["1"]}
+
+
+def test_a_session_that_outlives_its_lab_keeps_its_cores(lab, monkeypatch):
+    monkeypatch.setattr(slots, "slots", lambda *_: [[0], [1], [2]])
+    monkeypatch.setattr(sessions, "PROJECT", QUICK)
+    path = lab.write({"level": "CartPole-v1", "settings": {"reporters": "hangs"},
+                      "meta": {"sessions": 2, "resources": {"memory_gb": 0.1}}})  # fmt: skip
+    spec, extra = starting.prepare("train", path, "")
+    experiment = Experiment.create(spec, "train", lab.data, extra)
+    places = Here(spec.meta.resources)
+    [trial] = plan.fixed(experiment)
+    experiment.save(trial)
+    for slot, session in zip((2, 0), experiment.sessions(trial), strict=True):
+        places.start(session, slot, spec.meta)
+        wait_for(session.written)
+    runner = Runner(experiment, places, Progress("next"))
+    runner._take_over()
+    assert runner._taken == {(0, 0): 2, (0, 1): 0} and runner._free_slot() == 1
+    monkeypatch.setattr(places, "_slots", [[0, 1], [2, 3]])  # it has become another number
+    runner._taken = {}
+    runner._take_over()
+    assert sorted(runner._taken.values()) == [0, 1]
 
 
 def test_a_session_that_was_killed_with_the_lab_resumes(lab):

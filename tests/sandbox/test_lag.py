@@ -15,7 +15,14 @@ PROJECT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     ("flag", "told"),
-    [("--seconds=100,150", "2 numbers for 3 lags"), ("--lags=0,much", "expected numbers")],
+    [
+        ("--seconds=100,150", "2 numbers for 3 lags"),
+        ("--lags=0,much", "expected numbers"),
+        ("--lags=0,-5", "expected numbers from 0"),
+        ("--lags=nan", "expected numbers from 0"),
+        ("--remotes=0", "must be 1 or more"),
+        ("--out=/proc/none/lag", "cannot be written"),
+    ],
 )
 def test_numbers_that_do_not_fit_are_refused_before_anything_is_played(
     flag, told, monkeypatch, capsys
@@ -25,10 +32,17 @@ def test_numbers_that_do_not_fit_are_refused_before_anything_is_played(
     assert flag in (said := capsys.readouterr().err) and told in said
 
 
-def test_lags_that_have_been_played_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+def test_lags_that_were_played_when_it_is_stopped_are_not_played_again(
+    tmp_path, monkeypatch, capsys
+):
+    played: list[int] = []
+
     def play(lag_ms, seconds, remotes):
-        if lag_ms == 80:
+        if lag_ms == 80 and not played:
+            played.append(80)
             raise KeyboardInterrupt
+        if lag_ms != 80 and played:
+            raise AssertionError(f"{lag_ms} was played before")
         return dict.fromkeys(study_lag.COLUMNS, 1.0) | {"lag_ms": lag_ms}
 
     monkeypatch.setattr(study_lag, "play", play)
@@ -39,6 +53,16 @@ def test_lags_that_have_been_played_are_written_when_it_is_stopped(tmp_path, mon
     rows = json.loads(out.with_suffix(".json").read_text())["rows"]
     assert [row["lag_ms"] for row in rows] == [0, 40]
     assert out.with_suffix(".csv").exists() and out.with_suffix(".png").exists()
+
+    for _ in range(2):  # the second one has nothing to do
+        assert study_lag.main() == 0
+        kept = json.loads(out.with_suffix(".json").read_text())
+        assert [row["lag_ms"] for row in kept["rows"]] == [0, 40, 80]
+        assert kept["command"] == [f"--lags=40,0,80 --out={out}"] * 2
+    assert "has lags of 40, 0, 80 ms; another --out plays" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["study_lag", "--remotes=2", f"--out={out}"])
+    assert study_lag.main() == 2
+    assert "was played with 8 at 10 frames a second" in capsys.readouterr().err
 
 
 @pytest.mark.xdist_group("remotes")

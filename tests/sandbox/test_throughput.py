@@ -44,7 +44,7 @@ def test_learners_and_actors_are_measured(tmp_path):
     assert "| this trainer, here | 2 |" in done.stdout
 
 
-def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch, capsys):
     calls = []
 
     def rate(*_):
@@ -65,6 +65,22 @@ def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypa
         assert [row["turn"] for row in csv.DictReader(file)] == ["1", "1"]
     assert json.loads(Path(f"{out}.json").read_text())["how"].startswith("1 turns; ")
 
+    assert study_throughput.main() == 0  # goes on with the second turn
+    assert len(calls) == 4 + 2 * 2
+    with open(f"{out}.csv", newline="") as file:
+        assert [row["turn"] for row in csv.DictReader(file)] == ["1", "2", "3"] * 2
+    assert study_throughput.main() == 0 and len(calls) == 8
+    assert f"{out}.csv has 3 turns already" in capsys.readouterr().out
+    for flag, told in (
+        ("--actors=2", "has other --actors or --learners"),
+        ("--actors=1,2", "has other --actors or --learners"),
+        ("--batch_size=8", "has turns of other settings"),
+    ):
+        other = [*flags, flag] if flag.startswith("--batch") else [flag, *flags[1:]]
+        monkeypatch.setattr(sys, "argv", ["study_throughput", *other])
+        assert study_throughput.main() == 2 and len(calls) == 8
+        assert told in capsys.readouterr().err
+
 
 @pytest.mark.parametrize(
     ("flags", "words"),
@@ -80,6 +96,14 @@ def test_a_mistake_is_told_in_one_line(flags, words, tmp_path):
     done = run(f"--out={tmp_path / 'out' / 'result'}", *flags)
     assert done.returncode == 2 and words in done.stderr
     assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+def test_without_mpirun_a_line_says_so_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(study_throughput, "rate_of", None)
+    monkeypatch.setattr(sys, "argv", ["study_throughput", f"--out={tmp_path}/result"])
+    assert study_throughput.main() == 2
+    assert "several learners need mpirun: run bin/setup" in capsys.readouterr().err
 
 
 def test_rates_are_put_beside_the_most_and_beside_as_many_times_one_learner():

@@ -18,6 +18,7 @@ from trainer.programs.local_actors import ActorFailed
 from trainer.programs.stopping import StopSignal
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
+from trainer.trained import agents_of_run
 from trainer.trained.evaluation import evaluate
 from user_error import UserError
 
@@ -122,6 +123,12 @@ def test_agents_of_algorithms_whose_actors_wait(tmp_path, algorithm):
     train(Settings(algorithm=algorithm, batch_size=8, unroll_length=8, **chosen, **own))
     for agent in ("left", "right"):
         assert counters(tmp_path, agent)["environment_frames"] >= 400
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{", '{"agents": ""}'])
+def test_a_folder_whose_settings_name_no_agents_is_of_one_agent(tmp_path, text):
+    (tmp_path / "settings.json").write_text(text)
+    assert agents_of_run.settings_of(Settings(mode="test", logdir=str(tmp_path)), ()) is None
 
 
 def test_agents_in_environments_of_their_own(tmp_path, capsys):

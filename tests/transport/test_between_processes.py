@@ -115,6 +115,7 @@ def test_a_learner_drops_blocks_with_too_many_unrolls_for_another():
         assert mine.put([6, 6, 6]) and mine.put([6, 6, 6]) and mine.put([1, 2])
         assert learner.take(2) == [1, 2]
     assert len([line for line in mine.printed if words in line]) == 1
+    assert mine.link.dropped == 2
 
 
 def test_blocks_from_unannounced_senders_are_dropped():

@@ -53,6 +53,7 @@ def test_a_learner_drops_its_blocks_beyond_the_limit_of_another_and_says_why_onc
             assert mine.put(list(range(2000)))
         assert mine.put([1])
         assert learner.take(1) == [1]
+    assert mine.link.dropped == 3
     assert len([line for line in mine.printed if "A block was dropped: " in line]) == 1
     assert len([line for line in mine.printed if "Connected" in line]) == 1
 

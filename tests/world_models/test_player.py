@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 import experiment
+from environments import EnvironmentStep, Episode
 from environments.dream import Dreamt
 from tests import browser
 from tests.world_models.catch_model import flags, small, spec_of
@@ -138,6 +139,32 @@ def test_what_was_played_is_kept(tmp_path):
     assert stored.part.steps == 11 and stored.about["by"] == "a person"
     assert stored.about["lengths"] == [9] and abs(stored.about["returns"][0]) == 1
     assert stored.about["unfinished_lengths"] == [2]
+
+
+def test_a_game_is_kept_with_all_of_its_lives(tmp_path):
+    recording = Recording(tmp_path / "played", 10, tmp_path / "play", "Catch-v0")
+
+    def add(first: bool, died: bool, ended: Sequence[Episode] | None = ()) -> None:
+        row = EnvironmentStep(
+            np.zeros([1, 10, 10, 1], np.uint8),
+            np.array([float(not first)], np.float32),
+            np.array([died]),
+            np.array([first]),
+        )
+        recording.add(row, 0, ended)
+
+    add(True, False, None)
+    add(False, True)  # a life
+    add(True, False)
+    add(False, True, [Episode(0, 2.0, 2, 8)])
+    add(True, False)
+    add(False, True)
+    add(True, False)
+    add(False, False)
+    recording.close()
+    [stored] = read_all(tmp_path / "play", "Catch-v0")
+    assert (stored.about["returns"], stored.about["lengths"]) == ([2.0], [2])
+    assert (stored.about["unfinished_returns"], stored.about["unfinished_lengths"]) == ([2.0], [2])
 
 
 def test_long_play_is_stored_in_parts_that_lose_no_step(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -17,6 +18,7 @@ from user_error import UserError
 from world_models import evaluate
 from world_models.trained.opened import opened, settings_of
 from world_models.training import bundles as bundles_of_models
+from world_models.training.world_model import WorldModel
 
 pytestmark = pytest.mark.xdist_group("simple")  # share the finished run
 FEW = ["--test_num_episodes=4", "--played_steps=100", "--rollouts=8"]
@@ -81,6 +83,21 @@ def test_a_grid_is_for_all_of_them_and_random_play_is_a_policy(run, tmp_path, ca
     shown = tags(run / "evaluation_model")
     assert "reward_accuracy/at_12_sampling_random_max_noops_0" in shown
     assert "reward_accuracy/at_12_sampling_temp_0_max_noops_0" in shown
+
+
+def test_a_dream_that_is_cut_makes_room_for_the_next(run, tmp_path, monkeypatch):
+    predict = WorldModel.predict
+
+    def endless(*given):
+        seen = predict(*given)
+        return seen._replace(end=np.zeros_like(seen.end))
+
+    monkeypatch.setattr(WorldModel, "predict", endless)
+    run = shutil.copytree(run, tmp_path / "run", symlinks=True)
+    words = ["--subjects=agent_simulated", "--test_num_episodes=20", "--step_limit=3"]
+    assert evaluate.main([f"--logdir={run}", *words]) == 0
+    found = json.loads((run / "evaluation_in_model.json").read_text())["levels"]["Catch-v0"]
+    assert found["episodes"] == 20
 
 
 def test_a_models_file_says_where_it_comes_from(bundle):

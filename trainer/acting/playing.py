@@ -164,8 +164,9 @@ class _Games:
         self._bodies = bodies
         self._due = np.array([num_episodes // games + (i < num_episodes % games)
                               for i in range(games)])  # fmt: skip
-        # Bodies that have no part in a game have no `Episode`, so it is over once nobody plays. A
-        # game of one body always has one, and may have `first` rows before it is over.
+        # Bodies that have no part in a game have no `Episode`, so it is over once nobody plays, or
+        # all who do have been cut off. A game of one body always has one, and may have `first` rows
+        # before it is over.
         self._several = several
         self._over = np.zeros(games, int)  # games that no body plays any more
         self._limit = step_limit
@@ -186,8 +187,9 @@ class _Games:
         return bool((np.maximum(counted, self._over) < self._due).any())
 
     def playing(self, step: EnvironmentStep) -> np.ndarray:
-        """In which games there is a body at this row."""
-        return np.logical_or.reduce(np.reshape(~step.first, [-1, self._bodies]), axis=1)
+        """In which games there is a body at this row that has not been cut off."""
+        there = ~step.first & ~self._cut
+        return np.logical_or.reduce(np.reshape(there, [-1, self._bodies]), axis=1)
 
     def add(self, step: EnvironmentStep, episodes: list[Episode], playing: np.ndarray) -> None:
         """Counts a row, and the episodes that it ended; anybody is ``playing`` in these games."""

@@ -6,6 +6,7 @@ from flags import setting
 from user_error import UserError
 
 MOST_PROCESSES = 1024
+MOST_ENVS = 4096  # of an actor, whose streams are numbered by it
 DEVICES = ("cpu", "gpu")
 TELL_BODIES = ("auto", "mark", "mirror", "none")
 PRODUCTS = ("outer", "inner", "custom")
@@ -127,7 +128,10 @@ class LevelSettings:
         most=240,
     )
     episodic_life: bool = setting(
-        False, "Environment", "training only: the loss of a life ends an Atari episode"
+        True,
+        "Environment",
+        "training only: the loss of a life ends an Atari episode for the agent; returns are those "
+        "of whole games",
     )
     noop_max: int = setting(
         30,
@@ -179,7 +183,7 @@ class ActorSettings:
         "training, or three with processes of their own, play two batches together, but from 10 "
         "to 32",
         least=0,
-        most=4096,
+        most=MOST_ENVS,
     )
     env_threads: int = setting(
         0,

@@ -7,11 +7,11 @@ import numpy as np
 
 from environments import VectorEnvironment
 from trainer.acting.actor import Actor, Policy, Seat
+from trainer.acting.settings import MOST_ENVS
 from trainer.build.choices import algorithm
 from trainer.build.worlds import seed_of
 from trainer.settings.config import Settings
 
-MOST_ENVS = 4096  # of an actor, see --envs_per_actor
 GOLDEN = (5**0.5 - 1) / 2
 
 

@@ -101,6 +101,7 @@ def _test_environment(
         seed,
         level_index=level,
         sticky_actions=settings.level.sticky_actions,
+        episodic_life=False,
         noop_max=settings.level.noop_max,
         max_episode_frames=settings.level.max_episode_frames,
         max_rewardless_steps=0,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from algorithms.algorithm import Algorithm
 from algorithms.feeding import InStep
-from algorithms.trajectory import Unroll
+from algorithms.trajectory import EnvironmentStep, Unroll
 from trainer.learning.batches import cut, unrolls_in
 from trainer.learning.compiling import Compiler
 from trainer.learning.minibatches import chosen
@@ -135,7 +135,7 @@ class Contributions:
             count=count,
             figures=tf.stack([figures[name] for name in self.averaged]) * count,
             sums=loss.sums,
-            frames=self._frame_sums(piece.environment.observation),
+            frames=self._frame_sums(piece.environment),
         )
         return contribution, [loss.samples[name] for name in self._algorithm.samples]
 
@@ -160,8 +160,10 @@ class Contributions:
             frames=self._backdrop.nothing() if self._backdrop else tf.zeros([1]),
         )
 
-    def _frame_sums(self, observation: tf.Tensor) -> tf.Tensor:
+    def _frame_sums(self, step: EnvironmentStep) -> tf.Tensor:
         """Sums over one frame of each unroll, because the frames after it hardly differ."""
         if not self._backdrop:
             return tf.zeros([1])
-        return self._backdrop.sums(self._agent.prepare(observation[:1]))
+        # Nobody plays where an environment or a body is not there: then each row is a reset.
+        there = ~(step.first[0] & step.first[1])
+        return self._backdrop.sums(self._agent.prepare(step.observation[:1]), there)

@@ -14,14 +14,14 @@ from typing import Protocol
 import numpy as np
 import tensorflow as tf
 
-from algorithms.trajectory import Unroll
+from algorithms.trajectory import EnvironmentStep, Unroll, same_rows
 from trainer.learning.batches import UNTIMED, Batch, describe, join, picked, unrolls_in
 from user_error import UserError
 
 # Actors are waited for three times as long as the others have played, and at least so long.
 PATIENCE, LEAST_PATIENCE_S = 3.0, 10.0
 MOST_STEPS = 200_000  # that are played for one batch without the end of an episode
-MOST_ROWS = 60_000  # of one environment, for one batch: two of Atari's longest games
+MOST_ROWS = 60_000  # of one environment, for one more episode: two of Atari's longest games
 
 
 class Crew(Protocol):
@@ -158,29 +158,39 @@ class WholeEpisodes(Rollouts):
     the algorithm leaves them out.
     """
 
+    def __init__(self, size: int, crew: Crew, say: Callable[[str], None] = lambda text: None):
+        super().__init__(size, crew, say)
+        self._sorted: list[Unroll] = []  # the blocks that are in ...
+        self._of_each: list[list[Unroll]] = []  # ... the rows of blocks of each actor
+        self._usual = 0  # whole episodes that every environment had in the last batch's first block
+
     def _is_full(self) -> bool:
-        blocks = list(self._blocks)  # which new weights may empty meanwhile
+        blocks = self._blocks  # others take their place when there are new weights
         if not blocks or not self._all_delivered():
             return False
-        first = np.concatenate([_firsts(each) for each in _actors(blocks)], axis=1)
-        whole = np.maximum(_begun(first)[-1] - 1, 0)[_plays(first)]
+        first = _firsts_of(self._actors(blocks))
+        whole = _whole(first)
         if whole.size and whole.min() >= self._quota(first):
             return True
-        rows, steps = len(first) - 1, sum(map(_steps, blocks))
-        if (rows > MOST_ROWS and not whole.all()) or (steps > MOST_STEPS and not whole.any()):
+        waited = max(_waited(first)[whole < self._quota(first)], default=len(first) - 1)
+        if waited > MOST_ROWS or (sum(map(_steps, blocks)) > MOST_STEPS and not whole.any()):
             raise UserError(
-                f"an environment had no whole episode in {rows:,} steps: this algorithm learns "
+                f"an environment had no whole episode in {waited:,} steps: this algorithm learns "
                 "from whole episodes. Choose another --algorithm for a level whose episodes are "
                 "this long or never end."
             )
         return False
 
     def _quota(self, first: np.ndarray) -> int:
-        """Episodes of each environment: those that end first would most often be short ones."""
-        return math.ceil(self._size / np.count_nonzero(_plays(first)))
+        """Episodes of each environment, chosen beforehand: those that end first are the short ones.
+
+        As many as one block is likely to have are played in any case.
+        """
+        playing = max(1, int(np.count_nonzero(_plays(first))))  # 0 while all are waited for
+        return max(math.ceil(self._size / playing), self._usual)
 
     def _batch(self, blocks: list[Unroll]) -> Batch:
-        actors = _actors(blocks)
+        actors = self._actors(blocks)
         # Each length of batches has a graph of its own; powers of two are few.
         missing = _power_of_two(len(actors[0])) - len(actors[0])
         whole = join([_in_a_row(each + [_resets_after(each[-1])] * missing) for each in actors])
@@ -198,22 +208,30 @@ class WholeEpisodes(Rollouts):
         # Rows that are no resets any more have rewards like others.
         reward = np.where(first & beyond, np.float32(0), whole.environment.reward)
         environment = whole.environment._replace(first=first & ~beyond, reward=reward)
+        in_first_block = _whole(_firsts_of([each[:1] for each in actors]))
+        self._usual = int(in_first_block.min()) if in_first_block.size else 0
+        self._sorted, self._of_each = [], []  # the batch is a copy
         return batch._replace(unrolls=whole._replace(environment=environment))
 
+    def _actors(self, blocks: list[Unroll]) -> list[list[Unroll]]:
+        """The blocks of each actor, in a row; only those new in the list are looked at.
 
-def _actors(blocks: list[Unroll]) -> list[list[Unroll]]:
-    """The blocks of each actor, in a row.
+        One that joined later, or was started again meanwhile, has fewer, and is left out.
+        """
+        if blocks is not self._sorted:
+            self._sorted, self._of_each = blocks, []
+        for block in blocks[sum(map(len, self._of_each)) :]:
+            before = next((each for each in self._of_each if _continues(each[-1], block)), None)
+            if before is None:
+                self._of_each.append(before := [])
+            before.append(block)
+        longest = max(map(len, self._of_each))
+        return [each for each in self._of_each if len(each) == longest]
 
-    One that joined later, or was started again meanwhile, has fewer, and is left out.
-    """
-    found: list[list[Unroll]] = []
-    for block in blocks:
-        before = next((each for each in found if _continues(each[-1], block)), None)
-        if before is None:
-            found.append(before := [])
-        before.append(block)
-    longest = max(map(len, found))
-    return [each for each in found if len(each) == longest]
+
+def _firsts_of(actors: list[list[Unroll]]) -> np.ndarray:
+    """[T + 1, B]: the resets in the blocks of all actors."""
+    return np.concatenate([_firsts(each) for each in actors], axis=1)
 
 
 def _firsts(blocks: list[Unroll]) -> np.ndarray:
@@ -221,6 +239,18 @@ def _firsts(blocks: list[Unroll]) -> np.ndarray:
     return np.concatenate(
         [blocks[0].environment.first, *(one.environment.first[1:] for one in blocks[1:])]
     )
+
+
+def _whole(first: np.ndarray) -> np.ndarray:
+    """[B]: the episodes that have begun and ended in each environment that plays."""
+    return np.maximum(_begun(first)[-1] - 1, 0)[_plays(first)]
+
+
+def _waited(first: np.ndarray) -> np.ndarray:
+    """[B]: the rows since the last whole episode in each environment that plays."""
+    begun = _begun(first)[:, _plays(first)]
+    last = np.argmax(begun == begun[-1], axis=0)
+    return len(first) - 1 - np.where(begun[-1] > 1, last, 0)
 
 
 def _begun(first: np.ndarray) -> np.ndarray:
@@ -242,13 +272,15 @@ def _steps(block: Unroll) -> int:
 
 def _continues(one: Unroll, other: Unroll) -> bool:
     """Whether an actor has played a block right after another: several may have one number."""
-    same = (one.stream == other.stream).all() and (one.number + 1 == other.number).all()
     last, first = (
-        tf.nest.map_structure(lambda array, row=row: array[row], block.environment)
+        EnvironmentStep(*(array[row] for array in block.environment))
         for block, row in ((one, -1), (other, 0))
     )
-    pairs = zip(tf.nest.flatten(last), tf.nest.flatten(first), strict=True)
-    return bool(same) and all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs)
+    return (
+        np.array_equal(one.stream, other.stream)
+        and np.array_equal(one.number + 1, other.number)
+        and bool(same_rows(last, first).all())
+    )
 
 
 def _power_of_two(count: int) -> int:

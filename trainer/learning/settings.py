@@ -21,7 +21,13 @@ class LearningSettings:
         least=0,
         most=10**15,
     )
-    batch_size: int = setting(8, "Learning", "unrolls in an update", least=1, most=65536)
+    batch_size: int = setting(
+        8,
+        "Learning",
+        "unrolls in an update, or windows of a replay store, of one step without an LSTM",
+        least=1,
+        most=65536,
+    )
     queue_capacity: int = setting(
         0,
         "Learning",
@@ -88,6 +94,6 @@ class LearningSettings:
     max_skipped_updates: int = setting(
         20,
         "Learning",
-        "updates in a row with losses or gradients that are not finite before the run stops",
+        "batches in a row with losses or gradients that are not finite before the run stops",
         least=1,
     )

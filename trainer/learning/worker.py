@@ -47,6 +47,16 @@ class Computed(NamedTuple):
         """The level of each unroll."""
         return self.unrolls.level
 
+    @property
+    def stream(self) -> Any:
+        """Which environment of the run each unroll is of."""
+        return self.unrolls.stream
+
+    @property
+    def number(self) -> Any:
+        """How many unrolls of its environment were before each."""
+        return self.unrolls.number
+
 
 class Worker(ActingAgent):
     """Acts, and computes the gradients."""

@@ -1,10 +1,13 @@
-"""Names of threads as the system shows them, in ``top -H`` and in the benchmarks' profile."""
+"""Threads: their names as the system shows them (``top -H``, benchmarks), and waiting for them."""
 
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+# An environment may take minutes to start or to reset; one that hangs must not keep the process.
+END_WITHIN_S = 300.0
 LONGEST = 15  # characters that Linux keeps
 
 
@@ -25,6 +28,19 @@ def threads_named(name: str) -> Iterator[None]:
         yield
     finally:
         name_thread(before)
+
+
+def wait_for_end(threads: Sequence[threading.Thread], say: Callable[[str], None]) -> None:
+    """Waits until threads that play have ended, but not for ever."""
+    until = time.monotonic() + END_WITHIN_S
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    left = [thread.name for thread in threads if thread.is_alive()]
+    if left:
+        say(
+            f"warning: {', '.join(left)} did not end within {END_WITHIN_S:g} s; an environment "
+            "may hang. The training ends without waiting any longer."
+        )
 
 
 def _name_file() -> Path:

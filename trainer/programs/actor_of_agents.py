@@ -85,7 +85,7 @@ def _play(settings: Settings, turns: Sequence["_Turns"], stop: StopSignal) -> No
         while True:
             check()
             wanted = [one.wants() for one in turns]
-            ready = None not in wanted
+            ready = None not in wanted and any(wanted)  # nobody may be there to play for
             if ready:
                 for one, wants in zip(turns, wanted, strict=True):
                     if wants:

@@ -21,9 +21,6 @@ from trainer.settings.config import Settings
 from transport import Closed, Link, Refused
 from user_error import UserError
 
-# How often an actor asks for the weights that it waits for.
-ASK_EVERY_S = 0.05
-
 
 class _Leave(Exception):
     """A signal asked the actor to leave."""
@@ -45,6 +42,7 @@ def act(settings: Settings) -> None:
     agent = build.acting_agent(settings, spec)
     acting = build.player(settings, agent)
     blocks = build.blocks(settings, spec, agent, getattr(acting, "contributions", None))
+    waits = settings.algorithm.feeding.actors_wait
     with StopSignal() as stop:
         link = Link(
             connect,
@@ -53,7 +51,7 @@ def act(settings: Settings) -> None:
             build.identity(settings, spec, agent, blocks),
             blocks,
             timeout_s=settings.remote.peer_timeout_s,
-            ask_every_s=ASK_EVERY_S if settings.algorithm.feeding.actors_wait else None,
+            ask_every_s=actor_of_agents.ASK_EVERY_S if waits else None,
             load=acting.load,
             say=lambda text: say(f"actor {settings.program.task}: {text}"),
         )

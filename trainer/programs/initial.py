@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
+
+from algorithms.algorithm import Algorithm
+from trainer import build
 from trainer.learning.learner import Learner
+from trainer.settings import config
 from trainer.storage import fetching
 from trainer.storage.checkpoints import Checkpoint, Damaged, Store, read
 from user_error import UserError
@@ -36,13 +41,43 @@ def find(source: str, registry: str, learner: Learner) -> tuple[Path, Checkpoint
             f"{trained.get('level_name')}; agent, sizes of its layers, observations and actions "
             "must be the same."
         )
+    _check_heads(source, checkpoint, learner)
     return path, checkpoint
 
 
+def _check_heads(source: str, checkpoint: Checkpoint, learner: Learner) -> None:
+    """Refuses values of actions for a policy, or the other way round: their shapes are alike."""
+    theirs = _learned_by(checkpoint, learner)
+    if theirs and theirs.heads.action_values != learner.algorithm.heads.action_values:
+        what = "values of actions" if theirs.heads.action_values else "a policy"
+        raise UserError(
+            f"--initial_weights={source}: its outputs are {what}, learned by "
+            f"--algorithm={checkpoint.settings['algorithm']}, which this algorithm cannot go on "
+            "from. Choose an --algorithm that learns the same."
+        )
+
+
+def _learned_by(checkpoint: Checkpoint, learner: Learner) -> Algorithm | None:
+    """The algorithm of a checkpoint.
+
+    If the file names code to import: the learner's own where that keeps the same, otherwise None.
+    """
+    if ":" in checkpoint.settings["algorithm"]:
+        keeps_the_same = checkpoint.algorithm.keys() == learner.algorithm.kept.keys()
+        return learner.algorithm if keeps_the_same else None
+    return build.algorithm(config.from_record(checkpoint.settings))
+
+
 def take(checkpoint: Checkpoint, learner: Learner) -> None:
-    """Copies the weights, and what the algorithm keeps if this learner keeps the same."""
+    """Copies the weights, and what the algorithm keeps if this learner keeps the same.
+
+    Values stay what they were, in whatever units the two algorithms learn them.
+    """
     learner.restore({"weights": checkpoint.weights}, updates=0)
-    mine = learner.groups()["algorithm"]
-    kept = checkpoint.algorithm
-    if {n: a.shape for n, a in kept.items()} == {n: tuple(v.shape) for n, v in mine.items()}:
-        learner.restore({"algorithm": {name: kept[name] for name in mine}}, updates=0)
+    algorithm, kept = learner.algorithm, checkpoint.algorithm
+    algorithm.take_over(kept)
+    now = algorithm.scale_of_values({name: one.numpy() for name, one in algorithm.kept.items()})
+    theirs = _learned_by(checkpoint, learner)
+    before = theirs.scale_of_values(kept) if theirs else now
+    if not all(map(np.array_equal, before, now)):
+        learner.agent.baseline_head.change_units(*before, *now)

@@ -28,8 +28,9 @@ from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
 from trainer.remote import carriers, wire
 from trainer.remote.peers import COMPARE_EVERY_S, Peers
-from trainer.remote.remote_actors import RemoteActors, ignore
+from trainer.remote.remote_actors import RemoteActors
 from trainer.remote.synthetic import SyntheticActors
+from trainer.remote.tasks import Tasks
 from trainer.reporting import several
 from trainer.reporting.metrics import Meter
 from trainer.settings import sizes
@@ -49,12 +50,12 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
         learner = build.learner(settings, spec, team, parallel_ops)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack, companions)
-            if run and of_all.level.agents:
-                several.write_settings(Path(of_all.run_folder), of_all, run.reporter.say)
             if meter.environment_frames >= settings.learning.total_environment_frames:
                 if run:
                     run.report_trained(meter)
                 return
+            if run and of_all.level.agents:
+                several.write_settings(Path(of_all.run_folder), of_all, run.reporter.say)
             say = run.reporter.say if run else terminal.say
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings.remote, settings.credentials_file, team)
@@ -67,7 +68,7 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             )
             make_batches = _batches(settings, spec, agent, learner, team, run, say)
             actors = stack.enter_context(
-                _actors(settings, spec, agent, team, receiver, make_batches, peers)
+                _actors(settings, spec, agent, team, receiver, make_batches, say, peers)
             )
             if peers and run:
                 run.add(stack.enter_context(peers))
@@ -108,14 +109,21 @@ def _actors(
     team: Team,
     receiver: Receiver,
     make_batches: Callable[[Crew], Feeder],
+    say: Callable[[str], None],
     peers: Peers | None,
 ) -> RemoteActors:
     """The actors that ``receiver`` hears, or what ``--synthetic_unrolls`` puts in their place."""
     if settings.remote.synthetic_unrolls:
         random = build.random_unrolls(settings, spec, agent, team.size)
         return SyntheticActors(receiver, agent, make_batches, random)
-    forward = peers.forward if peers else ignore
-    return RemoteActors(receiver, agent, make_batches, forward, spec.num_bodies)
+    tasks = Tasks(say)
+
+    def received(block: Any) -> None:
+        tasks.check(block)
+        if peers:
+            peers.forward(block)
+
+    return RemoteActors(receiver, agent, make_batches, received, spec.num_bodies)
 
 
 def _begin_among(
@@ -124,7 +132,8 @@ def _begin_among(
     """Begins with the weights of those that train already, and counts what was played for them."""
     before = learner.updates
     peers.begin(stop)
-    of_an_update = settings.learning.batch_size * settings.actors.unroll_length
+    # Each update is by an actor's gradient, of one unroll from each of its environments.
+    of_an_update = sizes.envs_per_actor(settings) * settings.actors.unroll_length
     meter.add_played(max(0, learner.updates - before) * of_an_update)
 
 

@@ -122,6 +122,7 @@ class ActorThreads(Intake):
             self._start,
         )
         envs, played = environment.num_envs, -1
+        self.wait_for_other(acting, played)  # a resume has other weights than a new agent
         while True:
             if self._settings.algorithm.feeding.actors_wait:
                 self.wait_for_other(acting, played)

@@ -20,15 +20,12 @@ from trainer.learning.rollouts import Crew, Rollouts
 from trainer.learning.worker import Worker
 from trainer.machine.gpus import visible_gpus
 from trainer.machine.terminal import say
-from trainer.machine.threads import name_thread
+from trainer.machine.threads import name_thread, wait_for_end
 from trainer.reporting.metrics import EndedEpisodes
 from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Closed, UnrollQueue
 from user_error import EndedOutside, UserError
-
-# An environment may take minutes to start or to reset; one that hangs must not keep the process.
-END_WITHIN_S = 300.0
 
 
 class ActorFailed(Exception):
@@ -199,16 +196,7 @@ class Threads:
     def __exit__(self, *_: object) -> None:
         for intake in self._intakes:
             intake.close()
-        until = time.monotonic() + END_WITHIN_S
-        started = [thread for thread in self._threads if thread.ident is not None]
-        for thread in started:
-            thread.join(max(0.0, until - time.monotonic()))
-        left = [thread.name for thread in started if thread.is_alive()]
-        if left:
-            say(
-                f"warning: {', '.join(left)} did not end within {END_WITHIN_S:g} s; an environment "
-                "may hang. The training ends without waiting any longer."
-            )
+        wait_for_end([thread for thread in self._threads if thread.ident is not None], say)
 
     def _act(self, index: int) -> None:
         """An actor's thread."""

@@ -74,8 +74,8 @@ def train(
             )
             parts.append(_part(agent, learner, run, len(agents)))
         folder = Path(settings.run_folder)
-        several.write_settings(folder, settings, terminal.say)
         if not all(part.is_trained for part in parts):
+            several.write_settings(folder, settings, terminal.say)
             _train(settings, parts, stop)
         outcomes = {
             part.agent.name: part.run.outcome or part.run.report_trained(part.meter)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from environments import EnvironmentSpec, described
+from environments.names import is_atari
 from trainer import build
 from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
@@ -75,6 +76,11 @@ def check_same(
         if str(is_now).lower() != str(was).lower():
             detail = "" if name in flags else f" ({name} {is_now} instead of {was})"
             raise UserError(_misfit(now, before, flags, detail, where))
+    levels = settings.level.levels
+    were = [name.strip() for name in before["level_name"].split(",")]
+    has_values_of_each = build.algorithm(settings).heads.values > 1
+    if has_values_of_each and levels != were and sorted(levels) == sorted(were):
+        raise UserError(_misfit(now, before, ["level_name"], " (another order)", where))
     check_units(checkpoint, settings, spec, where)
 
 
@@ -114,6 +120,15 @@ def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
         warnings.append(
             f"--reward_clipping was {was} and is {clips} now: values that were learned before have "
             "to be learned again."
+        )
+    had_lives, has_lives = (
+        "on" if values.get("episodic_life") else "off"
+        for values in (checkpoint.settings, settings.flat())
+    )
+    if had_lives != has_lives and any(map(is_atari, settings.level.levels)):
+        warnings.append(
+            f"--episodic_life was {had_lives} and is {has_lives} now: in a game with lives, values "
+            "that were learned before have to be learned again."
         )
     total = checkpoint.settings.get("total_environment_frames") or 0
     new_total = settings.learning.total_environment_frames

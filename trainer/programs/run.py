@@ -134,6 +134,12 @@ class Run:
 
     def resume(self, learner: Learner) -> Meter:
         """Restores the newest checkpoint, if there is one; returns the run's counters."""
+        meter = self._resumed(learner)
+        if meter.environment_frames < self._settings.learning.total_environment_frames:
+            self.reporter.write_settings()
+        return meter
+
+    def _resumed(self, learner: Learner) -> Meter:
         levels, frames_per_step = self._settings.level.levels, self._spec.frames_per_step
         measures, bodies = [one.name for one in self._spec.measures], self._spec.bodies
         if self._initial:

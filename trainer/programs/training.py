@@ -59,7 +59,7 @@ class Actors(Protocol):
 
 
 class NeverFinite(UserError):
-    """Updates are skipped again and again: there is nothing new to save."""
+    """Batches are skipped again and again: there is nothing new to save."""
 
 
 class Training:
@@ -99,7 +99,9 @@ class Training:
         self._passes = passes_of(settings, learner, team.size)
         if run and self._passes and (remark := self._passes.remark(self._feeding)):
             say(remark)
-        alike = self._passes is not None and self._passes.are_alike
+        # How many and how long whole episodes' unrolls are shows when they are there.
+        self._any_size = isinstance(self._feeding, InStep) and self._feeding.whole_episodes
+        alike = self._passes is not None and self._passes.are_alike and not self._any_size
         self._in_one_call = alike and team.size == 1
         self._started = time.monotonic()
         self._begun_at = learner.updates
@@ -152,9 +154,8 @@ class Training:
             assert self._passes
             self._learner.prepare_alone(like, self._passes)
             return
-        # How long whole episodes are, and so the shape of their batches, shows when they are there.
-        is_known = not (isinstance(self._feeding, InStep) and self._feeding.whole_episodes)
-        contribution, _ = next(self._contributions(Batch(like, 0, 0.0) if is_known else None))
+        batch = None if self._any_size else Batch(like, 0, 0.0)
+        contribution, _ = next(self._contributions(batch))
         self._learner.prepare(contribution)
 
     def _round(self) -> None:
@@ -189,7 +190,7 @@ class Training:
                 gather, lag, left = self._at_begin(round)
             statistics = learner.move(contribution, samples, left)
             self._equality.after_update(learner.updates)
-            self._count(statistics, lag, int(round.steps) if begins else 0)
+            self._count(statistics, lag, int(round.steps), begins)
             if batch and isinstance(self._feeding, Replayed):
                 self._actors.learned(batch, np.asarray(samples[0]))
             if learner.algorithm.is_enough(statistics.figures):
@@ -205,7 +206,8 @@ class Training:
         assert self._passes
         done = learner.learn_alone(batch.unrolls, self._passes, left)
         for number, statistics in enumerate(done):
-            self._count(statistics, lag, 0 if number else int(round.steps))
+            begins = not number or self._passes.drawn  # drawn updates have a batch each
+            self._count(statistics, lag, 0 if number else int(round.steps), begins)
         if self._passes.drawn:
             errors = [one.samples[learner.algorithm.samples[0]] for one in done]
             self._actors.learned(batch, np.concatenate(errors, axis=1))
@@ -217,8 +219,9 @@ class Training:
         total = self._settings.learning.total_environment_frames
         return bool(round.gather), lag, 1.0 - self._meter.environment_frames / total
 
-    def _count(self, statistics: Statistics, lag: float, steps: int) -> None:
-        self._meter.add_update(statistics.figures, statistics.skipped, lag, steps)
+    def _count(self, statistics: Statistics, lag: float, steps: int, begins: bool) -> None:
+        """Counts an update, with new agent steps; ``begins``: the first one of its batch."""
+        self._meter.add_update(statistics.figures, statistics.skipped, lag, steps, begins)
         self._check_skipped()
 
     def _contributions(self, batch: Batch | None) -> Iterator[tuple[Contribution, list[tf.Tensor]]]:
@@ -324,7 +327,7 @@ class Training:
             raise SystemExit(2)
         newest = next(iter(self._run.store.numbered()), None)
         raise NeverFinite(
-            f"{self._meter.skipped_in_a_row} updates in a row had losses or gradients that were "
+            f"{self._meter.skipped_in_a_row} batches in a row had losses or gradients that were "
             f"not finite and were skipped, so the run stops. The last good checkpoint is "
             f"{newest or 'none'}. Check the level's rewards and observations, or lower "
             "--learning_rate."

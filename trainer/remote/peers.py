@@ -24,8 +24,9 @@ from user_error import UserError
 MOST_WAITING = 16
 # How often a learner asks the others for their weights, to see how far apart they are.
 COMPARE_EVERY_S = 5.0
-# When a learner that waits for others says who is away; somebody may have to type a command there.
-LINE_AFTER_S = 120.0
+# After so long, a learner that waits for others says who is away, and one that was trained before
+# goes on without them. Somebody may have to type a command there.
+PATIENCE_S = 120.0
 
 
 class Stop(Protocol):
@@ -74,7 +75,8 @@ class Peers:
 
         Those that have finished are not waited for; a ``UserError`` says if all others have. It
         also says if one has other settings; later that is said by its link, and the others train
-        on.
+        on. A learner that was trained before goes on after a while without those that are away:
+        they may have finished and left.
         """
         learner = self._learner
         seen = time.monotonic()  # when all of them were there
@@ -88,13 +90,11 @@ class Peers:
             # Asked first: the weights of one that trains have then come.
             left = [other for other in self._others if not other.is_finished()]
             away = [other.address for other in left if not other.is_current()]
-            training = [found for other in self._others if (found := other.weights())]
+            training = [
+                (*found, other.address) for other in self._others if (found := other.weights())
+            ]
             if training:
-                weights, version = max(training, key=lambda found: found[1])
-                for mine, theirs in zip(learner.weights, weights, strict=True):
-                    mine.assign(theirs)
-                learner.updates = version
-                self._say(f"the learners start with the weights after {version:,} updates.")
+                self._take(*max(training, key=lambda found: found[1]))
                 return
             if not left:
                 raise UserError(
@@ -107,14 +107,38 @@ class Peers:
                 return
             if not away:
                 seen = time.monotonic()
-            elif not has_said and time.monotonic() - seen > LINE_AFTER_S:
+            waited = time.monotonic() - seen
+            # One after the other, so that the next ones take the weights of the first.
+            before = sum(other.rank < self._rank and other.is_reached() for other in left)
+            if learner.updates and waited > PATIENCE_S * (1 + before):
+                self._say(
+                    f"{', '.join(away)} could not be reached for {waited:.0f} s: this learner goes "
+                    f"on without, after its {learner.updates:,} updates. Those that come later "
+                    "take its weights."
+                )
+                return
+            if not learner.updates and not has_said and waited > PATIENCE_S:
                 has_said = True
                 self._say(
-                    f"{', '.join(away)} could not be reached for {LINE_AFTER_S:g} s. Waiting "
+                    f"{', '.join(away)} could not be reached for {waited:.0f} s. Waiting "
                     "further; to train without others, start this learner without --peers."
                 )
             self._check()
             time.sleep(LOOK_EVERY_S)
+
+    def _take(self, weights: list[np.ndarray], version: int, address: str) -> None:
+        """Starts with another's weights, unless that one knows nothing of what this one learned."""
+        learner = self._learner
+        if version < learner.updates / 2:
+            raise UserError(
+                f"--peers: {address} trains with weights after {version:,} updates, and this "
+                f"learner has made {learner.updates:,}, which would be lost. Put a copy of this "
+                "one's folder in the place of that one's, or start this one with another --logdir."
+            )
+        for mine, theirs in zip(learner.weights, weights, strict=True):
+            mine.assign(theirs)
+        learner.updates = version
+        self._say(f"the learners start with the weights after {version:,} updates.")
 
     def forward(self, block: Computed) -> None:
         """Sends gradients of this learner's own actors to the others."""
@@ -177,7 +201,7 @@ class _Other:
         self.rank = rank
         self.address = address
         self._sent = sent
-        self.dropped = 0
+        self._left_out = 0
         self._link = connect(address, self._load)
         self._waiting: collections.deque[Computed] = collections.deque()
         self._weights: tuple[list[np.ndarray], int] | None = None
@@ -212,6 +236,11 @@ class _Other:
         """Whether it has said that it trains no more."""
         return self._link.is_finished
 
+    @property
+    def dropped(self) -> int:
+        """Blocks that waited too long, or that it has refused."""
+        return self._left_out + self._link.dropped
+
     def refusal(self) -> Refused | None:
         """Why it and this learner cannot train together, as they are now."""
         return self._link.refusal
@@ -233,7 +262,7 @@ class _Other:
                 return
             if len(self._waiting) >= MOST_WAITING:
                 self._waiting.popleft()
-                self.dropped += 1
+                self._left_out += 1
             self._waiting.append(block)
             self._changed.notify_all()
 

@@ -10,7 +10,6 @@ from algorithms.trajectory import EnvironmentStep, Episodes, Unroll
 
 RECORDED, EPISODES, STATE = "recorded.", "episodes.", "state."  # begin the names of arrays
 
-OF_UNROLLS = ("level", "stream", "number", "weights_version")
 OF_UNROLLS = ("level", "stream", "number", "weights_version")  # fields [B]
 
 Layout = dict[str, tuple[tuple[int, ...], np.dtype]]

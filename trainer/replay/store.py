@@ -1,5 +1,6 @@
 """A replay store: the newest steps that actors played, and windows drawn from them."""
 
+import functools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.trajectory import Unroll
+from algorithms.trajectory import EnvironmentStep, Unroll, same_rows
 from trainer.replay.choice import Choice, Prioritized, Uniform
 from trainer.replay.copy_on_disk import ReplayCopy
 from trainer.replay.fields import layout, rows_of, slots_of, unroll_of
@@ -94,7 +95,9 @@ class ReplayStore:
                 again, with number 0.
         """
         for columns in _without_repeats(stream):
-            placed = self._streams.place(stream[columns], number[columns])
+            row = EnvironmentStep(*(array[0, columns] for array in block.environment))
+            follows = functools.partial(self._follow, row)
+            placed = self._streams.place(stream[columns], number[columns], follows)
             windows = self._windows_of(np.concatenate([placed.heads, placed.slots])).ravel()
             self._choice.exclude(windows[self._choice.has(windows)])
             for name, values in rows_of(block).items():
@@ -167,6 +170,13 @@ class ReplayStore:
         windows = self._windows_of(complete).ravel()
         self._choice.restore(windows[self._choice.has(windows)], about)
         self._copy = copy
+
+    def _follow(self, row: EnvironmentStep, slots: np.ndarray) -> np.ndarray:
+        """[n]: whether these rows [n, ...] are the last ones of slots."""
+        last = EnvironmentStep(
+            *(self._of_rows[name][slots, -1] for name in EnvironmentStep._fields)
+        )
+        return same_rows(last, row)
 
     def _windows_of(self, slots: np.ndarray) -> np.ndarray:
         """[n, per_slot]: the numbers of the windows that are counted in these slots."""

@@ -1,5 +1,6 @@
 """Which slots of a replay store hold which unrolls, and the windows that lie in them."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -43,8 +44,13 @@ class Streams:
         """The memory for so many slots."""
         return slots * (5 * np.dtype(np.int64).itemsize + np.dtype(bool).itemsize)
 
-    def place(self, stream: np.ndarray, number: np.ndarray) -> Placed:
-        """Fills slots with one unroll of each of these streams; no stream may be there twice."""
+    def place(
+        self, stream: np.ndarray, number: np.ndarray, follows: Callable[[np.ndarray], np.ndarray]
+    ) -> Placed:
+        """Fills slots with one unroll of each of these streams; no stream may be there twice.
+
+        ``follows`` says which of them have as row 0 the last row of a slot, given one for each.
+        """
         count, size = len(stream), len(self.sequence)
         if 2 * count > size:
             raise ValueError(f"{count} unrolls need {2 * count} slots; there are {size}.")
@@ -57,6 +63,7 @@ class Streams:
             & (self.stream[previous] == stream)
             & (self.number[previous] == number - 1)
         )
+        continues &= follows(previous)  # another actor may use the same stream
         beginning = np.flatnonzero(~continues)
         taken, cut_off = self._take(len(beginning) + count)
         heads, slots = np.split(taken, [len(beginning)])

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trainer.reporting import wording
 from trainer.storage.records import read_metrics, write_whole
 
@@ -150,15 +152,15 @@ def _tidy(axes: Any) -> None:
 
 
 def _draw_evaluations(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
-    """The means of whole games that were played beside the training."""
-    pairs = [
-        (x, row["evaluation_return"])
-        for x, row in zip(xs, rows, strict=True)
-        if row.get("evaluation_return") is not None
-    ]
-    if pairs:
-        axes.plot(*zip(*pairs, strict=True), color=ORANGE, marker="o", markersize=4, linewidth=1.2,
-                  label="evaluations")  # fmt: skip
+    """The means of whole games beside the training, where it had the weights that played them."""
+    those = [row for row in rows if row.get("evaluation_return") is not None]
+    if those:
+        # A report has the games that ended since the last one; they may have begun long before.
+        frames = [row.get("evaluation_frames", row["environment_frames"]) for row in those]
+        reported = [row["environment_frames"] for row in rows]
+        places = np.interp(frames, [0, *reported], [0, *xs])
+        axes.plot(places, [row["evaluation_return"] for row in those], color=ORANGE, marker="o",
+                  markersize=4, linewidth=1.2, label="evaluations")  # fmt: skip
 
 
 def _style(level: str, index: int, levels: int, last: float) -> dict[str, Any]:

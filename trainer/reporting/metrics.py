@@ -38,7 +38,7 @@ class Meter:
         self.agent_steps = int(counters.get("agent_steps", 0))
         self.episodes = int(counters.get("episodes", 0))
         self.skipped_updates = int(counters.get("skipped_updates", 0))
-        self.skipped_in_a_row = 0
+        self.skipped_in_a_row = 0  # batches
         self._train_seconds_before = float(counters.get("wall_time", 0.0))
         self._places = _places(levels, bodies)
         self.frames_per_step = frames_per_step
@@ -99,14 +99,23 @@ class Meter:
             self.episodes += 1
 
     def add_update(
-        self, figures: Mapping[str, Any], skipped: bool, lag: float, fresh_steps: int
+        self,
+        figures: Mapping[str, Any],
+        skipped: bool,
+        lag: float,
+        fresh_steps: int,
+        begins: bool = True,
     ) -> None:
-        """Counts an update with ``fresh_steps`` new agent steps."""
+        """Counts an update with ``fresh_steps`` new agent steps.
+
+        ``begins`` is whether it is the first one of its batch: all updates of a batch that is not
+        finite may be skipped, and count once.
+        """
         self.agent_steps += fresh_steps
         self.environment_frames += fresh_steps * self.frames_per_step
         self._window.add(figures, lag)
         self.skipped_updates += skipped
-        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
+        self.skipped_in_a_row = self.skipped_in_a_row + begins if skipped else 0
 
     def add_played(self, steps: int) -> None:
         """Counts agent steps that were played before this one began to count."""

@@ -74,7 +74,6 @@ class Reporter:
         self._metrics = LinesFile(self.folder / METRICS)
         self._events = EventsFile(self.folder)
         self._failing: list[str] = []
-        self._write_settings()
         for row in self._reported():
             self._panel.update(row)
         self.say(" · ".join(f"{name} {text}" for name, text in about.items()))
@@ -85,6 +84,15 @@ class Reporter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def write_settings(self) -> None:
+        """Records the settings with which the run is trained from now on."""
+        try:
+            write_whole(self.folder / SETTINGS, config.to_json(self._settings).encode() + b"\n")
+        except OSError as error:
+            self._terminal.say(
+                f"warning: {self.folder / SETTINGS} could not be written ({_reason(error)})."
+            )
 
     def say(self, text: str) -> None:
         """Prints a plain line on the terminal and in the log."""
@@ -169,14 +177,6 @@ class Reporter:
             return read_metrics(self.folder)
         except OSError:
             return []
-
-    def _write_settings(self) -> None:
-        try:
-            write_whole(self.folder / SETTINGS, config.to_json(self._settings).encode() + b"\n")
-        except OSError as error:
-            self._terminal.say(
-                f"warning: {self.folder / SETTINGS} could not be written ({_reason(error)})."
-            )
 
     def _log_line(self, text: str) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")

@@ -26,7 +26,7 @@ def load(path: Path, name: str) -> dict[str, Any]:
             content = json.loads(text, object_pairs_hook=_distinct)
         else:
             content = yaml.load(text, _Loader)
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{name}: {_reason(error)}.") from None
     if content is None:
         return {}

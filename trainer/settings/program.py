@@ -31,7 +31,8 @@ class ProgramSettings:
     task: int = setting(
         0,
         "Cluster",
-        "number of this actor: its seed, and which level it plays",
+        "number of this actor, unique in a run, also among actors of other learners; its seed and "
+        "which level it plays depend on it",
         least=0,
         most=10**6,
     )

@@ -1,8 +1,8 @@
 """Bundles: a trained agent in one small file, to hand on.
 
 A bundle is a checkpoint without what only a resume needs: weights in 16 bits, what the algorithm
-keeps, and the settings that an agent depends on. So whatever takes a checkpoint's file takes a
-bundle. Its card says where it comes from.
+keeps beside copies of them, and the settings that an agent depends on. So whatever takes a
+checkpoint's file takes a bundle. Its card says where it comes from.
 """
 
 from collections.abc import Collection
@@ -17,12 +17,21 @@ from trainer.storage.checkpoints import Checkpoint
 CARD = "card"  # among the counters of a checkpoint's file
 
 
-def bundled(checkpoint: Checkpoint, kept: Collection[str], card: dict[str, Any]) -> Checkpoint:
-    """What a bundle has of a checkpoint; ``kept`` are the names of its settings to keep."""
+def bundled(
+    checkpoint: Checkpoint, kept: Collection[str], card: dict[str, Any], copies: str = ""
+) -> Checkpoint:
+    """What a bundle has of a checkpoint; ``kept`` are the names of its settings to keep.
+
+    What the algorithm keeps is left out where its name begins with ``copies``, if that is given.
+    """
     return Checkpoint(
         weights={name: _halved(array) for name, array in checkpoint.weights.items()},
         optimizer={},
-        algorithm=checkpoint.algorithm,
+        algorithm={
+            name: array
+            for name, array in checkpoint.algorithm.items()
+            if not (copies and name.startswith(copies))
+        },
         counters={
             "environment_frames": checkpoint.counters["environment_frames"],
             CARD: card,

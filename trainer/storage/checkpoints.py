@@ -138,7 +138,7 @@ class Store:
             return found
         if which == "best":
             path = self.folder / BEST
-        elif which.isdigit():
+        elif which.isascii() and which.isdigit():
             path = self.folder / f"frames-{int(which):015d}.npz"
         else:
             path = Path(which)

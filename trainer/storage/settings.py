@@ -13,7 +13,8 @@ class StorageSettings:
         "",
         "What to do",
         "folder of the run: checkpoints, metrics, pictures. The same command with the same "
-        "folder resumes. Default: logs/LEVEL",
+        "folder resumes. Default: logs/LEVEL, or of a --checkpoint its run's; logs/trained/NAME if "
+        "it is of none",
     )
     initial_weights: str = setting(
         "",

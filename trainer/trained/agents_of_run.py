@@ -45,7 +45,8 @@ def settings_of(settings: Settings, given: Collection[str]) -> Settings | None:
     try:
         record = json.loads((folder / SETTINGS).read_text())
     except (OSError, ValueError):
-        record = {}
+        record = None
+    record = record if isinstance(record, dict) else {}
     if not settings.level.agents and (
         not record.get("agents") or (folder / "checkpoints").exists()
     ):

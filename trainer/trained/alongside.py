@@ -15,7 +15,7 @@ from environments import EnvironmentSpec, EnvironmentStep, VectorEnvironment
 from trainer import build
 from trainer.acting.playing import Choice, Game, Player, play
 from trainer.learning.learner import Learner
-from trainer.machine.threads import name_thread
+from trainer.machine.threads import name_thread, wait_for_end
 from trainer.settings.config import Settings
 from trainer.trained.opponent import against, own_games
 from trainer.trained.trained_agent import to_value
@@ -104,7 +104,7 @@ class Alongside:
         """Ends the thread."""
         self._closing = True
         self._handed.put(None)
-        self._thread.join()
+        wait_for_end([self._thread], self.say)
 
     def add_figures(self, figures: dict[str, Any]) -> None:
         """Reports them with the next report of the training."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer import build
 from trainer.machine.provenance import here
 from trainer.storage import bundles
 from trainer.storage.checkpoints import KINDS, Checkpoint
@@ -33,7 +34,8 @@ def export(found: Trained) -> None:
     folder = Path(found.settings.trained.export_dir or found.folder / "bundle")
     path = folder / f"{_name(found)}.npz"
     kept = {*inherited(found.settings.program.algorithm), *ABOUT_TRAINING, KINDS} - OF_THIS_MACHINE
-    bundle = bundles.bundled(found.checkpoint, kept, card(found))
+    copies = build.algorithm(found.settings).copies
+    bundle = bundles.bundled(found.checkpoint, kept, card(found), copies)
     content = written(bundle, path)
     print(f"Bundled {found.path} into {path} ({len(content):,} bytes).")
     print(f"  play      bin/train --mode=test --checkpoint={path}")

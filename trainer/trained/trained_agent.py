@@ -141,9 +141,15 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
     if fetched or (path == Path(which) and not _is_of_a_run(path)):
         check_names_no_code(changes, f"--checkpoint={path}")
         if not settings.storage.logdir:
-            folder = Path(config.from_record(now | changes).run_folder)
+            folder = folder_of(which)
     settings = config.from_record(now | {"logdir": str(folder)} | changes)
     return Trained(settings, folder, path, checkpoint)
+
+
+def folder_of(which: str) -> Path:
+    """Where the results of a checkpoint go that is of no run here: never into another's folder."""
+    path = Path(which.partition("#")[0].removeprefix(fetching.NAMED))
+    return Path("logs/trained") / (path.name if which.startswith(fetching.NAMED) else path.stem)
 
 
 def _is_of_a_run(path: Path) -> bool:

@@ -5,13 +5,14 @@ A player that is killed loses nothing of the video and the steps, and at most th
 """
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import imageio.v2 as imageio
 import numpy as np
 
-from environments import EnvironmentStep
+from environments import EnvironmentStep, Episode
 from trainer.storage.folder import writing
 from trainer.storage.played import Part, Stored, store
 from trainer.storage.records import LinesFile, to_line
@@ -37,22 +38,24 @@ class Recording:
         self._play, self._level_name = play, level_name
         self._rows: list[tuple[EnvironmentStep, int]] = []  # of the part in hand
         self._return, self._length = 0.0, 0  # of the game in hand
-        self._ended: list[tuple[float, int]] = []  # return and length of games in the part
+        self._ended: list[Episode] = []  # in the part
         self._video: Any = None
 
-    def add(self, row: EnvironmentStep, action: int) -> None:
-        """Takes a row of the real game, and the action that led to it."""
+    def add(self, row: EnvironmentStep, action: int, ended: Sequence[Episode] | None) -> None:
+        """Takes a row of the real game, and the action that led to it.
+
+        ``ended`` are the games that it ended, all lives of each; None: another has been started.
+        """
         reward, over, first = float(row.reward[0]), bool(row.terminated[0]), bool(row.first[0])
         step = {"action": action, "reward": reward, "first": first, "terminated": over}
         self._steps.append_line(to_line(step))
         if not self._play:
             return
         self._rows.append((row, action))
-        self._return, self._length = (
-            (0.0, 0) if first else (self._return + reward, self._length + 1)
-        )
-        if over:
-            self._ended.append((self._return, self._length))
+        self._return, self._length = self._return + reward, self._length + (not first)
+        if ended or ended is None:
+            self._return, self._length = 0.0, 0
+        self._ended += ended or []
         if len(self._rows) > ROWS_OF_PART:
             self._store()
 
@@ -98,10 +101,10 @@ class Recording:
             "level_name": self._level_name,
             "epoch": 0,
             "by": "a person",
-            "returns": [one for one, _ in self._ended],
-            "lengths": [length for _, length in self._ended],
-            "unfinished_returns": [] if rows[-1][0].terminated[0] else [self._return],
-            "unfinished_lengths": [] if rows[-1][0].terminated[0] else [self._length],
+            "returns": [one.raw_return for one in self._ended],
+            "lengths": [one.length for one in self._ended],
+            "unfinished_returns": [self._return] if self._length else [],
+            "unfinished_lengths": [self._length] if self._length else [],
         }
         self._ended = []
         self.parts.append(store(self._play, Stored(part, about)))

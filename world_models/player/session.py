@@ -1,10 +1,12 @@
 """A game by hand: keys in, pictures out, step by step; whatever shows it."""
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from environments import Episode
 from world_models.player import keys
 from world_models.player.recording import Recording
 from world_models.player.sides import DreamedGame, RealGame
@@ -95,7 +97,7 @@ class Session:
         """A real game has just started."""
         self._action = 0
         self._seen = [self.real.row.observation[0]]
-        self._record()
+        self._record(None)
         self._same()
         self._draw()
 
@@ -107,7 +109,7 @@ class Session:
         held = [] if nothing else self._held
         self._action = keys.action_of(held, self.real.spec, self._actions)
         row = self.real.step(self._action)
-        self._record()
+        self._record(self.real.ended)
         if row.first[0]:
             self._seen = [row.observation[0]]
             self._same()
@@ -122,9 +124,9 @@ class Session:
             self._recording.show(self._picture())
         self._changed.notify_all()
 
-    def _record(self) -> None:
+    def _record(self, ended: Sequence[Episode] | None) -> None:
         if self._recording:
-            self._recording.add(self.real.row, self._action)
+            self._recording.add(self.real.row, self._action, ended)
 
     def _picture(self) -> np.ndarray:
         if self.model:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from environments import EnvironmentStep, VectorEnvironment
+from environments import EnvironmentStep, Episode, VectorEnvironment
 from world_models.training.world_model import WorldModel
 
 
@@ -32,6 +32,7 @@ class RealGame(Side):
         """``make`` opens the game; another number is another course of it."""
         self._make, self._rendered = make, rendered
         self._number = 0
+        self.ended: list[Episode] = []  # games, all lives of each, with the newest step
         self._environment = make(0)
         self.spec = self._environment.spec
         super().__init__()
@@ -48,6 +49,7 @@ class RealGame(Side):
     def step(self, action: int) -> EnvironmentStep:
         """Takes an action; after an episode's end, that starts the next one."""
         row = self._environment.step(np.array([action], np.int32))
+        self.ended = self._environment.episodes()
         self._row = self._copied(row)
         if row.first[0]:
             self.restart()

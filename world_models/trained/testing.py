@@ -26,7 +26,7 @@ from world_models.training.policy_phase import dreams
 # Real play for evaluation shares no seed with that of a training.
 START = 2**40
 GAMES = 8
-ENDLESS = 2**31 - 1  # such dreams are cut by --step_limit, and counted
+ENDLESS = 2**31 - 1
 
 
 def test(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
@@ -73,7 +73,10 @@ def _dreaming(run: Opened) -> Any:
     def make(
         settings: Settings, level: int, count: int, seed: int, made_for: EnvironmentSpec
     ) -> VectorEnvironment:
-        return dreams(run.spec, run.model, starts, seed, count, ENDLESS, true_starts=1.0)
+        # One is counted when --step_limit cuts it, and then makes room for the next.
+        limit = settings.trained.step_limit
+        length = limit + 1 if limit else ENDLESS
+        return dreams(run.spec, run.model, starts, seed, count, length, true_starts=1.0)
 
     return make
 

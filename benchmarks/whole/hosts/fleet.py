@@ -128,7 +128,9 @@ class Fleet:
             "-c",
             inside,
         ]
-        self._servers.append(subprocess.Popen(host.inside(*unshare), stderr=subprocess.DEVNULL))
+        # It ends with the benchmark, however that ends.
+        command = ["setpriv", "--pdeathsig", "KILL", *host.inside(*unshare)]
+        self._servers.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         end = time.monotonic() + STARTS_WITHIN_S
         while True:
             if self._servers[-1].poll() is not None or time.monotonic() > end:

@@ -15,7 +15,9 @@ the versions in the lists beside this file. That is done once and takes several 
 its reason is printed, its log is kept in --results, and the others continue.
 
   Sample Factory   APPO with V-trace over envpool, one worker with all environments; two lines of
-                   its learner that fail with V-trace are patched as it starts
+                   its learner that fail with V-trace are patched as it starts. The threads of its
+                   learner, one by default, are searched once a machine and network for the most
+                   steps a second
   RLlib            IMPALA of the new API, one runner with all environments, the learner in the
                    driver's process; of the rows that it counts, those it adds itself are left out
 """
@@ -24,7 +26,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.tools import common
 from benchmarks.tools.common import Options, spread
@@ -34,6 +36,7 @@ from benchmarks.whole.peers import until
 from benchmarks.whole.peers.installing import installed
 from benchmarks.whole.peers.known import PEERS, Peer, chosen
 from benchmarks.whole.peers.running import Failed, Reached, Work, run
+from benchmarks.whole.peers.tuning import fastest, in_words
 from environments.names import AtariLevel, find
 from flags import setting
 from trainer.settings import checks
@@ -44,6 +47,7 @@ COLUMNS = (
     Column("network", 20),
     Column("trainer", 30),
     Column("precision", 10),
+    Column("settings", 10),
     Column("agent steps/s", 24, ",.0f"),
     Column("first update, s", 16, ".1f"),
     Column("ours / this", 20, ".2f"),
@@ -80,6 +84,9 @@ class Own(Options):
     )
     warm_up_s: float = setting(20.0, "Measuring", "left out of each run", least=0)
     seconds: float = setting(40.0, "Measuring", "measured of each run", above=0)
+    tune_s: float = setting(
+        40.0, "Measuring", "seconds of each way in the search for a peer's threads", above=0
+    )
 
 
 Key = tuple[str, str]  # a trainer or network, and a precision
@@ -91,6 +98,7 @@ class Contender(NamedTuple):
     name: str
     precision: str
     run: Callable[[str], Reached]  # with the agent of this name
+    tune: Callable[[str], str] = lambda network: ""  # before its first run; its settings in words
 
 
 def measure(arguments: list[str]) -> None:
@@ -150,11 +158,20 @@ def theirs(own: Own, peer: Peer) -> Contender:
         raise UserError(f"--level_name={own.level_name}: the peers' drivers know only Atari games.")
     python, log = installed(peer), Path(own.results) / f"peers-{peer.key}.log"
 
-    def train(network: str) -> Reached:
-        work = Work(level.rom, network, own.unroll_length, own.batch_size, own.peer_envs, own.seed)
-        return run(peer, python, work, own.warm_up_s, own.seconds, log)
+    ways: dict[str, dict[str, Any]] = {}
 
-    return Contender(peer.name, FLOAT32, train)
+    def work(network: str) -> dict[str, Any]:
+        sizes = own.unroll_length, own.batch_size, own.peer_envs
+        return Work(level.rom, network, *sizes, own.seed)._asdict()
+
+    def tune(network: str) -> str:
+        ways[network] = fastest(peer, python, work(network), own.tune_s, log)
+        return in_words(ways[network])
+
+    def train(network: str) -> Reached:
+        return run(peer, python, work(network) | ways[network], own.warm_up_s, own.seconds, log)
+
+    return Contender(peer.name, FLOAT32, train, tune)
 
 
 def compare(
@@ -168,12 +185,19 @@ def compare(
     """A network's rows; adds how many times the best peer this trainer is, in each precision."""
 
     def failed(name: str, reason: str) -> None:
-        report.row(network, name, f"failed: {reason}", None, None, None, None)
+        report.row(network, name, f"failed: {reason}", "", None, None, None, None)
 
     for name, reason in missing.items():
         failed(name, reason)
-    turns: dict[Key, list[Reached]] = {(one.name, one.precision): [] for one in contenders}
-    with common.whole_turns(turns, lambda whole: _write(report, network, whole, ratios)):
+    turns: dict[Key, list[Reached]] = {}
+    how: dict[Key, str] = {}
+    for one in contenders:
+        try:
+            how[one.name, one.precision] = one.tune(network)
+            turns[one.name, one.precision] = []
+        except Failed as error:
+            failed(one.name, str(error))
+    with common.whole_turns(turns, lambda whole: _write(report, network, whole, how, ratios)):
         for turn in range(own.repeats):
             for one in [one for one in contenders if (one.name, one.precision) in turns]:
                 common.progress(
@@ -190,13 +214,15 @@ def _write(
     report: Report,
     network: str,
     turns: Mapping[Key, list[Reached]],
+    how: Mapping[Key, str],
     ratios: dict[Key, common.Spread],
 ) -> None:
     rates = {key: [one.steps_per_second for one in reached] for key, reached in turns.items()}
     for (name, precision), values in rates.items():
         firsts = spread([reached.first_update_s for reached in turns[name, precision]])
         against = [_ratio(rates.get((OURS, kind)), values) for kind in (BEST, FLOAT32)]
-        report.row(network, name, precision, spread(values), firsts.median, *against)
+        settings = how[name, precision]
+        report.row(network, name, precision, settings, spread(values), firsts.median, *against)
     peers = [values for (name, _), values in rates.items() if name != OURS]
     best = [max(turn) for turn in zip(*peers, strict=True)]
     for (name, precision), values in rates.items():

@@ -14,6 +14,7 @@ import time
 import envpool
 import gymnasium
 import numpy as np
+from sample_factory.algo.learning import learner_worker
 from sample_factory.algo.learning.learner import Learner
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
@@ -104,6 +105,12 @@ def patch_vtrace():
     Learner._record_summaries = with_advantages
 
 
+def patch_threads(count):
+    """Its learner's process would have one thread for PyTorch, and there is no flag for more."""
+    start = learner_worker.init_torch_runtime
+    learner_worker.init_torch_runtime = functools.partial(start, max_num_threads=count)
+
+
 def tell(runner):
     while True:
         progress = {"steps": sum(runner.env_steps.values()), "time": time.time()}
@@ -122,9 +129,11 @@ def main(work):
     return runner.run()
 
 
-# Its processes import this file again.
+# Its processes import this file again, with the same arguments.
+WORK = json.loads(sys.argv[1])
 patch_vtrace()
+patch_threads(WORK["threads"])
 
 if __name__ == "__main__":
     multiprocessing.freeze_support()
-    sys.exit(main(json.loads(sys.argv[1])))
+    sys.exit(main(WORK))

@@ -29,8 +29,10 @@ class Peer(NamedTuple):
         return HERE / f"{self.key}.txt"
 
 
+THREADS = tuple(2**n for n in range(cores().bit_length()))
+
 PEERS = (
-    Peer("sample_factory", "Sample Factory 2.1.1 APPO"),
+    Peer("sample_factory", "Sample Factory 2.1.1 APPO", {"threads": THREADS}),
     Peer("rllib", "RLlib 2.60 IMPALA"),
 )
 
@@ -40,7 +42,7 @@ UNTIL_PEERS = (
     Peer(
         "sb3",
         "Stable-Baselines3 2.9.2",
-        {"threads": tuple(2**n for n in range(cores().bit_length())), "processes": (False, True)},
+        {"threads": THREADS, "processes": (False, True)},
     ),
 )
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import psutil
 
@@ -49,11 +49,16 @@ class Work(NamedTuple):
 
 
 def run(
-    peer: Peer, python: Path, work: Work, warm_up_s: float, seconds: float, log: Path
+    peer: Peer,
+    python: Path,
+    work: Mapping[str, Any],
+    warm_up_s: float,
+    seconds: float,
+    log: Path,
 ) -> Reached:
     """One run of a peer from its launch to its steady state; all its output is in the log."""
     launched, started = time.monotonic(), time.time()
-    with _driven(peer, python, work._asdict(), log) as process:
+    with _driven(peer, python, work, log) as process:
         first = _wait(process, log, launched + STARTS_WITHIN_S, lambda p: p[1] > 0)
         until = first[0] + warm_up_s
         before = _wait(process, log, _limit(warm_up_s), lambda p: p[0] >= until)
@@ -79,24 +84,31 @@ def watch(
     until: float = math.inf,
 ) -> list[Progress]:
     """A run's progress until its mean return reaches ``until``, its end, or so many seconds."""
-    started = time.time()
-    with _driven(peer, python, work, log) as process:
+    started, found = time.time(), list[Progress]()
+    with _driven(peer, python, work, log) as process, open(log, "rb") as said:
         while True:
             ended = process.poll()
-            found = [
-                Progress(point["time"] - started, point["steps"], point.get("return"))
-                for point in lines(log.read_text(errors="replace"))
-            ]
-            if ended or (ended is not None and not found):
+            new = lines(_whole_lines(said))
+            if ended or (ended is not None and not found and not new):
                 raise Failed(f"it ended with exit code {ended}: {last_words(log)}")
-            for index, one in enumerate(found):
+            for point in new:
+                one = Progress(point["time"] - started, point["steps"], point.get("return"))
+                found.append(one)
                 if (one.mean is not None and one.mean >= until) or one.seconds >= seconds:
-                    return found[: index + 1]
+                    return found
             if ended is not None:
                 return found
             if time.time() - started > seconds + NO_PROGRESS_WITHIN_S:
                 raise Failed(f"it made no progress in time: {last_words(log)}")
             time.sleep(LOOK_EVERY_S)
+
+
+def _whole_lines(file: BinaryIO) -> str:
+    """The lines since the last call: to read all of them each time would cost the peer cores."""
+    start, new = file.tell(), file.read()
+    whole = new[: new.rfind(b"\n") + 1]
+    file.seek(start + len(whole))
+    return whole.decode(errors="replace")
 
 
 @contextlib.contextmanager
@@ -106,7 +118,8 @@ def _driven(
     """A peer's driver, ended with all that it started; all its output is in the log."""
     with tempfile.TemporaryDirectory(prefix="impala-peer-") as folder, open(log, "wb") as out:
         process = subprocess.Popen(
-            [str(python), str(peer.driver), json.dumps(work)],
+            # It ends with the benchmark, however that ends.
+            [*("setpriv", "--pdeathsig", "TERM"), str(python), str(peer.driver), json.dumps(work)],
             cwd=folder,
             env=environment(),
             stdin=subprocess.DEVNULL,

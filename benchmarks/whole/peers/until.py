@@ -13,8 +13,6 @@ this trainer took, and at --most_s.
 """
 
 import dataclasses
-import itertools
-import json
 import subprocess
 import sys
 import tempfile
@@ -25,12 +23,12 @@ from typing import Any
 
 from benchmarks.tools import common
 from benchmarks.tools.common import Options, spread
-from benchmarks.tools.machine import processor
 from benchmarks.tools.report import Column, Report
 from benchmarks.whole.peers import running
-from benchmarks.whole.peers.installing import folder_for, installed
+from benchmarks.whole.peers.installing import installed
 from benchmarks.whole.peers.known import UNTIL_PEERS, Peer, chosen
 from benchmarks.whole.peers.running import Failed
+from benchmarks.whole.peers.tuning import fastest, in_words
 from flags import setting
 from trainer.machine.launching import PROJECT
 from trainer.storage.records import read_metrics
@@ -83,7 +81,7 @@ def measure(arguments: list[str]) -> None:
     what = f"{own.level_name} to {own.until:g}"
     report = Report("peers-until", COLUMNS, own, "precision auto here", what)
     how = {OURS: own.preset or f"{own.algorithm}, defaults"}
-    how |= {peer.name: " ".join(f"{k}={v}" for k, v in way.items()) for peer, _, way in peers}
+    how |= {peer.name: in_words(way) for peer, _, way in peers}
     turns: dict[str, list[Run]] = {name: [] for name in how}
     with common.whole_turns(turns, lambda whole: _write(report, how, whole)):
         for turn in range(own.repeats):
@@ -176,34 +174,9 @@ def _work(own: Own, seed: int) -> dict[str, Any]:
 
 
 def _ready(own: Own, peer: Peer) -> tuple[Path, dict[str, Any]]:
-    """A peer's Python, and its fastest way to do this work on this machine, searched once."""
-    python = installed(peer)
-    kept = folder_for(peer) / "tuned.json"
+    """A peer's Python, and its fastest way to do this work on this machine."""
+    python, log = installed(peer), Path(own.results) / f"peers-until-{peer.key}.log"
     try:
-        known = json.loads(kept.read_text())
-    except (OSError, ValueError):
-        known = {}
-    key = json.dumps([processor(), _work(own, 0)], sort_keys=True)
-    if key not in known:
-        known[key] = _searched(own, peer, python)
-        kept.write_text(json.dumps(known, indent=1))
-    return python, known[key]
-
-
-def _searched(own: Own, peer: Peer, python: Path) -> dict[str, Any]:
-    """The way with the most steps a second."""
-    log = Path(own.results) / f"peers-until-{peer.key}.log"
-    rates: dict[tuple[Any, ...], float] = {}
-    for values in itertools.product(*peer.ways.values()):
-        way = dict(zip(peer.ways, values, strict=True))
-        try:
-            points = running.watch(peer, python, _work(own, own.seed) | way, own.tune_s, log)
-        except Failed as error:
-            raise UserError(f"{peer.name}: {error}") from None
-        # From the middle on: it takes a while to start.
-        half = points[len(points) // 2 :]
-        passed = half[-1].seconds - half[0].seconds
-        rates[values] = (half[-1].steps - half[0].steps) / passed if passed else 0.0
-        common.progress(f"{peer.name}, {way}: {rates[values]:,.0f} steps/s")
-    best = max(rates, key=rates.__getitem__)
-    return dict(zip(peer.ways, best, strict=True))
+        return python, fastest(peer, python, _work(own, own.seed), own.tune_s, log)
+    except Failed as error:
+        raise UserError(f"{peer.name}: {error}") from None

@@ -40,10 +40,10 @@ def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
     except OSError as error:
         raise UserError(f"--results={out}: cannot be made ({error.strerror}).") from None
     todo = cases(chosen)
-    if not rows and any(case.learners > 1 for case in todo) and not shutil.which("mpirun"):
-        raise UserError("several learners need mpirun: run bin/setup --learner.")
     if rows:
         check_rows(todo, rows)
+    else:
+        check_mpirun(todo)
     repeats = chosen.options.repeats
     print("\n".join(described(chosen, repeats).values()) + "\n", flush=True)
 
@@ -55,19 +55,28 @@ def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
         report.draw(out / "scaleup.png", rates, about["what"])
         print(f"\n{out}/scaleup.json and scaleup.png written")
 
-    in_turns(todo, repeats, lambda case: measured(case, chosen, rows), write)
+    rates: report.Rates = {case: [] for case in todo}
+    in_turns(rates, repeats, lambda case: measured(case, chosen, rows), write)
+
+
+def check_mpirun(todo: Sequence[Case]) -> None:
+    """A ``UserError`` where learners cannot train together on this machine."""
+    if any(case.learners > 1 for case in todo) and not shutil.which("mpirun"):
+        raise UserError("several learners need mpirun: run bin/setup --learner.")
 
 
 def in_turns(
-    todo: Sequence[Case],
+    rates: report.Rates,
     turns: int,
     measured: Callable[[Case], float],
     write: Callable[[report.Rates], None],
 ) -> None:
-    """Measures every case in every turn, and writes the turns that there are, also if stopped."""
-    rates: report.Rates = {case: [] for case in todo}
+    """Measures every case in every turn, and writes the turns that there are, also if stopped.
+
+    ``rates`` has those of earlier turns, and gets the new ones.
+    """
     with common.whole_turns(rates, write):
-        for turn in range(1, turns + 1):
+        for turn in range(1 + min(map(len, rates.values())), turns + 1):
             for case, found in rates.items():
                 found.append(measured(case))
                 print(f"turn {turn} of {turns}, {case}: {found[-1]:,.0f} agent steps/s", flush=True)

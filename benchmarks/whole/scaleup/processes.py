@@ -43,10 +43,10 @@ class Processes:
             process.wait()
 
     def start(self, name: str, command: Sequence[str]) -> None:
-        """Starts a command."""
+        """Starts a command, which ends with the benchmark, however that ends."""
         with open(self._folder / f"{name}.log", "wb") as log:
             self._started[name] = subprocess.Popen(
-                command,
+                ["setpriv", "--pdeathsig", "TERM", *command],
                 cwd=PROJECT,
                 env=os.environ | ENVIRONMENT,
                 stdin=subprocess.DEVNULL,

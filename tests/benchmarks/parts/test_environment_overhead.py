@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.parts import environment_overhead
+from user_error import UserError
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,11 @@ def test_ours_stands_beside_the_bare_environment(level_name, bare, capsys, tmp_p
     # Rates are printed as whole numbers, the ratio with two digits.
     rounded = 0.006 + ratio / rate * (0.5 / ratio + 0.5 / rate)
     assert float(figures(theirs)[1]) == pytest.approx(ratio / rate, abs=rounded)
+
+
+def test_a_level_that_nothing_stands_beside_is_refused(tmp_path):
+    with pytest.raises(UserError, match="--level_name=dummy:16-1000: nothing bare is known"):
+        environment_overhead.measure(["--level_name=dummy:16-1000", f"--results={tmp_path}"])
 
 
 def figures(line: str) -> list[str]:

@@ -36,6 +36,21 @@ def test_what_is_not_installed_is_told_and_the_others_go_on(tmp_path):
     assert here["agent steps/s"]["median"] > 0
 
 
+def test_levels_that_have_been_measured_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    add = environments.add
+
+    def stopped(report, own, name, *sizes):
+        if name == "Acrobot-v1":
+            raise KeyboardInterrupt
+        add(report, own, name, *sizes)
+
+    monkeypatch.setattr(environments, "add", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        rows(tmp_path, "--level_names=CartPole-v1,Acrobot-v1", "--num_envs=1", "--threads=1")
+    [row] = json.loads((tmp_path / "environments.json").read_text())["rows"]
+    assert row["level"] == "CartPole-v1"
+
+
 def test_a_dummy_has_its_own_size_and_is_not_faster_than_it_says(tmp_path):
     names = "--level_names=dummy:30x40x3-200,dummy:30x40x3-200-wait"
     busy, waiting = rows(tmp_path, names, "--num_envs=1", "--threads=1")
@@ -48,6 +63,11 @@ def test_a_dummy_has_its_own_size_and_is_not_faster_than_it_says(tmp_path):
 def test_browsers_and_desktops_are_few_and_in_one_thread():
     assert environments.sizes("vnc:Catch-v0", [1, 8, 32], [1, 2]) == [(1, 1), (4, 1)]
     assert environments.sizes("CartPole-v1", [1, 8], [1, 2]) == [(1, 1), (8, 1), (8, 2)]
+
+
+def test_more_threads_than_environments_are_refused(tmp_path):
+    with pytest.raises(UserError, match="--threads=4: expected some that are at most --num_envs=1"):
+        rows(tmp_path, "--level_names=CartPole-v1", "--num_envs=1", "--threads=4")
 
 
 def test_an_unknown_level_is_refused(tmp_path):

@@ -1,6 +1,8 @@
 """The benchmark of transport runs and shows both transports' figures beside the bare copy."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -28,6 +30,23 @@ def test_blocks_stand_beside_the_bare_copy_with_where_time_went(tmp_path):
         assert row["sent"] == pytest.approx(1.0, abs=0.05)  # padded
         assert row["compute"] + row["pack"] + row["wait"] == pytest.approx(1.0, abs=0.1)
         assert 0 < row["send"] <= 1.0
+
+
+def sender(program):
+    return subprocess.Popen([sys.executable, "-uc", program], stdout=subprocess.PIPE)
+
+
+def test_it_is_measured_once_the_last_actor_sends():
+    at_once = "import time; print('begun'); time.sleep(60)"
+    late = "import time; time.sleep(3); print('begun'); print('{\"wait\": 1.0}')"
+    own = transport.Own(seconds=0.1, repeats=1)  # shorter than that, also with what is before it
+    with sender(at_once) as quick, sender(late) as slow:
+        sending = transport.Senders([quick, slow])
+        transport.measured(own, lambda: 1, sending)
+        assert sending.have_begun()
+        assert slow.wait(60) == 0
+        sending.end()  # the first is ended before it can say more
+    assert sending.printed == [{"wait": 1.0}]
 
 
 @pytest.mark.skipif(bool(namespaces.missing("tc")), reason=namespaces.missing("tc"))

@@ -35,6 +35,16 @@ def test_parts_and_rates_are_measured_and_compared(tmp_path):
     assert validated.stdout.splitlines()[2] in done.stdout
 
 
+def test_a_smoke_leaves_what_was_measured(tmp_path, monkeypatch):
+    parts = cost_model.Parts("x", 100, 1000, 100, 1e4, 1e6, 100, 1e6, receive_bytes_per_s=1e6)
+    monkeypatch.setattr(plan_parts, "measured", lambda *_: parts)
+    monkeypatch.setattr(plan_here, "rate_of", lambda *_: 50.0)
+    monkeypatch.chdir(tmp_path)
+    plan_here.measure(["--smoke"])
+    assert (tmp_path / "logs/plan_here/here.csv").exists()
+    assert not (tmp_path / "benchmarks").exists()
+
+
 def test_the_parts_of_this_machine_are_measured_for_the_plan(tmp_path):
     tiny = ["--level_name=CartPole-v1", "--envs_per_actor=2", "--batch_size=2"]
     quick = ["--repeats=1", "--seconds=0.05", f"--results={tmp_path}"]

@@ -1,7 +1,13 @@
-"""Measurements that are stopped on their way, without anything being measured."""
+"""Measurements that are stopped or killed on their way, without anything being measured."""
 
-from collections.abc import Callable
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+
+from trainer.machine.launching import PROJECT
 
 
 def stopped_at(number: int, answer: Any) -> Callable[..., Any]:
@@ -15,3 +21,15 @@ def stopped_at(number: int, answer: Any) -> Callable[..., Any]:
         return answer
 
     return measured
+
+
+@contextlib.contextmanager
+def killed(code: str, folder: Path) -> Iterator[str]:
+    """The first line of a benchmark in a process of its own, which is killed after the block."""
+    command = [sys.executable, "-c", code, str(folder)]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as benchmark:
+        try:
+            assert benchmark.stdout
+            yield benchmark.stdout.readline().strip()
+        finally:
+            benchmark.kill()

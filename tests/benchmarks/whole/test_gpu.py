@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks.whole import gpu
+from tests.benchmarks.whole.stopping import stopped_at
 from user_error import UserError
 
 pytestmark = pytest.mark.xdist_group("benchmarks")
@@ -34,12 +35,36 @@ def test_a_part_that_fails_says_why_and_the_others_continue(tmp_path, monkeypatc
     assert any("failed: no memory left." in name for name in names)
 
 
+def test_lines_that_have_been_measured_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu, "_run", stopped_at(3, [100.0, 400.0, 1.0, 2.0, 0.5, None]))
+    with pytest.raises(KeyboardInterrupt):
+        gpu.measure(["--parts=learner", f"--results={tmp_path}"])
+    rows = json.loads((tmp_path / "gpu.json").read_text())["rows"]
+    assert len(rows) == 2 and (tmp_path / "gpu.png").exists()
+
+
 def test_plain_float32_is_without_tf32():
     own = gpu.Own()
     by_name = {case.name: case for case in gpu._learner(own)}
     assert by_name["ResNetAgent, float32, XLA on"].environment == gpu.NO_TF32
     assert not by_name["ResNetAgent, tf32, XLA on"].environment
     assert by_name["ResNetAgent, bf16, XLA off"].settings.learning.xla == "off"
+
+
+def test_a_busy_machine_has_an_actor_for_each_core_but_one(monkeypatch):
+    monkeypatch.setattr(gpu, "usable_cores", lambda: 16)
+    monkeypatch.setattr(gpu, "_gpu", lambda: "a GPU")
+    cases = gpu._busy(gpu.Own())
+    assert [case.actors for case in cases] == [15, 15, 0, 0]
+    apart, together = cases[0].settings.actors, cases[-1].settings.actors
+    assert apart.actors_on_host == 15 and apart.acting_device == "cpu"
+    assert together.num_actors == 4 and together.acting_device == "gpu"
+
+
+@pytest.mark.parametrize(("said", "gigabytes"), [("2048", 2.0), ("[N/A]", None), ("", None)])
+def test_memory_is_what_nvidia_smi_says_if_it_does(said, gigabytes, monkeypatch):
+    monkeypatch.setattr(gpu, "_asked", lambda what: said)
+    assert gpu._gigabytes() == gigabytes
 
 
 def test_unknown_parts_are_refused(tmp_path):

@@ -13,6 +13,7 @@ from benchmarks.whole.hosts import __main__ as program
 from benchmarks.whole.hosts import fleet, idle, report
 from benchmarks.whole.hosts.frontend import Cost
 from benchmarks.whole.hosts.report import Run
+from tests.benchmarks.whole.stopping import killed
 from tests.cluster.conftest import wait_for
 from user_error import UserError
 
@@ -66,7 +67,7 @@ def test_an_idle_learner_listens_and_ends_when_asked():
 
 def processes_in(folder: Path) -> list[str]:
     """Command lines that name the folder."""
-    done = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True)
+    done = subprocess.run(["ps", "-wweo", "args="], capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if str(folder) in line]
 
 
@@ -88,3 +89,16 @@ def test_two_hosts_are_measured_and_nothing_is_left(
             assert found["megabytes_sent"] > 0.014 * one["hosts"]
     assert told["lines"]["start"]["descriptors"]["points"] == 2
     assert not processes_in(tmp_path)
+
+
+@pytest.mark.skipif(bool(fleet.missing()), reason=fleet.missing())
+@pytest.mark.xdist_group("network")
+def test_hosts_of_a_benchmark_that_was_killed_end_with_it(tmp_path: Path):
+    code = (
+        "import pathlib, sys, time; from benchmarks.whole.hosts.fleet import Fleet;"
+        "hosts = Fleet(pathlib.Path(sys.argv[1])); hosts.grow(1);"
+        "print('ready', flush=True); time.sleep(600)"
+    )
+    with killed(code, tmp_path) as said:
+        assert said == "ready" and processes_in(tmp_path)
+    wait_for(lambda: not processes_in(tmp_path))

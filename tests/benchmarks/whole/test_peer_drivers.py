@@ -89,6 +89,8 @@ class Runner:
         found = Learner._record_summaries(
             Learner(), types.SimpleNamespace(mb={}, adv="advantages of V-trace"))
         assert found == "advantages of V-trace"
+        worker = sys.modules["sample_factory.algo.learning.learner_worker"]
+        assert worker.init_torch_runtime("cfg") == ("cfg", 2)
         for _ in range(3):
             self.env_steps[0] += 320
             self.env_steps[1] += 320
@@ -101,7 +103,10 @@ def parsed(arguments, *more):
     return None, None
 
 fake("envpool")
+def init_torch_runtime(cfg, max_num_threads=1): return cfg, max_num_threads
+
 fake("sample_factory.algo.learning.learner", Learner=Learner)
+fake("sample_factory.algo.learning.learner_worker", init_torch_runtime=init_torch_runtime)
 fake("sample_factory.cfg.arguments", parse_sf_args=parsed, parse_full_cfg=lambda *given: None)
 fake("sample_factory.envs.env_utils", register_env=lambda name, made: None)
 fake("sample_factory.train", make_runner=lambda cfg: (cfg, Runner()))
@@ -137,7 +142,7 @@ fake("stable_baselines3.common.env_util",
 fake("stable_baselines3.common.vec_env")
 """
 
-ATARI = Work("pong", "SimpleConvNetAgent", 20, 32, 32, 1)._asdict()
+ATARI = Work("pong", "SimpleConvNetAgent", 20, 32, 32, 1)._asdict() | {"threads": 2}
 CARTPOLE = {
     "algorithm": "ppo", "level": "CartPole-v1", "seed": 1, "threads": 1, "processes": False,
 }  # fmt: skip

@@ -13,15 +13,16 @@ import pytest
 
 from benchmarks.tools.common import Spread, spread
 from benchmarks.whole.peers import __main__ as program
-from benchmarks.whole.peers import known, running
+from benchmarks.whole.peers import known, running, tuning
 from benchmarks.whole.peers.known import PEERS, chosen
 from benchmarks.whole.peers.running import Failed, Reached, Work, points
 from tests.benchmarks.whole.stopping import stopped_at
+from trainer.machine.launching import PROJECT
 from user_error import UserError
 
 pytestmark = pytest.mark.xdist_group("benchmarks")
 
-WORK = Work("pong", "SimpleConvNetAgent", 20, 32, 32, 1)
+WORK = Work("pong", "SimpleConvNetAgent", 20, 32, 32, 1)._asdict()
 
 RECORDED = """[2026-01-01 10:00:00,000][00001] Starting all processes...
 PROGRESS {"steps": 0, "time": 100.0}
@@ -82,6 +83,27 @@ def test_a_driver_is_measured_and_ended_with_all_that_it_started(tmp_path):
     assert not psutil.pid_exists(child)
 
 
+def test_a_driver_ends_with_a_benchmark_that_was_killed(tmp_path):
+    driven(tmp_path, "import time; print('here', flush=True); time.sleep(1000)")
+    code = (
+        "import pathlib, sys; from tests.benchmarks.whole import test_peers as tests;"
+        "folder = pathlib.Path(sys.argv[1]);"
+        "tests.Driven.program = folder / 'driver.py';"
+        "tests.run(tests.Driven('stand_in', 'Stand-in'), folder)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, cwd=PROJECT) as benchmark:
+        try:
+            log, until = tmp_path / "log", time.monotonic() + 60
+            while not log.exists() or "here" not in log.read_text():
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            [driver] = psutil.Process(benchmark.pid).children()
+        finally:
+            benchmark.kill()
+    assert psutil.wait_procs([driver], timeout=60)[1] == []
+
+
 def test_a_driver_that_ends_is_told_with_its_last_words(tmp_path):
     peer = driven(tmp_path, "print('no ROMs were found'); raise SystemExit(3)")
     with pytest.raises(Failed, match="exit code 3: no ROMs were found"):
@@ -125,6 +147,7 @@ def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path):
         program.Contender("slow", "float32", runs("slow")),
         program.Contender("fast", "float32", runs("fast")),
         program.Contender("broken", "float32", breaks),
+        program.Contender("untuned", "float32", runs("ours"), breaks),
     ]
     report = program.Report("peers", program.COLUMNS, own, "float32", "work")
     found: dict[tuple[str, str], Spread] = {}
@@ -133,7 +156,46 @@ def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path):
     report.finish("agent steps/s")
     rows = json.loads((tmp_path / "peers.json").read_text())["rows"]
     told = {row["trainer"]: row["precision"] for row in rows}
-    assert told["broken"] == "failed: it hangs" and told["absent"] == "failed: not installed"
+    assert told["broken"] == told["untuned"] == "failed: it hangs"
+    assert told["absent"] == "failed: not installed"
+
+
+def test_a_peer_runs_with_the_fastest_of_its_ways_which_is_searched_once(tmp_path, monkeypatch):
+    peer = driven(
+        tmp_path,
+        """
+        import json, sys, time
+        threads, steps = json.loads(sys.argv[1])["threads"], 0
+        while True:
+            print("PROGRESS", json.dumps({"steps": steps, "time": time.time()}), flush=True)
+            time.sleep(0.05)
+            steps += 1 + 1000 * (threads == 2)
+        """,
+    )._replace(ways={"threads": (1, 2, 4)})
+    monkeypatch.setattr(program, "installed", lambda peer: Path(sys.executable))
+    monkeypatch.setattr(tuning, "folder_for", lambda peer: tmp_path)
+    own = program.Own(repeats=1, results=str(tmp_path), warm_up_s=0.0, seconds=0.3, tune_s=0.5)
+    for _ in range(2):
+        contender = program.theirs(own, peer)
+        assert contender.tune("SimpleConvNetAgent") == "threads=2"
+        assert contender.run("SimpleConvNetAgent").steps_per_second > 1000
+        monkeypatch.setattr(tuning, "_searched", None)  # its result is kept
+
+
+def test_a_search_in_which_nobody_came_to_play_keeps_nothing(tmp_path, monkeypatch):
+    peer = driven(
+        tmp_path,
+        """
+        import json, time
+        while True:
+            print("PROGRESS", json.dumps({"steps": 0, "time": time.time()}), flush=True)
+            time.sleep(0.05)
+        """,
+    )._replace(ways={"threads": (1, 2)})
+    monkeypatch.setattr(tuning, "folder_for", lambda peer: tmp_path)
+    with pytest.raises(Failed, match="no way took two steps within --tune_s=0.3"):
+        tuning.fastest(peer, Path(sys.executable), {}, 0.3, tmp_path / "log")
+    assert not (tmp_path / "tuned.json").exists()
 
 
 def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.whole.peers import known, running, until
+from benchmarks.whole.peers import known, running, tuning, until
 from benchmarks.whole.peers.running import Failed
 from user_error import UserError
 
@@ -54,6 +54,18 @@ def test_a_run_is_watched_until_its_return(tmp_path):
     assert points[-1].steps >= 300
 
 
+def test_what_a_peer_has_said_is_read_once(tmp_path, monkeypatch):
+    read, parsed = list[str](), running.lines
+
+    def lines(text):
+        read.append(text)
+        return parsed(text)
+
+    monkeypatch.setattr(running, "lines", lines)
+    points = watched(tmp_path, stand_in(tmp_path), until=8.0)
+    assert len(points) > 50 and (tmp_path / "log").read_text().startswith("".join(read))
+
+
 def test_a_run_is_cut_off_at_its_limit(tmp_path):
     points = watched(tmp_path, stand_in(tmp_path), seconds=5.0, until=1e9)
     assert points[-1].seconds >= 5.0 > points[-2].seconds
@@ -72,14 +84,14 @@ def test_both_sides_are_timed_in_turn_and_the_peers_fastest_way_is_kept(
     peer, tried = stand_in(tmp_path), []
     monkeypatch.setattr(until, "UNTIL_PEERS", (peer,))
     monkeypatch.setattr(until, "installed", lambda peer: Path(sys.executable))
-    monkeypatch.setattr(until, "folder_for", lambda peer: tmp_path)
-    searched = until._searched
+    monkeypatch.setattr(tuning, "folder_for", lambda peer: tmp_path)
+    searched = tuning._searched
 
     def counted(*arguments):
         tried.append(1)
         return searched(*arguments)
 
-    monkeypatch.setattr(until, "_searched", counted)
+    monkeypatch.setattr(tuning, "_searched", counted)
     flags = ["--until=18", "--level_name=CartPole-v1", "--repeats=1", "--tune_s=5"]
     for _ in range(2):
         until.measure([*flags, "--peers=stand_in", f"--results={tmp_path}"])

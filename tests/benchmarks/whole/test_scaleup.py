@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from benchmarks.tools.ports import free_port
@@ -18,7 +19,7 @@ from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import parse
 from benchmarks.whole.scaleup.processes import Failed
 from cluster.inventory import hosts_csv
-from tests.benchmarks.whole.stopping import stopped_at
+from tests.benchmarks.whole.stopping import killed, stopped_at
 from user_error import UserError
 
 pytestmark = [
@@ -97,6 +98,18 @@ def test_a_start_that_fails_half_way_leaves_no_team_running(failure, monkeypatch
     with pytest.raises(type(failure)), hosts.OnHosts(case, chosen, rows, str(tmp_path / "run")):
         raise AssertionError("nothing to measure")
     assert len(started) == 1 and stopped == started
+
+
+def test_what_a_killed_benchmark_has_started_ends_with_it(tmp_path):
+    code = (
+        "import pathlib, sys, time; from benchmarks.whole.scaleup.processes import Processes;"
+        "started = Processes(pathlib.Path(sys.argv[1])); started.start('one', ['sleep', '600']);"
+        "print(started.tree('one')[0].pid, flush=True); time.sleep(600)"
+    )
+    with killed(code, tmp_path) as said:
+        one = psutil.Process(int(said))
+        assert one.is_running()
+    assert psutil.wait_procs([one], timeout=60)[1] == []
 
 
 def test_a_measurement_that_is_terminated_ends_as_one_that_fails(tmp_path, monkeypatch):

@@ -9,8 +9,11 @@ import time
 import psutil
 import pytest
 
+from benchmarks.tools.common import Spread
 from benchmarks.tools.trainer import Trainer, steady_rate
+from benchmarks.tools.ways import BOUND_OF, Measured, full_ways
 from benchmarks.whole import throughput
+from tests.benchmarks.whole.stopping import stopped_at
 from trainer.machine.launching import PROJECT
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -39,6 +42,19 @@ def test_the_rate_reached_stands_beside_the_bound(job, tmp_path, capsys):
     )
     assert ("gRPC threads" in used) == (job == "cluster")
     assert f"goal: {throughput.WANTED[job]:.2f}" in capsys.readouterr().out
+
+
+def test_runs_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    rates = dict.fromkeys(BOUND_OF, Spread(100.0, 90.0, 110.0, [90.0, 100.0, 110.0]))
+    part = Measured(full_ways()[0], "VectorAgent", "float32", {}, rates)
+    monkeypatch.setattr(throughput, "measure_parts", lambda *_: [part])
+    shares: dict[str, float | None] = dict.fromkeys(("lag", "learner", "actors", "cores"), 0.5)
+    reached = throughput.Reached(1.0, 30.0, shares, {"the learner's own thread": 100.0})
+    monkeypatch.setattr(throughput, "run_trainer", stopped_at(3, reached))
+    with pytest.raises(KeyboardInterrupt):
+        throughput.measure([*TINY, "--repeats=5", f"--results={tmp_path}"])
+    kept = json.loads((tmp_path / "throughput.json").read_text())
+    assert len(kept["rows"]) == len(kept["ratio"]["values"]) == 2 and kept["profile"]
 
 
 @pytest.mark.timeout(600)

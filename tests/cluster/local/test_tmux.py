@@ -1,14 +1,16 @@
 """Runs in tmux on this machine, beside what else is there, and without tmux."""
 
 import dataclasses
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cluster.on_host import windows
-from tests.cluster.conftest import Frontend, copy_project, wait_for
+from tests.cluster.conftest import ROOT, Frontend, copy_project, wait_for
 from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE, ONE_EACH, state
 
 pytestmark = ON_THIS_MACHINE
@@ -110,3 +112,17 @@ def test_windows_of_agents_with_a_dot_in_their_name_are_told_apart(
         assert windows.owner("agents") is None
     finally:
         subprocess.run(["tmux", "kill-server"], capture_output=True, check=False)
+
+
+def test_a_host_that_stalls_while_tmux_works_has_its_answer(tmp_path: Path):
+    stalls = tmp_path / "tmux"
+    stalls.write_text("#!/bin/sh\nkill -STOP $PPID; sleep 4; kill -CONT $PPID; echo run\n")
+    stalls.chmod(0o755)
+    asks = "windows.ANSWERS_WITHIN_S = 3; print(windows.owner('a'))"
+    code = f"from cluster.on_host import windows; {asks}"
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=environment, text=True, capture_output=True, check=False
+    )
+    assert (told.stdout, told.stderr) == ("run\n", "")

@@ -4,88 +4,24 @@ import contextlib
 import importlib.util
 import os
 import shutil
-import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
 import environments
 from environments import names
 from environments.browser import level
 from environments.browser import page as pages
-from environments.browser.chromium import Tab
-from environments.browser.level import BrowserLevel
 from environments.names import find
 from environments.python.levels import make_undressed
 from environments.realtime.actions import Action
 from environments.view import View
-from user_error import EndedOutside
+from tests.environments.browser.browsers import DESCRIPTION, undressed
 
 pytestmark = pytest.mark.xdist_group("browser")
-
-PAGE = """<body style="margin: 0; background: black"><script>
-let ticks = 0, presses = 0, clicks = 0;
-setInterval(() => { ticks += 1; }, 10);
-addEventListener("keydown", event => { presses += event.code === "Space"; });
-addEventListener("mousedown", event => { clicks += event.clientX === 30; });
-addEventListener("keyup", () => { document.body.style.background = "white"; });
-</script></body>"""
-DESK = """<body style="margin: 0"><input style="width: 60px; height: 20px"><script>
-const field = document.querySelector("input");
-let dragged = 0, entered = 0, from = null;
-addEventListener("mousedown", event => { from = event.clientX; });
-addEventListener("mousemove", event => { dragged += (event.buttons === 1) && from !== null; });
-addEventListener("mouseup", event => {
-  dragged = from !== null && event.clientX - from === 40 ? 100 + dragged : 0; from = null; });
-addEventListener("keydown", event => { entered += event.key === "Enter"; });
-</script></body>"""
-# Its immediate work never ends, as that of animations which draw as fast as they can.
-BUSY = """<script>
-let ticks = 0;
-setInterval(() => { ticks += 1; }, 10);
-const {port1, port2} = new MessageChannel();
-port1.onmessage = () => port2.postMessage(0);
-port2.postMessage(0);
-</script>"""
-DESCRIPTION = """
-url: page.html
-width: 60
-height: 40
-score: presses + 10 * clicks
-end: presses >= 3
-actions: [none, space, "click 30,20", tap space]
-step_ms: 50
-"""
-
-
-@pytest.fixture(scope="module")
-def described(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "page.html").write_text(PAGE)
-    (folder / "page.yaml").write_text(DESCRIPTION)
-    (folder / "numbers.yaml").write_text(DESCRIPTION + "observe: '[ticks, presses, clicks]'\n")
-    (folder / "busy.html").write_text(BUSY)
-    (folder / "busy.yaml").write_text(
-        "{url: busy.html, score: ticks, end: 'false', actions: [none, space], step_ms: 50}"
-    )
-    (folder / "desk.html").write_text(DESK)
-    (folder / "desk.yaml").write_text(
-        "{url: desk.html, score: dragged, end: 'false', width: 60, height: 40, actions: desktop}"
-    )
-    return folder
-
-
-def undressed(name: str) -> BrowserLevel:
-    level = find(name)
-    assert isinstance(level, names.BrowserLevel)
-    made = make_undressed(level, name, View())
-    assert isinstance(made, BrowserLevel)
-    return made
 
 
 def test_a_page_goes_on_exactly_as_long_as_an_action_lasts(described):
@@ -196,83 +132,6 @@ def test_the_dinosaur_is_played_on_a_desktop():
             env.step(np.zeros(1, int))
             episodes += env.episodes()
         assert len(episodes) == 2 and all(one.raw_return > 0 for one in episodes)
-
-
-def test_many_pages_are_stepped_in_processes_and_leave_none(described):
-    env = environments.make(
-        f"browser:{described}/page.yaml", 2, 1, env_processes=2, width=12, height=10
-    )
-    assert env.reset().observation.shape == (2, 10, 12, 3)
-    assert env.step(np.array([2, 0])).reward.tolist() == [10, 0]
-    browsers = children()
-    assert len(browsers) > 2
-    env.close()
-    wait_until(lambda: not any(map(runs, browsers)))
-
-
-def test_a_browser_that_is_stopped_has_ended_outside_and_leaves_nothing(described):
-    env = undressed(f"browser:{described}/page.yaml")
-    browsers = children()
-    os.killpg(env._tab._process.pid, signal.SIGSTOP)
-    look = ("Runtime.evaluate", {"expression": "1"})
-    with pytest.raises(EndedOutside, match="Chromium does not answer: nothing for 0.2 s"):
-        env._tab.results([look], 0.2)
-    with contextlib.suppress(TimeoutError):  # as those do who can wait longer
-        env._tab.results([look], 0.2)
-    env.close()
-    assert len(browsers) > 2
-    wait_until(lambda: not any(map(runs, browsers)))
-
-
-@pytest.mark.parametrize(
-    ("entry", "told"),
-    [
-        ("ready: nothing.there", "nothing is not defined"),
-        ("observe: nothing.there", "nothing is not defined"),
-        ("url: http://127.0.0.1:9/", "cannot be loaded"),
-    ],
-)
-def test_a_page_that_cannot_be_played_leaves_no_browser(described, entry, told, one_line):
-    before = children()
-    file = described / "unplayable.yaml"
-    key = entry.split(":")[0]
-    lines = [line for line in DESCRIPTION.splitlines() if not line.startswith(key)]
-    file.write_text("\n".join([*lines, entry]))
-    one_line(lambda: undressed(f"browser:{file}"), told)
-    wait_until(lambda: not any(map(runs, set(children()) - set(before))))
-
-
-def test_a_browser_that_shows_no_page_is_ended(described, monkeypatch):
-    before, call = children(), Tab.call
-
-    def failing(tab: Tab, method: str, **parameters: Any) -> Any:
-        if method == "Target.attachToTarget":
-            raise ConnectionError("Chromium: No target with given id found")
-        return call(tab, method, **parameters)
-
-    monkeypatch.setattr(Tab, "call", failing)
-    with pytest.raises(ConnectionError, match="No target"):
-        undressed(f"browser:{described}/page.yaml")
-    wait_until(lambda: not any(map(runs, set(children()) - set(before))))
-
-
-def children() -> list[psutil.Process]:
-    """The browsers of this process, with all that they have started."""
-    started = psutil.Process().children(recursive=True)
-    return [one for one in started if "chrom" in one.name()]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def runs(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def test_a_task_of_miniwob_is_clicked_at():

@@ -1,6 +1,7 @@
 """Remotes that are started here: what they say, how they end, and what is left of them."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import tempfile
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from environments.realtime import keeping, password
-from environments.realtime.keeping import Keeper, StartedHere
+from environments.realtime import keeping, messages, password
+from environments.realtime.keeping import Elsewhere, Keeper, StartedHere
+from environments.realtime.link import Address
 from environments.realtime.rfb import Refused, RfbClient
 from tests.environments.realtime.remotes import SLOW
 from user_error import UserError
@@ -115,6 +117,46 @@ def test_a_remote_that_ends_for_a_mistake_says_so_once_and_another_may_come_back
     with pytest.raises(UserError, match="^no score$"):
         asyncio.run(play(2))
     assert asyncio.run(play(1)) == "no score"
+
+
+@pytest.mark.parametrize(
+    "served, here, fits",
+    [
+        ("games/racer.yaml", "/home/me/racer.yaml", True),
+        ("browser:racer.yaml", "browser:pages/racer.yaml", True),
+        ("racer.yaml", "runner.yaml", False),
+        ("a/Catch-v0", "Catch-v0", False),
+        ("PongNoFrameskip-v4", "pong", True),
+        ("PongNoFrameskip-v0", "pong", False),  # its emulator repeats actions
+        ("BreakoutNoFrameskip-v4", "pong", False),
+    ],
+)
+def test_what_a_remote_serves_is_the_same_wherever_its_file_is(served, here, fits):
+    one = Elsewhere(Address("host", 1, 2), "secret", here, 30.0)
+    with contextlib.nullcontext() if fits else pytest.raises(UserError, match=f"serves {served}"):
+        one.check({"env_id": served, "fps": 30})
+
+
+def test_a_server_that_speaks_something_else_is_tried_again(monkeypatch):
+    """Its rewarder's port is that of another program with a WebSocket."""
+    monkeypatch.setattr(keeping, "FIRST_PAUSE_S", 0.01)
+    told: list[str] = []
+
+    class Other(StartedHere):
+        async def find(self):
+            return messages.decoded("[]")
+
+    async def play() -> None:
+        keeper = Keeper("environment 0", Other([]), 0.0, lambda link: None, str, told.append)
+        task = asyncio.create_task(keeper.keep())
+        while not told:
+            assert not task.done(), keeper.error
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(play())
+    assert "not a message of a rewarder" in told[0]
 
 
 class Refusing(StartedHere):

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import struct
 from unittest.mock import Mock
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from environments.names import RealTimeLevel
 from environments.realtime import actions, keeping, levels, messages, password, stamp
+from environments.realtime.keys import KEYSYMS
 from environments.realtime.level_keys import action_for, keys_of, made
 from environments.realtime.link import Address, Link
 from environments.realtime.messages import Message
@@ -106,7 +108,8 @@ def test_drags_are_refused_where_a_desktop_passes_on_clicks_only(tmp_path, one_l
 
 def test_addresses_name_two_ports(one_line):
     assert keeping.parse_address("host:5901+15901", "--remotes") == ("host", 5901, 15901)
-    one_line(lambda: keeping.parse_address("host:5901", "--remotes"), "expected host:port+port")
+    for one in ("host:5901", "host:70000+70001", "host:0+1", f"host:1+{'9' * 5000}"):
+        one_line(lambda text=one: keeping.parse_address(text, "--remotes"), "expected host:port+")
 
 
 @pytest.mark.parametrize("said", [b"RFB 003.003\n\0\0\0\0", b"RFB 003.008\n\0"])
@@ -118,6 +121,24 @@ def test_a_server_that_takes_nobody_at_the_moment_is_asked_again(said):
 
     with pytest.raises(ConnectionError, match="^busy$"):
         asyncio.run(greet())
+
+
+def test_letters_have_other_numbers_while_shift_is_down():
+    async def pressed(lines: list[str]) -> list[tuple[int, int]]:
+        link, writer = Link(Address("127.0.0.1", 1, 2), 0.0), Mock()
+        link._desktop = RfbClient(Mock(), writer, packed=False)
+        for action in actions.parse(lines, "test"):
+            link.press(action, 0.0)
+        sent = [struct.unpack(">BBxxI", call.args[0]) for call in writer.write.call_args_list]
+        return [(down, number) for _, down, number in sent]
+
+    shift = KEYSYMS["shift"]
+    assert asyncio.run(pressed(["tap shift+a", "a"])) == [
+        *((1, shift), (1, ord("A")), (0, ord("A")), (0, shift)),
+        (1, ord("a")),
+    ]
+    *rest, one, two = asyncio.run(pressed(["shift+b", "none"]))
+    assert rest == [(1, shift), (1, ord("B"))] and {one, two} == {(0, ord("B")), (0, shift)}
 
 
 def test_the_way_of_keys_that_nobody_times_has_the_injected_lag():

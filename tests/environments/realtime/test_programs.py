@@ -13,12 +13,15 @@ import pytest
 
 import environments
 from environments import Remotes
-from environments.realtime import game_file
+from environments.names import RealTimeLevel
+from environments.realtime import game_file, levels
 from environments.realtime.game_file import Box
+from environments.remote.desktop import free_port
 from environments.remote.digits import Digits
-from environments.remote.program import ProgramWorld
+from environments.remote.program import ProgramWorld, Screen
+from environments.view import View
 from tests.environments.realtime.remotes import remote
-from user_error import UserError
+from user_error import EndedOutside, UserError
 
 pytestmark = pytest.mark.xdist_group("remotes")
 
@@ -60,6 +63,7 @@ def test_a_program_is_played_for_its_score():
         # A point for each car that was passed, and whole numbers only.
         returns = [episode.raw_return for episode in episodes]
         assert all(value >= 0 and value == int(value) for value in returns)
+        assert all(episode.frames == 3 * episode.length for episode in episodes)
     finally:
         env.close()
 
@@ -67,6 +71,10 @@ def test_a_program_is_played_for_its_score():
 def brightness(picture: np.ndarray) -> float | None:
     """A score that is seen wherever it is not dark."""
     return float(picture[0, 0, 0]) or None
+
+
+def is_bright(picture: np.ndarray) -> bool:
+    return bool(picture[0, 0, 0] > 100)
 
 
 class Shown:
@@ -93,12 +101,12 @@ def started(tmp_path):
 
     def make(command: str, **entries: object) -> tuple[ProgramWorld, Shown]:
         file = tmp_path / "own.yaml"
-        more = "".join(f"{name}: {value}\n" for name, value in entries.items())
+        more = "".join(f"{name}: {value}\n" for name, value in ({"end": 600} | entries).items())
         file.write_text(
             f"command: {command}\nwidth: 80\nheight: 40\nactions: [none, left]\n"
-            f"score: {__name__}:brightness\nend: 600\n{more}"
+            f"score: {__name__}:brightness\n{more}"
         )
-        world, screen = ProgramWorld("own", game_file.read(str(file)), 0.0), Shown()
+        world, screen = ProgramWorld("own", game_file.read(str(file), View()), 0.0), Shown()
         world._screen = screen  # type: ignore[assignment]
         worlds.append(world)
         world._start()
@@ -119,6 +127,44 @@ def test_a_game_that_ends_by_silence_begins_again_by_its_keys(started, monkeypat
     world.reset(time.sleep)
     assert screen.pressed == ["space"] and not world.frame([]).terminated
     assert world._process is before
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_keys_that_a_window_misses_are_pressed_again(started, moves):
+    """Whether or not the game moves while it is over."""
+    world, screen = started(
+        "sleep 600", reset="[tap space]", end=f"{__name__}:is_bright", starts_within_s=1.5
+    )
+    world.reset(time.sleep)
+    screen.bright, before, heard = 200, world._process, []
+
+    def press(keys: list[str], click: tuple[int, int] | None) -> None:
+        heard.append(keys)
+        screen.changes += moves
+        if len(heard) == 3:
+            screen.bright, screen.changes = 7, screen.changes + 1
+
+    screen.press = press
+    assert world.frame([]).terminated
+    world.reset(time.sleep)
+    assert heard == [["space"]] * 3 and not world.frame([]).terminated
+    assert world._process is before
+
+
+def test_a_game_that_stays_over_whatever_is_pressed_is_started_again(started):
+    world, screen = started(
+        "sleep 600", reset="[tap space]", end=f"{__name__}:is_bright", starts_within_s=0.3
+    )
+    world.reset(time.sleep)
+    screen.bright, before = 200, world._process
+    assert world.frame([]).terminated
+
+    def pause(seconds: float) -> None:
+        time.sleep(seconds)
+        screen.bright = 200 if world._process is before else 7
+
+    world.reset(pause)
+    assert screen.pressed == ["space"] * 3 and world._process is not before
 
 
 def test_a_program_that_is_started_again_does_not_begin_with_the_old_score(started):
@@ -151,7 +197,8 @@ def test_a_program_that_cannot_be_started_is_told_with_its_reason(started, comma
     assert "\n" not in str(caught.value)
 
 
-def test_what_a_program_has_started_ends_with_it(started, tmp_path):
+@pytest.mark.parametrize("launcher_ends", [False, True])
+def test_what_a_program_has_started_ends_with_it(started, tmp_path, launcher_ends):
     world, screen = started("bash -c 'sleep 598 & sleep 599 & echo $! > pid; wait'")
     world.reset(time.sleep)
     until = time.monotonic() + 60
@@ -159,10 +206,39 @@ def test_what_a_program_has_started_ends_with_it(started, tmp_path):
         assert time.monotonic() < until
         time.sleep(0.05)
     child = psutil.Process(int((tmp_path / "pid").read_text()))
+    if launcher_ends:
+        assert world._process
+        os.kill(world._process.pid, signal.SIGKILL)
+        while not world.frame([]).terminated:
+            assert time.monotonic() < until
     world.close()
     while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def test_the_last_points_count_though_the_game_is_over_or_the_program_has_ended(started):
+    world, screen = started("sleep 600", end=f"{__name__}:is_bright")
+    world.reset(time.sleep)
+    seen = iter([8, 200, 200])  # while the score is looked at, the game goes on
+    screen.picture = lambda: np.full([40, 80, 3], next(seen), np.uint8)
+    assert world.frame([]).reward == 1 and world._score == 8
+    frame = world.frame([])
+    assert frame.reward == 192 and frame.terminated
+    world, screen = started("sleep 600")
+    world.reset(time.sleep)
+    assert world._process
+    os.kill(world._process.pid, signal.SIGKILL)
+    until, screen.bright, total = time.monotonic() + 60, 9, 0.0
+    while not (frame := world.frame([])).terminated:
+        total += frame.reward
+        assert time.monotonic() < until
+    assert total + frame.reward == 2
+
+
+def test_a_desktop_that_is_not_there_is_not_waited_for():
+    with pytest.raises(EndedOutside, match="the desktop cannot be seen .*Connect call failed"):
+        Screen("127.0.0.1", free_port("127.0.0.1"), "secret", 40)
 
 
 def program_of(remote_pid: int, script: str) -> psutil.Process:
@@ -248,11 +324,26 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
     right = (SANDBOX / "racer.yaml").read_text().replace("racer_digits", f"{SANDBOX}/racer_digits")
     file = tmp_path / "game.yaml"
     file.write_text(right)
-    assert game_file.read(str(file)).reset[0].tapped == ("space",)
+    assert game_file.read(str(file), View()).reset[0].tapped == ("space",)
+    (tmp_path / "own.yaml").write_text("[none, left, up]")
+    file.write_text(right.replace("[none, left, right]", "own.yaml"))
+    assert len(game_file.read(str(file), View()).actions) == 3
+    level = RealTimeLevel(str(tmp_path / "none.yaml"))
+    one_line(lambda: levels.game(level, View()), f"--level_name=vnc:{tmp_path}/none.yaml: it")
     for old, new, told in (
         ("width: 200", "", "width is missing"),
         ("fps: 30", "fps: -1", "expected a number above 0"),
         ("fps: 30", "still_s: -1", "still_s: -1: expected seconds"),
+        ("fps: 30", "still_s: .inf", "still_s: inf: expected seconds"),
+        ("fps: 30", "fps: .nan", "fps: nan: expected a number above 0, at most 240"),
+        ("fps: 30", "fps: 1e9", "expected a number above 0, at most 240"),
+        ("width: 200", "width: .inf", "width: inf: expected a number above 0, at most 4096"),
+        ("height: 240", "height: 4096", "height: 4096: expected a number above 0, at most 4094"),
+        (
+            "reset: [tap space]",
+            "reset: ['click 5,240']",
+            "'click 5,240': expected a point of the 200 × 240",
+        ),
         ("fps: 30", "speed: 30", "there is no entry 'speed'"),
         ("end: sandbox.racer:is_over", "end: never", "end: 'never'"),
         ("[0, 0, 200, 24]", "[0, 0]", "score"),
@@ -266,4 +357,4 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
         ("left, right", "lleft", "lleft"),
     ):
         file.write_text(right.replace(old, new))
-        one_line(lambda: game_file.read(str(file)), "--game=", told)
+        one_line(lambda: game_file.read(str(file), View()), "--game=", told)

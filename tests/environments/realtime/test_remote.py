@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from typing import Any
 
@@ -18,9 +19,22 @@ from environments.realtime import keeping, messages, password
 from environments.realtime.link import Link
 from environments.realtime.rfb import Refused
 from environments.realtime.seat import Seat
+from environments.remote.desktop import Desktop
+from environments.remote.program import Screen
 from tests.environments.realtime.remotes import REFLEX, REWARDING, refusal, remote
 
 pytestmark = pytest.mark.xdist_group("remotes")
+
+
+WRITES = """
+import sys, pygame
+pygame.display.init()
+pygame.display.set_mode((80, 40), pygame.NOFRAME)
+while True:
+    event = pygame.event.wait()
+    if event.type == pygame.KEYDOWN and event.unicode:
+        print(event.unicode, end="", flush=True)
+"""
 
 
 def lines_of(file, what):
@@ -34,10 +48,10 @@ def test_a_remote_is_guarded_and_shows_the_same_packed_or_not():
         secret = password.read(served.password_file, "--password_file")
         assert os.stat(served.password_file).st_mode & 0o077 == 0
 
-        async def look(host: str, wanted: str) -> np.ndarray:
-            link = Link(served.address._replace(host=host), 0.0)
+        async def look(packed: bool, wanted: str) -> np.ndarray:
+            link = Link(served.address, 0.0)
             try:
-                await link.connect(wanted)
+                await link.connect(wanted, packed)
                 reading = asyncio.create_task(link.run())
                 while link.take().drawn is None:
                     await asyncio.sleep(0.05)
@@ -47,14 +61,13 @@ def test_a_remote_is_guarded_and_shows_the_same_packed_or_not():
             finally:
                 await link.close()
 
-        # Anything but the usual names of loopback has pictures packed.
-        for host in ("127.0.0.1", "127.0.1"):
-            picture = asyncio.run(look(host, secret))
+        for packed in (False, True):
+            picture = asyncio.run(look(packed, secret))
             assert picture.shape == (240, 240, 3)
             assert set(np.unique(picture)) == {0, 160, 255}
             assert (picture == 160).all(axis=2).sum() == 24 * 24
         with pytest.raises(Refused, match="wrong password"):
-            asyncio.run(look("127.0.0.1", "wrong"))
+            asyncio.run(look(False, "wrong"))
 
         async def only_rewarder() -> None:
             link = Link(served.address, 0.0)
@@ -71,6 +84,39 @@ def test_a_remote_is_guarded_and_shows_the_same_packed_or_not():
         ours = [line.split()[3] for line in listening.split("\n") if line]
         for port in served.address[1:]:
             assert [one for one in ours if one.endswith(f":{port}")] == [f"127.0.0.1:{port}"]
+
+
+def test_a_remote_that_serves_another_world_is_refused(one_line):
+    with remote("--level_name=Catch-v0", "--fps=20") as served:
+        places = Remotes([str(served.address)], served.password_file)
+        for name, fps in (("vnc:Catch-v0", 10), ("vnc:CartPole-v1", 20)):
+            env = environments.make(name, 1, 1, fps=fps, remotes=places)
+            expected = f"expected {name[4:]} with --fps={fps}"
+            one_line(env.reset, f"{served.address} serves Catch-v0 with --fps=20", expected)
+            env.close()
+
+
+def test_letters_arrive_as_they_are_written(tmp_path):
+    secret = password.make(tmp_path / "p")
+    desktop = Desktop(80, 40, "127.0.0.1", 0, tmp_path / "p", tmp_path)
+    typed = tmp_path / "typed"
+    with typed.open("w") as written:
+        # Other tests of this process make windows that nobody sees.
+        seen = os.environ | desktop.environment | {"SDL_VIDEODRIVER": "x11"}
+        program = subprocess.Popen([sys.executable, "-c", WRITES], env=seen, stdout=written)
+    try:
+        screen = Screen("127.0.0.1", desktop.port, secret, 40)
+        while not typed.read_text().endswith("x"):  # keys before the window is there go nowhere
+            screen.press(["x"], None)
+        for keys in (["shift", "a"], ["b"], ["shift", "7"], ["7"]):
+            screen.press(keys, None)
+        while len(text := typed.read_text().partition("x")[2].lstrip("x")) < 4:
+            time.sleep(0.05)
+        assert text == "Ab&7"
+    finally:
+        program.kill()
+        program.wait()
+        desktop.close()
 
 
 def test_connections_without_a_login_lock_nobody_out():
@@ -100,6 +146,8 @@ def test_mistakes_are_told_in_one_line(tmp_path):
     assert "are both 15901" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", "--host=192.0.2.1")
     assert "--host=192.0.2.1: nothing can listen there" in told and "\n" not in told
+    told = refusal("--level_name=Catch-v0", "--host=a..b")
+    assert "--host=a..b: nothing can listen there" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", "--host=")
     assert "--host=: expected an address" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", f"--record={tmp_path}/none/record")
@@ -108,6 +156,8 @@ def test_mistakes_are_told_in_one_line(tmp_path):
     assert "bin/setup --extra=vnc" in told and "\n" not in told
     assert "one of --level_name and --game" in refusal()
     assert "Discrete" in refusal("--level_name=Pendulum-v1")
+    told = refusal("--game=sandbox/racer.yaml", "--env_kwargs=a=1")
+    assert "--env_kwargs=a=1 is for levels, but sandbox/racer.yaml" in told and "\n" not in told
 
 
 def test_no_reward_is_lost_or_doubled(tmp_path, monkeypatch):
@@ -294,6 +344,7 @@ def test_a_wrong_password_and_too_few_remotes_are_one_line(tmp_path, one_line):
         places = Remotes([str(served.address)], str(tmp_path / "p"))
         env = environments.make("vnc:Catch-v0", 1, 1, remotes=places)
         one_line(env.reset, "wrong password", "environment 0 of vnc:Catch-v0")
+        assert all(keeper._source.packed for keeper in env._keepers)  # type: ignore[attr-defined]
         env.close()
         one_line(lambda: environments.make("vnc:Catch-v0", 2, 1, remotes=places), "--remotes: 1")
 

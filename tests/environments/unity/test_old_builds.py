@@ -168,7 +168,7 @@ def test_a_build_sees_loopback_only(build, tmp_path):
             {"env_kwargs": "behaviour=Walker"},
             "has no behaviour Walker; expected one of Counter",
         ),
-        ("", {"num_action_repeats": 2}, "--num_action_repeats is not for builds of Unity"),
+        ("", {"num_action_repeats": 2}, "--num_action_repeats=2 is not for builds of Unity"),
     ],
 )
 def test_mistakes_are_told_in_one_line(build, fault, view, told, one_line):

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from environments.python.arm import model
 from environments.python.mujoco_pictures import NEEDS
-from sandbox.arm import capture, evaluation, geometry, network
+from sandbox.arm import __main__ as program
+from sandbox.arm import capture, evaluation, geometry, network, training
 from user_error import UserError
 
 PROJECT = Path(__file__).parents[3]
@@ -44,7 +46,7 @@ def poses(count: int, seed: int = 0) -> np.ndarray:
 
 def test_the_points_are_where_the_arm_is_drawn(pictures):
     """The tip's white gripper is bright at its point, much more often than beside it."""
-    images, known = capture.load(pictures)
+    images, known, _ = capture.load(pictures)
     size = images.shape[1]
     places = np.clip((geometry.points(known) + 1) / 2 * size, 0, size - 1).astype(int)
     columns, rows = places[:, -1].T
@@ -103,6 +105,10 @@ def test_an_interrupted_capture_is_continued(pictures, tmp_path):
     manifest.write_text(whole[:-40])  # its last line was being written
     assert arm("capture", f"--data={tmp_path}", "--count=12").returncode == 0
     assert manifest.read_text() == whole
+    before = manifest.stat()
+    fewer = arm("capture", f"--data={tmp_path}", "--count=10")
+    assert fewer.returncode == 0 and fewer.stdout == "12 pictures are there already\n"
+    assert manifest.stat().st_ino == before.st_ino  # it was not written again
     other = arm("capture", f"--data={tmp_path}", "--count=12", "--seed=2")
     assert other.returncode == 2 and "have --size=96 --seed=1" in other.stderr
 
@@ -112,20 +118,103 @@ def test_a_network_learns_and_is_kept_evaluated_and_asked(pictures, tmp_path):
     flags = [f"--data={pictures}", f"--network={weights}"]
     trained = arm("train", *flags, "--updates=40")
     assert trained.returncode == 0, trained.stderr
-    images, known = capture.load(pictures)
-    predicted = network.predict(network.load(weights), images)
-    fresh = network.predict(network.built(), images)
+    images, known, checksums = capture.load(pictures)
+    kept_network, about, seen, optimizer = network.load(weights)
+    assert about == {"trained_with": COUNT * 9 // 10, "updates": 40, "of": 40, "seed": 1}
+    assert not optimizer  # which nothing needs any more
+    assert (seen == checksums[: len(seen)]).all() and len(seen) == COUNT * 9 // 10
+    predicted = network.predict(kept_network, images)
+    tf.random.set_seed(1)
+    fresh = network.predict(network.built(), images)  # as it was before
     own = evaluation.errors(predicted["direct"], known).mean()
     assert own < 0.8 * evaluation.errors(fresh["direct"], known).mean()
+    before = weights.read_bytes()
+    again = arm("train", *flags, "--updates=40")
+    assert again.returncode == 0 and "is trained already" in again.stdout
+    assert weights.read_bytes() == before
     done = arm("evaluate", *flags)
     assert done.returncode == 0 and "mean predictor" in done.stdout, done.stderr
     kept = json.loads((tmp_path / "evaluation.json").read_text())
+    assert kept["trained_with"] == COUNT * 9 // 10 and kept["updates"] == 40
     assert kept["pictures"] == COUNT // 10 and set(kept["errors"]) == {
         "direct", "geometry", "mean predictor"
     }  # fmt: skip
     assert (tmp_path / "predictions.png").stat().st_size > 10_000
     asked = arm("predict", str(pictures / "img" / "000003.png"), *flags)
     assert set(json.loads(asked.stdout)["geometry"]) == set(geometry.NAMES)
+    # A capture that was smaller has the same pictures, of which the last tenth was trained with.
+    lines = (pictures / capture.MANIFEST).read_text().splitlines(keepends=True)
+    smaller = tmp_path / "smaller"
+    smaller.mkdir()
+    (smaller / "img").symlink_to(pictures / "img")
+    (smaller / capture.MANIFEST).write_text("".join(lines[:101]) + lines[101][:-30])  # cut off
+    assert len(capture.load(smaller, 32).images) == 100
+    assert capture.load(smaller, 32).images.shape[1:] == (32, 32, 3)
+    refused = arm("evaluate", f"--data={smaller}", f"--network={weights}")
+    assert refused.returncode == 2 and "trained with 10 of its last 10" in refused.stderr
+
+
+def test_a_network_that_does_not_say_how_it_was_trained_is_used_nevertheless(pictures, tmp_path):
+    weights = {f"{index:02d}": one.numpy() for index, one in enumerate(network.built().variables)}
+    np.savez(tmp_path / "network.npz", **weights)
+    flags = [f"--data={pictures}", f"--network={tmp_path}/network.npz"]
+    asked = arm("predict", str(pictures / "img" / "000003.png"), *flags)
+    assert set(json.loads(asked.stdout)["geometry"]) == set(geometry.NAMES)
+    done = arm("evaluate", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "network.npz does not say which pictures it has seen" in done.stdout
+
+
+class Stopped(Exception):
+    """A training ends early."""
+
+
+def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(training, "KEEP_EVERY", 2)
+    monkeypatch.setattr(training, "NOISE", 0.0)  # it is drawn afresh
+    monkeypatch.setattr(capture, "load", lambda *_: pictures)
+    images = np.random.default_rng(1).integers(
+        0, 255, [10, network.SIZE, network.SIZE, 3], np.uint8
+    )
+    pictures = capture.Pictures(images, poses(10), np.array([f"{index}" for index in range(10)]))
+    flags = ["train", f"--network={tmp_path}/whole.npz", "--updates=5"]
+    assert program.main(flags) == 0
+    whole = network.load(tmp_path / "whole.npz")
+
+    path, save = tmp_path / "stopped.npz", network.save
+    flags = ["train", f"--network={path}", "--updates=5"]
+
+    def stops(*given):
+        save(*given)
+        raise Stopped
+
+    with monkeypatch.context() as patched, pytest.raises(Stopped):
+        patched.setattr(network, "save", stops)
+        program.main(flags)
+    assert network.load(path).about["updates"] == 2
+    capsys.readouterr()
+    for wrong, told in (
+        ("--updates=6", "its training has --updates=5 --seed=1. Give these"),
+        ("--seed=2", "its training has --updates=5 --seed=1. Give these"),
+    ):
+        assert program.main([*flags, wrong]) == 2
+        assert told in capsys.readouterr().err
+    assert program.main(flags) == 0
+    assert f"Resuming from {path} at 2 of 5 updates." in capsys.readouterr().out
+    on = network.load(path)
+    assert on.about == whole.about
+    for one, other in zip(on.network.variables, whole.network.variables, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
+
+
+def test_a_network_of_other_pictures_or_of_an_unknown_training_is_left_as_it_is(tmp_path):
+    path, seen = tmp_path / "network.npz", np.array(["a", "b"])
+    network.save(network.built(), path, {"of": 5, "seed": 1, "updates": 2}, seen)
+    with pytest.raises(UserError, match="was trained with other pictures. Give their --data"):
+        training.begun(path, 5, 1, np.array(["a", "c"]))
+    network.save(network.built(), path, {"updates": 5, "seed": 1}, seen)
+    with pytest.raises(UserError, match="does not say how its training would go on"):
+        training.begun(path, 5, 1, seen)
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 7])
@@ -138,14 +227,23 @@ def test_few_pictures_are_drawn_as_well(count, tmp_path):
 def test_mistakes_are_one_line(pictures, tmp_path):
     (tmp_path / "text.png").write_text("no picture")
     (tmp_path / "half.npz").write_bytes(b"PK\x03\x04half")
+    (tmp_path / "empty.png").write_bytes(b"")
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "begun").mkdir()
+    head = (pictures / capture.MANIFEST).read_text().splitlines(keepends=True)[0]
+    (tmp_path / "begun" / capture.MANIFEST).write_text(head)
     for arguments, expected in (
         (["grab"], "'grab' is unknown; expected capture"),
         (["train", f"--data={tmp_path}"], "Make pictures first"),
+        (["train", f"--data={tmp_path}/begun"], "lists 0 pictures, expected 2 or more"),
+        (["train", f"--network={tmp_path}/text.png/x.npz"], "text.png: File exists"),
+        (["train", f"--network={tmp_path}/folder.npz"], "folder.npz: Is a directory"),
         (["evaluate", f"--data={pictures}", f"--network={tmp_path}/x.npz"], "Train one first"),
         (["evaluate", f"--data={pictures}", f"--network={tmp_path}/half.npz"], "cannot be read"),
         (["predict"], "expected the name of one picture"),
         (["train", "--network=weights"], "--network=weights: expected a name that ends with .npz"),
         (["predict", f"{tmp_path}/text.png"], "is not a picture"),
+        (["predict", f"{tmp_path}/empty.png"], "is not a picture"),
         (["predict", f"{tmp_path}/none.png"], "No such file"),
         (["capture", "--count=3"], "--count=3: must be 10 or more"),
     ):

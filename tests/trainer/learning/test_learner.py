@@ -284,6 +284,21 @@ def test_the_backdrop_follows_the_pictures_of_batches():
         np.testing.assert_allclose(agent.backdrop.mean, seen.mean(0), rtol=1e-5)
 
 
+@pytest.mark.parametrize("played", [Pictures, Steps])
+def test_what_nobody_plays_is_not_among_usual_observations(played):
+    made = parts(small(level(played), normalise_observations=True))
+    batch = made.actor().unroll()
+    batch.environment.first[:, 1] = True  # a body that has left
+    batch.environment.observation[:, 1] = 9
+    learner, known = made.learner, made.learner.agent.backdrop
+    seen = learner.agent.prepare(batch.environment.observation[:1, [0, 2]])
+    learner.update(batch, 1.0)
+    other = parts(made.settings).learner.agent.backdrop
+    other.update(other.sums(seen))
+    for one, expected in zip(known.variables, other.variables, strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_without_a_backdrop_pixels_are_fractions_of_255():
     made = parts(small(level(Pictures), backdrop=False))
     made.learner.update(made.actor().unroll(), 1.0)

@@ -2,12 +2,16 @@
 
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import credentials
 from tests.trainer.cluster import Process, alone, free_address
+from trainer.programs import actor_of_agents
+from trainer.programs.stopping import StopSignal
+from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics
 
@@ -104,3 +108,39 @@ def test_a_learner_refuses_an_actor_of_another_agent(tmp_path):
     ):
         assert actor.wait(120) == 2
         assert "agent is left at the learner and right at the actor" in actor.output()
+
+
+def test_an_actor_whose_learners_are_all_away_plays_for_nobody(monkeypatch):
+    stop, asked = StopSignal(), []
+
+    class Away:
+        """What it does for a learner that cannot be reached."""
+
+        agent = is_finished = None
+        acting = SimpleNamespace(version=3)
+
+        def has_weights(self) -> bool:
+            return True
+
+        def seat(self, part: Any, task: int) -> None:
+            pass
+
+        def wants(self) -> bool:
+            asked.append(1)
+            if len(asked) == 5:
+                stop.request("the test")
+            return False
+
+    part = SimpleNamespace(num_envs=1, spec=SimpleNamespace(frames_per_step=1))
+    environment = SimpleNamespace(parts=[part], close=lambda: None)
+    monkeypatch.setattr(actor_of_agents.seats, "environment_of", lambda *_: environment)
+
+    def unrolls() -> None:
+        raise AssertionError("nobody wants them")
+
+    shared = SimpleNamespace(unrolls=unrolls)
+    monkeypatch.setattr(actor_of_agents, "SharedActor", lambda *_: shared)
+    turns: Any = [Away()]
+    with pytest.raises(actor_of_agents._Leave, match="the test"):
+        actor_of_agents._play(Settings(), turns, stop)
+    assert len(asked) == 5

@@ -76,10 +76,12 @@ def test_a_training_runs_to_its_end_and_leaves_all_its_records(trained):
 
 
 @pytest.mark.xdist_group("trained run")
-def test_the_same_command_again_reports_that_the_run_is_trained(trained):
+@pytest.mark.parametrize("job", ["local", "learner"])
+def test_a_trained_run_is_reported_as_such_whatever_the_settings_and_stays_as_it_is(trained, job):
     folder = trained[0]
     before = contents(folder)
-    process = run(f"--logdir={folder}", for_frames(FRAMES))
+    changed_flags = "--learning_rate=0.5", f"--job_name={job}"
+    process = run(f"--logdir={folder}", for_frames(FRAMES), *changed_flags)
     assert (process.returncode, process.stderr) == (0, "")
     assert "is already trained" in process.stdout and "Ended" not in process.stdout
     after = contents(folder)

@@ -142,6 +142,23 @@ def test_a_training_goes_on_if_its_evaluation_cannot(tmp_path, capsys, monkeypat
     assert "warning: evaluation ended with OSError: no such simulator" in capsys.readouterr().out
 
 
+def test_an_evaluation_that_hangs_does_not_keep_the_process(tmp_path, capsys, monkeypatch):
+    released = threading.Event()
+
+    def hanging(*_: Any) -> Any:
+        released.wait()
+        raise OSError("released")
+
+    monkeypatch.setattr(alongside.build, "test_environment", hanging)
+    monkeypatch.setattr("trainer.machine.threads.END_WITHIN_S", 0.2)
+    try:
+        outcome = run(tmp_path, evaluate_every_s=0.01, total_environment_frames=500)
+        assert outcome.reason == "all frames are played"
+        assert "warning: evaluation did not end within 0.2 s" in capsys.readouterr().out
+    finally:
+        released.set()
+
+
 def test_a_training_can_be_watched(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setenv("DISPLAY", ":1")  # for the check; SDL draws nowhere

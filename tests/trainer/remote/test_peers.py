@@ -13,8 +13,11 @@ from tests.trainer.levels import Steps, level
 from tests.trainer.training import block, parts, small
 from tests.transport.ends import eventually
 from trainer.learning.worker import OF_ACTOR, Computed, GradientBatches, lean
+from trainer.programs.learner_process import _begin_among
+from trainer.programs.stopping import StopSignal
 from trainer.remote import peers as peers_module
 from trainer.remote.peers import Peers
+from trainer.reporting.metrics import Meter
 from transport import Refused
 from user_error import UserError
 
@@ -30,6 +33,7 @@ class Line:
         self.is_open = threading.Event()
         self.is_connected = self.is_finished = False
         self.refusal: Refused | None = None
+        self.dropped = 0  # blocks that it has refused
         self.looks: list[Callable[[], None]] = []  # what happens when it is asked, once each
 
     @property
@@ -57,12 +61,14 @@ class Line:
 class Own:
     """As much of a learner as matters to the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, updates: int = 3) -> None:
         self.weights = [tf.Variable([1.0, 2.0])]
-        self.updates = 3
+        self.updates = updates
 
 
-def begun(rank: int, prepare: Callable[[list[Line]], Any]) -> tuple[Own, list[str], list[Line]]:
+def begun(
+    rank: int, prepare: Callable[[list[Line]], Any], updates: int = 3
+) -> tuple[Own, list[str], list[Line]]:
     """A learner after it has begun among others, and what it said."""
     said: list[str] = []
     lines: list[Line] = []
@@ -71,7 +77,7 @@ def begun(rank: int, prepare: Callable[[list[Line]], Any]) -> tuple[Own, list[st
         lines.append(Line(load))
         return lines[-1]
 
-    own, stop = Own(), threading.Event()
+    own, stop = Own(updates), threading.Event()
     peers = Peers(own, ADDRESSES, rank, connect, said.append)  # type: ignore[arg-type]
     prepare(lines)
     timer = threading.Timer(5.0, stop.set)
@@ -111,6 +117,17 @@ def test_one_that_comes_back_takes_weights_that_come_while_it_looks(rank):
     np.testing.assert_array_equal(own.weights[0], [5.0, 6.0])
 
 
+def test_what_was_learned_is_not_given_up_for_one_that_began_anew():
+    def anew(lines: list[Line]) -> None:
+        for line in lines:
+            line.is_connected = True
+        lines[0].load([np.array([5.0, 6.0], np.float32)], 12)
+
+    with pytest.raises(UserError, match="a:1 trains with weights after 12 updates") as told:
+        begun(1, anew, updates=5_000)
+    assert "has made 5,000, which would be lost" in str(told.value) and "\n" not in str(told.value)
+
+
 @pytest.mark.parametrize("rank", [0, 2])
 def test_one_that_comes_back_when_all_others_have_finished_ends(rank):
     def finishing(lines: list[Line]) -> None:
@@ -134,11 +151,53 @@ def test_others_that_come_later_are_waited_for_and_named_once(rank, monkeypatch)
 
         threading.Timer(1.5, there).start()
 
-    monkeypatch.setattr(peers_module, "LINE_AFTER_S", 0.3)
-    own, said, _ = begun(rank, late)
-    assert own.updates == (70 if rank else 3)
+    monkeypatch.setattr(peers_module, "PATIENCE_S", 0.3)
+    own, said, _ = begun(rank, late, updates=0)
+    assert own.updates == (70 if rank else 0)
     away = ADDRESSES[1 if rank == 2 else 2]
     assert [line.split(" could not be reached")[0] for line in said[1:-1]] == [away]
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_one_that_comes_back_when_others_have_gone_goes_on_without_them(rank, monkeypatch):
+    monkeypatch.setattr(peers_module, "PATIENCE_S", 0.3)
+    own, said, _ = begun(rank, lambda lines: None)
+    assert own.updates == 3
+    away = ", ".join(one for one in ADDRESSES if one != ADDRESSES[rank])
+    [line] = said[1:]
+    assert line.startswith(f"{away} could not be reached")
+    assert "goes on without, after its 3 updates" in line
+
+
+class Clock:
+    """Stands in for ``time``: it passes while somebody sleeps, and at a time something happens."""
+
+    def __init__(self, at: float, happens: Callable[[], None]):
+        self.now, self._at, self._happens = 0.0, at, happens
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        before, self.now = self.now, self.now + seconds
+        if before < self._at <= self.now:
+            self._happens()
+
+
+@pytest.mark.parametrize(("share", "updates"), [(1.9, 70), (2.1, 3)])
+def test_of_several_that_come_back_the_first_goes_on_and_the_others_take_its_weights(
+    share, updates, monkeypatch
+):
+    """``share`` of the patience is over when the first one's weights come."""
+
+    def first_goes_on(lines: list[Line]) -> None:
+        lines[0].is_connected = True
+        weights = [np.array([5.0, 6.0], np.float32)]
+        clock = Clock(share * peers_module.PATIENCE_S, lambda: lines[0].load(weights, 70))
+        monkeypatch.setattr(peers_module, "time", clock)
+
+    own, *_ = begun(2, first_goes_on)
+    assert own.updates == updates
 
 
 @pytest.mark.parametrize("finished", [0, 1])
@@ -233,3 +292,28 @@ def test_gradients_of_others_are_not_passed_on(origin):
     with Peers(own, ADDRESSES, 1, connect, print) as peers:
         peers.forward(computed)
     assert not any(line.sent for line in lines)
+
+
+def test_gradients_that_others_did_not_get_are_counted_also_those_they_refused():
+    lines: list[Line] = []
+
+    def connect(address: str, load: Any) -> Any:
+        lines.append(Line(load))
+        return lines[-1]
+
+    own: Any = Own()
+    computed: Any = Namespace(origin=OF_ACTOR)
+    peers = Peers(own, ADDRESSES, 1, connect, print)
+    for _ in range(peers_module.MOST_WAITING + 3):  # nobody takes any yet
+        peers.forward(computed)
+    lines[0].dropped = 5
+    assert peers.figures()["gradients_not_sent"] == 2 * 3 + 5
+
+
+def test_what_others_have_played_counts_by_the_environments_of_an_actor():
+    chosen = small(level(Steps), algorithm="a3c", batch_size=3, envs_per_actor=5, unroll_length=6)
+    own: Any = Own(updates=3)
+    meter = Meter(chosen.level.levels, 4, {})
+    peers: Any = Namespace(begin=lambda stop: setattr(own, "updates", 13))
+    _begin_among(peers, chosen, own, meter, StopSignal())
+    assert meter.agent_steps == 10 * 5 * 6 and meter.environment_frames == 4 * meter.agent_steps

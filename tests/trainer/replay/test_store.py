@@ -127,6 +127,16 @@ def test_a_stream_does_not_continue_another_one_that_took_its_slot():
     assert all(rows[1] == rows[0] + 1 for rows in rows_in(store.sample(200)))
 
 
+def test_a_stream_does_not_continue_what_another_actor_of_the_same_number_played():
+    store = ReplayStore(example_of(3), 60, before=2, length=2)
+    one, other = Player(0, 3), Player(0, 3)
+    other.restart()
+    for player in (one, other) * 3:
+        store.add(*block_of([player.play()]))
+    assert store.windows
+    rows_in(store.sample(200))  # looks whether rows follow one another
+
+
 def test_a_block_too_large_for_the_store_is_refused():
     store = ReplayStore(example_of(3), 9, before=0, length=1)
     with pytest.raises(ValueError, match="2 unrolls need 4 slots; there are 3"):

@@ -9,7 +9,7 @@ from PIL import Image
 from tests.trainer.reports import figures, of_levels
 from trainer.reporting.curve import title, write_curve
 
-BLUE = (0x1F, 0x6F, 0xEB)
+BLUE, ORANGE = (0x1F, 0x6F, 0xEB), (0xD9, 0x73, 0x0D)
 TITLE = "PongNoFrameskip-v4 · SimpleConvNetAgent"
 
 
@@ -44,6 +44,18 @@ def test_a_climbing_return_climbs_in_both_panels(tmp_path):
         x, y = columns[half], rows[half]
         assert np.ptp(x) > 300 and np.ptp(y) > 200
         assert np.corrcoef(x, y)[0, 1] < -0.99
+
+
+def test_evaluations_stand_at_the_frames_of_the_weights_that_played_them(tmp_path):
+    rows = climbing(200)
+    late = {"evaluation_return": 150.0, "evaluation_frames": 50_000}
+    picture = draw(tmp_path, [*rows[:150], rows[150] | late, *rows[151:]])
+    _, line = places_of(picture, BLUE)
+    _, columns = places_of(picture[:-60], ORANGE)  # without the legend
+    middle = picture.shape[1] // 2
+    for half in (lambda each: each < middle, lambda each: each >= middle):
+        start, end, x = line[half(line)].min(), line[half(line)].max(), columns[half(columns)]
+        assert (np.median(x) - start) / (end - start) == pytest.approx(0.25, abs=0.03)
 
 
 @pytest.mark.parametrize("points", [0, 1, 2])

@@ -111,6 +111,14 @@ def test_skipped_updates_are_counted_and_do_not_affect_means():
     assert all(figure is None or np.isfinite(figure) for figure in figures.values())
 
 
+def test_all_the_skipped_updates_of_a_batch_count_once_in_a_row():
+    meter = Meter(ONE, 1, {}, FIGURES)
+    for skipped, begins, in_a_row in ((1, 1, 1), (1, 0, 1), (1, 1, 2), (0, 0, 0), (1, 0, 0)):
+        meter.add_update(of_update(), bool(skipped), 0.0, 1, bool(begins))
+        assert meter.skipped_in_a_row == in_a_row
+    assert meter.skipped_updates == 4
+
+
 def test_counters_continue_from_a_checkpoint():
     meter = Meter([level(Tens)], 4, {}, FIGURES)
     made = parts(small(level(Tens)))

@@ -106,7 +106,9 @@ def test_a_run_that_reported_nothing_has_no_metrics(tmp_path):
 
 def test_the_settings_are_kept_beside_the_reports(tmp_path):
     settings = settings_of(tmp_path, seed=7)
-    with Reporter(tmp_path, settings, ABOUT):
+    with Reporter(tmp_path, settings, ABOUT) as reporter:
+        assert not (tmp_path / "settings.json").exists()  # it may be trained already
+        reporter.write_settings()
         assert (tmp_path / "settings.json").read_text() == config.to_json(settings) + "\n"
     assert not list(tmp_path.glob(".*"))
 

@@ -27,7 +27,7 @@ def test_every_setting_is_a_flag_and_survives_the_way_to_flags_and_back():
     changed = config.parse(
         [
             "--mode=test", "--seed=7", "--level_name=A-v0,B-v0", "--sticky_actions=0.25",
-            "--episodic_life", "--batch_size=16", "--learning_rate=1e-3", "--popart=false",
+            "--noepisodic_life", "--batch_size=16", "--learning_rate=1e-3", "--popart=false",
             "--reward_clipping=none", "--gradients_clipping=-1", "--video=a b.gif",
         ]
     )  # fmt: skip
@@ -58,7 +58,7 @@ def test_whole_numbers_may_be_written_as_people_write_them():
 
 
 def test_switches_can_be_turned_on_and_off():
-    assert config.parse(["--episodic_life"]).level.episodic_life
+    assert config.parse(["--watch"]).trained.watch
     assert not config.parse(["--nopopart"]).algorithm.popart
     assert not config.parse(["--popart=false"]).algorithm.popart
 

@@ -170,6 +170,7 @@ def test_what_is_wrong_in_a_file_is_answered_with_file_and_key(written, text, wo
         ('{\n"seed": }', "line 2"),
         ('{"learning_rate": NaN}', "learning_rate: nan: expected a finite number"),
         ("[]", "expected settings"),
+        ("[" * 100_000, "recursion"),
     ],
 )
 def test_what_is_wrong_in_a_json_file_is_answered_as_well(written, text, word):

@@ -124,8 +124,9 @@ def test_a_folder_without_checkpoints(store):
 
 def test_the_error_for_a_missing_checkpoint_lists_the_available_ones(store):
     store.save(checkpoint(10))
-    with pytest.raises(UserError, match=r"--checkpoint=99: there is no file .* in .*: 10\."):
-        store.find("99", never)
+    for which in "99", "²":
+        with pytest.raises(UserError, match=rf"--checkpoint={which}: there is no file .*: 10\."):
+            store.find(which, never)
 
 
 def overwrite(path: Path, content: bytes) -> None:

@@ -90,20 +90,38 @@ def test_a_bundle_plays_as_its_run_does_and_says_where_it_comes_from(run, bundle
     assert (card["levels"], card["environment_frames"]) == (["CartPole-v1"], 1000)
     assert card["evaluation"]["levels"]["CartPole-v1"]["episodes"] == 4
     assert {"commit", "versions", "machine"} == set(card["bundled_with"])
-    # By itself it knows its level, and leaves its results where a run of it would be.
+    # By itself it knows its level.
     returns = greedy(checkpoint=str(bundle))
     assert len(returns) == 4
-    report = json.loads(Path("logs/CartPole-v1/evaluation.json").read_text())
+    report = json.loads(Path("logs/trained/CartPole-v1/evaluation.json").read_text())
     assert report["levels"]["CartPole-v1"]["returns"] == returns
     assert bundle.stat().st_size < original.stat().st_size
 
 
-def test_videos_of_its_games_are_in_the_folder_of_its_level(bundle, tmp_path, monkeypatch):
+def test_its_results_are_in_a_folder_of_its_own_and_not_in_that_of_a_training(
+    bundle, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    evaluate(Settings(mode="test", checkpoint=str(bundle), test_num_episodes=1, num_videos=1))
-    [folder] = (tmp_path / "logs").iterdir()
+    of_training = tmp_path / "logs" / "CartPole-v1"
+    of_training.mkdir(parents=True)
+    mine = bundle.rename(tmp_path / "mine.npz")
+    evaluate(Settings(mode="test", checkpoint=str(mine), test_num_episodes=1, num_videos=1))
+    assert not [*of_training.iterdir()]
+    folder = tmp_path / "logs" / "trained" / "mine"
     [video] = (folder / "videos").iterdir()
-    assert folder.name == "CartPole-v1" and video.stat().st_size > 1000
+    assert (folder / "evaluation.json").exists() and video.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        "zoo:pole-0.5",
+        "here/pole-0.5.npz",
+        f"https://example.org/agents/pole-0.5.npz#sha256={64 * 'a'}",
+    ],
+)
+def test_its_folder_has_its_name(which):
+    assert trained.folder_of(which) == Path("logs/trained/pole-0.5")
 
 
 def test_it_is_fetched_once_and_only_with_its_checksum(bundle, served, tmp_path):

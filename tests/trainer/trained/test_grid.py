@@ -2,21 +2,24 @@
 
 import contextlib
 import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium.spaces import Box, Discrete
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import environments
 from algorithms.impala import Impala
 from algorithms.own_settings.impala import ImpalaSettings
+from environments import EnvironmentSpec, EnvironmentStep, Episode
 from environments.levels import environment_seeds
 from tests.trainer.untrained import Uneven, make_run
 from trainer import build
-from trainer.acting.playing import Game, Player, play
+from trainer.acting.playing import Choice, Game, Player, play
 from trainer.settings import checks, grid
 from trainer.settings.config import Settings
 from trainer.trained import trained_agent
@@ -98,6 +101,43 @@ def test_a_game_that_reaches_the_limit_counts_as_it_is_then(limit):
     # One that ends with its last step is not cut off.
     assert [game.finished for game in games] == [length <= most for length in lengths]
     assert {1, 40} == set(lengths)
+
+
+class Alone:
+    """A game for two without end, in which one has no part."""
+
+    num_envs = 2
+    spec = EnvironmentSpec(
+        "alone", Box(0, 1, [1], np.float32), Discrete(2), 1, 1, False, bodies=("one", "other")
+    )
+
+    def reset(self) -> EnvironmentStep:
+        return self._row([True, True])
+
+    def step(self, actions: np.ndarray) -> EnvironmentStep:
+        return self._row([False, True])
+
+    def episodes(self) -> list[Episode]:
+        return []
+
+    def _row(self, first: list[bool]) -> EnvironmentStep:
+        zeros = np.zeros(2, np.float32)
+        return EnvironmentStep(zeros[:, None], zeros + 1, zeros > 0, np.array(first))
+
+
+def test_a_game_is_over_where_all_who_play_have_been_cut_off():
+    rows = []
+    choice = Choice(np.zeros(2, np.int32), np.zeros([2, 2]), np.zeros(2))
+
+    def act(step: EnvironmentStep, action: np.ndarray) -> Choice:
+        rows.append(step)
+        assert len(rows) < 50
+        return choice
+
+    environment: Any = Alone()
+    player: Any = Namespace(start=lambda *_: None, act=act)
+    [game] = play(environment, player, 1, seed=0, step_limit=7)
+    assert (game.length, game.finished, game.environment) == (7, False, 0)
 
 
 def test_each_combination_is_played_with_its_settings_and_reported(tmp_path, capsys):

@@ -12,7 +12,6 @@ from tests.trainer.launching import newest
 from tests.trainer.levels import Breaks, Leaves, NoNumbers, Refuses, Steps, level
 from tests.trainer.programs.local.conftest import settings
 from trainer import build
-from trainer.programs import local_actors
 from trainer.programs.local import ActorThreads, train
 from trainer.programs.local_actors import ActorFailed
 from trainer.settings.config import Settings
@@ -71,7 +70,7 @@ def test_an_environment_that_hangs_does_not_keep_the_process(tmp_path, monkeypat
             released.wait()
         return environment
 
-    monkeypatch.setattr(local_actors, "END_WITHIN_S", 0.5)
+    monkeypatch.setattr("trainer.machine.threads.END_WITHIN_S", 0.5)
     try:
         train(settings(tmp_path, num_actors=2), make_environment=make)
         assert len(made) == 2 and newest(tmp_path).counters["updates"] > 0
@@ -91,7 +90,7 @@ def test_a_time_limit_ends_a_training_without_a_batch(tmp_path, monkeypatch):
         released.wait()
         return build.actor_environment(chosen, actor, start)
 
-    monkeypatch.setattr(local_actors, "END_WITHIN_S", 0.1)
+    monkeypatch.setattr("trainer.machine.threads.END_WITHIN_S", 0.1)
     try:
         outcome = train(settings(tmp_path, stop_after_s=1.0), make_environment=make)
         assert outcome.reason == "1 s have passed (--stop_after_s)"
@@ -139,6 +138,6 @@ def test_updates_that_are_never_finite_end_the_training_and_name_the_last_good_c
     }
     with pytest.raises(UserError) as error:
         train(settings(tmp_path, **chosen))
-    assert "3 updates in a row" in str(error.value)
+    assert "3 batches in a row" in str(error.value)
     assert f"The last good checkpoint is {tmp_path}/checkpoints/frames-" in str(error.value)
     assert all(np.isfinite(weight).all() for weight in newest(tmp_path).weights.values())

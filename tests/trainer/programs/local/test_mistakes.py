@@ -21,6 +21,7 @@ from tests.trainer.programs.local.conftest import flags, refusal
         ("--agent_name=VectorAgnet", ["--agent_name=VectorAgnet", "VectorAgent"]),
         ("--agent_name=ResNetAgent", ["ResNetAgent needs images", "VectorAgent"]),
         ("--agent_name=no.such:Agent", ["--agent_name=no.such:Agent", "cannot import"]),
+        ("--algorithm=..no:Such", ["--algorithm=..no:Such", "cannot import"]),
         ("--agent_name=json:dumps", ["--agent_name=json:dumps", "not an agent"]),
         ("--lerning_rate=1", ["--lerning_rate", "--learning_rate"]),
         ("--discounting=2", ["--discounting=2"]),

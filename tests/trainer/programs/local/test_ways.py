@@ -1,6 +1,7 @@
 """Trainings in this process: every way to train, extreme sizes, and what happens on the way."""
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,26 @@ def test_actors_get_new_weights_as_often_as_requested(tmp_path, monkeypatch):
     updates = newest(tmp_path).counters["updates"]
     assert updates >= 20
     assert versions == list(range(0, updates + 1, 6))
+
+
+def test_nobody_plays_before_there_are_weights_of_the_learner(tmp_path, monkeypatch):
+    versions = []
+    act, load = ActingAgent.act, ActingAgent.load
+
+    def acted(agent: ActingAgent, *given: Any) -> Any:
+        versions.append(agent.version)
+        return act(agent, *given)
+
+    def loaded(agent: ActingAgent, weights: Any, version: int) -> None:
+        if not version:
+            time.sleep(0.5)
+            assert not versions
+        load(agent, weights, version)
+
+    monkeypatch.setattr(ActingAgent, "act", acted)
+    monkeypatch.setattr(ActingAgent, "load", loaded)
+    train(settings(tmp_path))
+    assert versions  # else nobody has played
 
 
 def test_the_last_checkpoint_is_there_before_what_goes_on_beside_is_ended(tmp_path):

@@ -1,0 +1,54 @@
+"""A peer's fastest way to do a work on this machine: searched once, and kept."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tools import common
+from benchmarks.tools.machine import processor
+from benchmarks.whole.peers import running
+from benchmarks.whole.peers.installing import folder_for
+from benchmarks.whole.peers.known import Peer
+
+
+def fastest(
+    peer: Peer, python: Path, work: Mapping[str, Any], tune_s: float, log: Path
+) -> dict[str, Any]:
+    """The way with the most steps a second, each tried for ``tune_s``; ``Failed`` if one fails."""
+    if not peer.ways:
+        return {}
+    kept = folder_for(peer) / "tuned.json"
+    try:
+        known = json.loads(kept.read_text())
+    except (OSError, ValueError):
+        known = {}
+    key = json.dumps([processor(), {**work, "seed": 0}], sort_keys=True)
+    if key not in known:
+        known[key] = _searched(peer, python, work, tune_s, log)
+        kept.write_text(json.dumps(known, indent=1))
+    return known[key]
+
+
+def in_words(way: Mapping[str, Any]) -> str:
+    """A way as a table shows it."""
+    return " ".join(f"{name}={value}" for name, value in way.items())
+
+
+def _searched(
+    peer: Peer, python: Path, work: Mapping[str, Any], tune_s: float, log: Path
+) -> dict[str, Any]:
+    rates: dict[tuple[Any, ...], float] = {}
+    for values in itertools.product(*peer.ways.values()):
+        way = dict(zip(peer.ways, values, strict=True))
+        points = running.watch(peer, python, {**work, **way}, tune_s, log)
+        # From the middle on: it takes a while to start.
+        half = points[len(points) // 2 :]
+        passed = half[-1].seconds - half[0].seconds
+        rates[values] = (half[-1].steps - half[0].steps) / passed if passed else 0.0
+        common.progress(f"{peer.name}, {in_words(way)}: {rates[values]:,.0f} steps/s")
+    best = max(rates, key=rates.__getitem__)
+    if not rates[best]:
+        raise running.Failed(f"no way took two steps within --tune_s={tune_s:g}; give it longer")
+    return dict(zip(peer.ways, best, strict=True))

@@ -1,0 +1,154 @@
+"""Browsers: they end with their levels, and are started again where they are lost."""
+
+import contextlib
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import environments
+from environments.browser import level
+from environments.browser.chromium import ChromiumLost, Tab
+from tests.environments.browser.browsers import (
+    DESCRIPTION,
+    PAGE,
+    children,
+    runs,
+    undressed,
+    wait_until,
+)
+from user_error import EndedOutside
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+def test_many_pages_are_stepped_in_processes_and_leave_none(described):
+    env = environments.make(
+        f"browser:{described}/page.yaml", 2, 1, env_processes=2, width=12, height=10
+    )
+    assert env.reset().observation.shape == (2, 10, 12, 3)
+    assert env.step(np.array([2, 0])).reward.tolist() == [10, 0]
+    browsers = children()
+    assert len(browsers) > 2
+    env.close()
+    wait_until(lambda: not any(map(runs, browsers)))
+
+
+def test_a_browser_that_is_stopped_has_ended_outside_and_leaves_nothing(described):
+    env = undressed(f"browser:{described}/page.yaml")
+    browsers = children()
+    os.killpg(env._tab._process.pid, signal.SIGSTOP)
+    look = ("Runtime.evaluate", {"expression": "1"})
+    with pytest.raises(EndedOutside, match="Chromium does not answer: nothing for 0.2 s"):
+        env._tab.results([look], 0.2)
+    with contextlib.suppress(TimeoutError):  # as those do who can wait longer
+        env._tab.results([look], 0.2)
+    env.close()
+    assert len(browsers) > 2
+    wait_until(lambda: not any(map(runs, browsers)))
+
+
+@pytest.mark.parametrize("more", ["", "time: real", "reset: presses = 0"])
+def test_a_page_that_is_left_by_a_link_is_loaded_again_and_its_episode_cut(described, more):
+    (described / "other.html").write_text("elsewhere")
+    (described / "link.html").write_text(
+        PAGE + "<a href='other.html' style='position: absolute; left: 0; top: 0'>XXXXXX</a>"
+    )
+    (described / "link.yaml").write_text(
+        DESCRIPTION.replace("page.html", "link.html").replace("click 30,20", "click 5,5")
+        + f"observe: '[presses]'\nready: typeof presses === 'number'\n{more}\n"
+    )
+    env = undressed(f"browser:{described}/link.yaml")
+    with contextlib.closing(env):
+        for _ in range(2):
+            assert env.reset()[0].tolist() == [0]
+            assert env.step(1)[:4] == ([1], 1.0, False, False)
+            until, truncated = time.monotonic() + 60, False
+            env.step(2)
+            while not truncated:
+                assert time.monotonic() < until
+                seen, reward, over, truncated, _ = env.step(0)
+                assert seen.tolist() == [1] and not (reward or over)
+
+
+@pytest.mark.parametrize("more", ["", "time: real", "reset: begun = true"])
+def test_a_goal_on_another_page_is_rewarded_and_its_episode_ends(described, more):
+    link = "<a href='goal.html' style='position: absolute; left: 0; top: 0'>XXXXXX</a>"
+    (described / "way.html").write_text(f"<script>var points = 0;</script>{link}")
+    (described / "goal.html").write_text("<script>var points = 5;</script>")
+    (described / "way.yaml").write_text(
+        "{url: way.html, score: points, end: points > 0, actions: [none, 'click 5,5'],"
+        f" width: 60, height: 40, step_ms: 50, observe: '[points]', {more}}}"
+    )
+    env = undressed(f"browser:{described}/way.yaml")
+    with contextlib.closing(env):
+        for _ in range(2):
+            assert env.reset()[0].tolist() == [0]
+            until = time.monotonic() + 60
+            found = env.step(1)[:4]
+            while not found[2]:
+                assert time.monotonic() < until
+                assert found == ([0], 0, False, False)
+                found = env.step(0)[:4]
+            assert found == ([5], 5, True, False)
+
+
+def test_a_browser_that_ends_is_started_again_and_its_episode_cut(described, monkeypatch, capfd):
+    monkeypatch.setattr(level, "MOST_STARTS", 2)
+    env = undressed(f"browser:{described}/page.yaml")
+    with contextlib.closing(env):
+        before = env.reset()[0]
+        os.killpg(env._tab._process.pid, signal.SIGKILL)
+        seen, reward, over, truncated, _ = env.step(1)
+        assert (seen == before).all() and (reward, over, truncated) == (0, False, True)
+        told = capfd.readouterr().err
+        assert told.count("\n") == 1 and "Chromium has ended" in told and "started again" in told
+        env.reset()
+        assert env.step(1)[1] == 1
+        os.killpg(env._tab._process.pid, signal.SIGKILL)
+        with pytest.raises(EndedOutside, match="Chromium has ended .*after 2 starts"):
+            env.reset()
+
+
+@pytest.mark.parametrize("observed", ["[1, 2].slice(presses)", "[ticks, presses ? NaN : 1]"])
+def test_what_is_observed_instead_of_a_picture_stays_so_many_numbers(described, observed, one_line):
+    file = described / "changing.yaml"
+    file.write_text(DESCRIPTION + f"observe: '{observed}'")
+    env = undressed(f"browser:{file}")
+    with contextlib.closing(env):
+        env.reset()
+        one_line(lambda: env.step(1), f"observe ({observed})", "expected a list of 2 numbers")
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("ready: nothing.there", "nothing is not defined"),
+        ("observe: nothing.there", "nothing is not defined"),
+        ("url: http://127.0.0.1:9/", "cannot be loaded"),
+    ],
+)
+def test_a_page_that_cannot_be_played_leaves_no_browser(described, entry, told, one_line):
+    before = children()
+    file = described / "unplayable.yaml"
+    key = entry.split(":")[0]
+    lines = [line for line in DESCRIPTION.splitlines() if not line.startswith(key)]
+    file.write_text("\n".join([*lines, entry]))
+    one_line(lambda: undressed(f"browser:{file}"), told)
+    wait_until(lambda: not any(map(runs, set(children()) - set(before))))
+
+
+def test_a_browser_that_shows_no_page_is_ended(described, monkeypatch, one_line):
+    before, call = children(), Tab.call
+
+    def failing(tab: Tab, method: str, **parameters: Any) -> Any:
+        if method == "Target.attachToTarget":
+            raise ChromiumLost("Chromium has failed (No target with given id found)")
+        return call(tab, method, **parameters)
+
+    monkeypatch.setattr(Tab, "call", failing)
+    one_line(lambda: undressed(f"browser:{described}/page.yaml"), "does not start", "No target")
+    wait_until(lambda: not any(map(runs, set(children()) - set(before))))

@@ -1,0 +1,123 @@
+"""Levels as worlds in real time: what they are refused for, and how their actions are counted."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import environments
+from environments.browser import page as pages
+from environments.names import RealTimeLevel
+from environments.realtime import levels
+from environments.realtime.actions import Action
+from environments.realtime.keys import KEYSYMS
+from environments.realtime.level_keys import keys_of, made
+from environments.remote.window import KeyEvent
+from environments.remote.worlds import LevelWorld
+from environments.view import View
+
+HERE = "tests.environments.realtime.test_levels"
+PONG = "PongNoFrameskip-v4"
+
+
+class FromFive(gymnasium.Env):
+    """Counts its actions from 5; the reward is the action."""
+
+    metadata = {"render_modes": ["rgb_array"]}
+    observation_space: Any = spaces.Box(0, 255, (8, 8, 3), np.uint8)
+    action_space: Any = spaces.Discrete(3, start=5)
+    keys_of_actions: Any = (("left",), (), ("right",))
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self.render(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        return self.render(), float(action), False, False, {}
+
+    def render(self) -> Any:
+        return np.zeros([8, 8, 3], np.uint8)
+
+
+def test_actions_that_are_not_counted_from_0_have_keys():
+    world = LevelWorld(f"{HERE}:FromFive", View(), 0.0, 1)
+    assert world.frame([]).reward == 6
+    assert world.frame([KeyEvent("right", True, 0.0)]).reward == 7
+    world.close()
+
+
+@pytest.mark.parametrize(
+    "names, told",
+    [
+        (("left", "", "right"), "'left': expected a tuple of names"),
+        ((("Left",), (), ("right",)), "there is no key 'Left'. Did you mean left"),
+    ],
+)
+def test_the_keys_that_a_level_names_are_known_ones(names, told, monkeypatch, one_line):
+    monkeypatch.setattr(FromFive, "keys_of_actions", names)
+    env = made(f"{HERE}:FromFive", View())
+    one_line(lambda: keys_of(env), "keys_of_actions", told)
+
+
+def test_actions_at_points_are_within_the_picture(tmp_path, one_line):
+    (tmp_path / "page.html").write_text("")
+    page = tmp_path / "page.yaml"
+    (tmp_path / "own.yaml").write_text("[none, 'click 99999,3']")
+    for actions, told in (
+        ("[none, 'click -5,10']", "'click -5,10': expected a point of the 160 × 210 pixels"),
+        ("own.yaml", "'click 99999,3': expected a point"),  # in the folder of the description
+    ):
+        page.write_text(f"{{url: page.html, score: '0', end: 'false', actions: {actions}}}")
+        one_line(lambda: levels.game(RealTimeLevel(f"browser:{page}"), View()), told)
+
+
+@pytest.mark.parametrize(
+    "name, flags, told",
+    [
+        (PONG, {"env_kwargs": "a=1"}, "--env_kwargs=a=1 is for environments written in Python"),
+        (PONG, {"wrappers": "a:b"}, "--wrappers=a:b is for environments written in Python"),
+        (PONG, {"sticky_actions": 0.5}, "--sticky_actions=0.5 is not for worlds in real time"),
+        (PONG, {"sticky_actions": 0.5}, "Give --sticky_actions=0.0."),
+        (PONG, {"noop_max": 0}, "--noop_max=0 is not for worlds in real time"),
+        (PONG, {"noop_max": 0}, "Give --noop_max=30."),
+        (PONG, {"action_masks": True}, "Give --action_masks=false."),
+        (PONG, {"max_episode_frames": 9}, "--max_episode_frames=9 is not for"),
+        ("sandbox/racer.yaml", {"env_kwargs": "a=1"}, "--env_kwargs=a=1 is for levels"),
+        ("sandbox/racer.yaml", {"wrappers": "a:b"}, "--wrappers=a:b is for levels"),
+        ("sandbox/racer.yaml", {"wrappers": "a:b"}, "Give --wrappers=''."),
+        ("dummy:16-100", {"env_kwargs": "a=1"}, "--env_kwargs=a=1 is not for dummies"),
+        ("browser:dino", {"env_kwargs": "a=1"}, "--env_kwargs=a=1 is not for web pages"),
+        ("dummy:16-100", {"action_set": "arrows"}, "dummy:16-100 draws no pictures"),
+        ("browser:dino", {"fps": 60}, "--fps=60: a step of browser:dino takes 50 ms"),
+    ],
+)
+def test_flags_that_would_do_nothing_are_refused(name, flags, told, one_line):
+    one_line(lambda: environments.make(f"vnc:{name}", 1, 1, **flags), told)
+
+
+def test_a_lost_life_ends_no_episode_in_real_time_and_the_games_own_stickiness_is_fine():
+    environments.make(f"vnc:{PONG}", 1, 1, episodic_life=True, sticky_actions=0.0).close()
+
+
+def test_a_file_of_actions_may_be_in_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "page.html").write_text("")
+    (tmp_path / "pages" / "own.yaml").write_text("[none, 'click 7,3']")
+    monkeypatch.chdir(tmp_path)
+    for actions in ("own.yaml", "pages/own.yaml", f"{tmp_path}/pages/own.yaml"):
+        file = tmp_path / "pages" / "page.yaml"
+        file.write_text(f"{{url: page.html, score: '0', end: 'false', actions: {actions}}}")
+        assert pages.read("pages/page.yaml").actions == (Action(), Action(click=(7, 3)))
+
+
+def test_all_actions_of_an_atari_game_reach_its_remote(monkeypatch):
+    view = View(full_action_set=True, fps=10)
+    [source] = levels._sources(RealTimeLevel("pong"), view, 10.0, [1], levels.Remotes())
+    assert "--full_action_set" in source._command  # type: ignore[attr-defined]
+    assert len(levels.game(RealTimeLevel("pong"), view).actions) == 18
+    assert set().union(*(one.held for one in keys_of(made("pong", view)))) <= set(KEYSYMS)

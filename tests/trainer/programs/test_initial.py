@@ -1,0 +1,131 @@
+"""What a new run takes over from the agent of another, whose algorithm may be another."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from algorithms.dqn import DQN
+from tests.trainer.levels import Steps, Tens, level
+from tests.trainer.training import Parts, block, parts, small, values_of
+from trainer.programs import initial, resuming
+from trainer.settings.config import Settings
+from trainer.storage import bundles, checkpoints
+from trainer.storage.checkpoints import Checkpoint
+from user_error import UserError
+
+
+def made(algorithm: str, **changes: Any) -> Parts:
+    return parts(small(level(Steps), algorithm=algorithm, **changes))
+
+
+def kept(of: Parts) -> Checkpoint:
+    """A checkpoint of the learner."""
+    groups = of.learner.groups()
+    arrays: dict[str, Any] = {
+        group: {name: variable.numpy() for name, variable in variables.items()}
+        for group, variables in groups.items()
+    }
+    counters = {"environment_frames": 100}
+    return Checkpoint(**arrays, counters=counters, settings=of.settings.flat())
+
+
+def values(of: Parts) -> np.ndarray:
+    """The agent's values of an unroll's rows, as returns."""
+    batch = block(small(level(Steps)))
+    step, learner = batch.environment, of.learner
+    state = learner.agent.initial_state(step.first.shape[1])
+    output, _ = learner.agent(step.observation, step.reward, batch.action, step.first, state)
+    algorithm = learner.algorithm
+    spread, mean = algorithm.scale_of_values({n: v.numpy() for n, v in algorithm.kept.items()})
+    return output.baseline.numpy() * spread + mean
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes"),
+    [
+        ("ppo", {}),
+        ("impala", {"popart": False}),
+        ("impala", {}),
+        ("impala", {"normalise_advantages": True}),
+    ],
+)
+def test_values_are_the_same_whatever_units_they_are_learned_in(algorithm, changes):
+    agent = {"agent_name": "VectorLSTMAgent", "separate_baseline": "off"}
+    old, new = made("impala", **agent), made(algorithm, **agent, **changes)
+    estimates = old.learner.algorithm.kept
+    estimates["popart_mean"].assign([70.0])
+    estimates["popart_variance"].assign([900.0])
+    initial.take(kept(old), new.learner)
+    np.testing.assert_allclose(values(new), values(old), rtol=1e-4, atol=1e-3)
+
+
+def test_an_algorithm_of_ones_own_that_keeps_something_else_leaves_values_as_they_are():
+    agent = {"agent_name": "VectorLSTMAgent", "separate_baseline": "off"}
+    old, new = made("ppo", **agent), made("impala", **agent)
+    checkpoint = kept(old)
+    checkpoint.settings["algorithm"] = "mine.own:Settings"
+    initial.take(checkpoint, new.learner)
+    np.testing.assert_allclose(values(new), values(old), rtol=1e-4, atol=1e-3)
+
+
+def test_values_of_actions_are_no_policy(tmp_path):
+    for name, other in ("double_dqn", "impala"), ("impala", "double_dqn"):
+        file = tmp_path / f"{name}.npz"
+        with open(file, "wb") as opened:
+            old = made(name, **({"dueling": True} if "dqn" in name else {}))
+            checkpoints.write(kept(old), opened)
+        new = made(other, **({"dueling": True} if "dqn" in other else {}))
+        with pytest.raises(UserError, match=f"learned by --algorithm={name}"):
+            initial.find(str(file), "", new.learner)
+        assert initial.find(str(file), "", old.learner)
+
+
+def test_a_target_network_is_in_no_bundle_and_begins_as_the_network_that_was_taken():
+    old, new = made("dqn"), made("dqn")
+    for weight in old.learner.weights:
+        weight.assign_add(np.full(weight.shape, 0.1, np.float32))
+    algorithm = new.learner.algorithm
+    assert isinstance(algorithm, DQN)
+    bundle = bundles.bundled(kept(old), ["algorithm"], {}, algorithm.copies)
+    assert set(bundle.algorithm) == {"target_updates"}
+    bundle.settings = old.settings.flat()
+    initial.take(bundle, new.learner)
+    for mine, theirs in zip(algorithm._target.variables, old.learner.weights, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-3)
+    for mine, theirs in zip(values_of(new.learner.weights), old.learner.weights, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-3)
+
+
+def test_levels_in_another_order_are_refused_as_each_has_values_of_its_own():
+    names = [level(Steps), level(Tens)]
+    before = parts(small(",".join(names), num_actors=2))
+    checkpoint = kept(before)
+    checkpoint.settings |= resuming.spaces(before.spec)
+    resuming.check_same(checkpoint, before.settings, before.spec, Path("run"))
+    turned = before.settings.replace(level_name=",".join(reversed(names)))
+    with pytest.raises(UserError, match=r"--level_name=.* \(another order\) does not fit the run"):
+        resuming.check_same(checkpoint, turned, before.spec, Path("run"))
+
+
+def test_levels_in_another_order_are_as_good_where_all_have_the_same_values():
+    names = [level(Steps), level(Tens)]
+    before = parts(small(",".join(names), num_actors=2, popart=False))
+    checkpoint = kept(before)
+    checkpoint.settings |= resuming.spaces(before.spec)
+    turned = before.settings.replace(level_name=",".join(reversed(names)))
+    resuming.check_same(checkpoint, turned, before.spec, Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("played", "warned"), [("BreakoutNoFrameskip-v4", True), ("CartPole-v1", False)]
+)
+def test_a_game_that_goes_on_with_other_ends_of_episodes_has_a_warning(played, warned):
+    now = Settings(level_name=played)
+    before = now.flat() | {"episodic_life": False}  # the default of earlier versions
+    counters = {"environment_frames": 100}
+    resumed = Checkpoint({}, {}, {}, counters=counters, settings=before)
+    said = resuming.changes(resumed, now)
+    assert ["--episodic_life was off and is on now" in line for line in said] == [True] * warned
+    assert not resuming.changes(resumed, now.replace(episodic_life=False))
