@@ -14,7 +14,8 @@ from cluster.record import Record, counted
 LOOK_EVERY_S = 0.5
 # From KILL to the end of a job, with the site's own programs that follow each job.
 ENDS_WITHIN_S = 30.0
-ENDED = "Invalid job id"  # what scancel says of a job that has ended
+# What scancel says of a job or a step that has ended since Slurm was asked for it.
+ENDED = ("Invalid job id", "Job step not running", "already completing or completed")
 
 
 def stop(record: Record, options: Options) -> int:
@@ -66,7 +67,7 @@ def _scancel(*arguments: str) -> None:
     try:
         queue.run("scancel", *arguments)
     except SlurmFailed as error:
-        if ENDED not in str(error):  # since Slurm was asked for the run's jobs
+        if not any(one in str(error) for one in ENDED):
             raise
 
 

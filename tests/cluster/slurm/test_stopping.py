@@ -1,10 +1,11 @@
-"""Stopping a run on Slurm while the disk of its records is full."""
+"""Stopping a run on Slurm while its disk is full, and while its steps end by themselves."""
 
 from pathlib import Path
 
 import pytest
 
-from cluster.backends.slurm import stopping
+from cluster.backends.slurm import queue, stopping
+from cluster.backends.slurm.queue import SlurmFailed
 from cluster.options import Options
 from cluster.record import Record
 from tests.cluster.slurm.full_disk import full, recorded, running
@@ -22,3 +23,29 @@ def test_jobs_are_cancelled_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(stopping, "_cancel", cancel)
     assert stopping.stop(recorded(tmp_path), Options()) == 0 and cancelled == ["id"]
     assert capsys.readouterr().out == "Stopped 1 learner.\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("Kill job error on job id 38: Invalid job id specified", 0),
+        ("Kill job error on job step id 38: Job step not running", 0),
+        ("Kill job error on job id 38: Job/step already completing or completed", 0),
+        ("Kill job error on job id 38: Access/permission denied", 1),
+    ],
+)
+def test_a_job_that_ends_before_it_is_cancelled_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, said: str, end: int
+):
+    alive = [["38"], []]  # while Slurm is asked, and after it was told to cancel
+
+    def fails(*command: str) -> str:
+        raise SlurmFailed(said)
+
+    monkeypatch.setattr(stopping.looking, "look", running)
+    monkeypatch.setattr(stopping, "_active", lambda record: alive.pop(0))
+    monkeypatch.setattr(queue, "run", fails)
+    assert stopping.stop(recorded(tmp_path), Options()) == end
+    printed = capsys.readouterr().out
+    assert printed.startswith("Not stopped:" if end else "Stopped 1 learner.\n")
+    assert (said in printed) == bool(end)
