@@ -9,13 +9,12 @@ from user_error import closest
 
 FOLDER = Path(__file__).parent
 ROOMS = ("parts", "whole", "plan")
+STARTED_BY_OTHERS = ("sending",)  # a process of the benchmark of transport
 
 
 def known() -> dict[str, Path]:
     """The file of each benchmark, by the name that runs it: what has a main program."""
-    files = [
-        path for room in ROOMS for path in [*(FOLDER / room).glob("*.py")] if _is_program(path)
-    ]
+    files = [path for room in ROOMS for path in (FOLDER / room).glob("*.py") if _is_program(path)]
     packages = [path for room in ROOMS for path in (FOLDER / room).glob("*/__main__.py")]
     by_name = {path.stem: path for path in files} | {path.parent.name: path for path in packages}
     return dict(sorted(by_name.items()))
@@ -40,7 +39,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _is_program(path: Path) -> bool:
-    return '__name__ == "__main__"' in path.read_text("utf-8")
+    has_main = '__name__ == "__main__"' in path.read_text("utf-8")
+    return has_main and path.stem not in STARTED_BY_OTHERS
 
 
 def _first_line(path: Path) -> str:

@@ -1,6 +1,6 @@
 """What the benchmark of transport starts in processes of their own: it sends until it is ended.
 
-python -m benchmarks sending '{"transport": "tensorflow", "host": …}'    see ``Job``
+python -m benchmarks.parts.sending '{"transport": "tensorflow", "host": …}'    see ``Job``
 
 It prints a line once it has begun. At its end it prints, as JSON, where the time of its own thread
 went (compute, pack, wait), for how long its second thread sent meanwhile, and how many bytes that

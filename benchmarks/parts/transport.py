@@ -189,7 +189,7 @@ class Senders:
 def senders(count: int, where: Where, job: Job) -> Iterator[Senders]:
     """So many processes that send, ended with the ``with`` block."""
     # They end with the benchmark, however that ends.
-    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "benchmarks", "sending"]
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "benchmarks.parts.sending"]
     command.append(json.dumps(dataclasses.asdict(job)))
     if where.actors:
         command = where.actors.inside(*command)

@@ -25,13 +25,10 @@ def chosen(argument: str, data: Path) -> Experiment:
     """The experiment of a folder, or the newest of a spec; without either the newest of all."""
     if argument and Path(argument).is_dir():
         return Experiment(Path(argument))
-    name = ""
-    if argument:
-        path, name = specs.split(argument)
-        name = specs.read(path, name).name
-    found = find(data, name)
+    names = specs.started_as(argument) if argument else set()
+    found = find(data, names)
     if not found:
-        what = f"of {name} " if name else ""
+        what = f"called {' or '.join(sorted(names))} " if names else ""
         raise UserError(
             f"--data={data}: found no experiment {what}there; expected one that has run."
         )

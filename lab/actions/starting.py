@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import re
 import signal
 import subprocess
 import sys
@@ -66,7 +65,7 @@ def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
             return 0
     else:
         experiment = _of_spec(mode, argument, options, levels)
-    places = places_of(experiment.spec.meta.resources, options)
+    places = places_of(experiment.spec.meta.resources, options, experiment.held_memory())
     if not options.detach:
         return run(experiment, places)
     locking.check_free(experiment.folder)
@@ -81,15 +80,18 @@ def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
     return 0
 
 
-def places_of(resources: Resources, options: Any) -> Places:
-    """Where sessions run: on this machine, or on the nodes of a Ray cluster."""
+def places_of(resources: Resources, options: Any, held: int = 0) -> Places:
+    """Where sessions run: on this machine, or on the nodes of a Ray cluster.
+
+    ``held`` are the bytes of memory that running sessions have which are taken over.
+    """
     if options.cores < 0:
         raise UserError(f"--cores={options.cores}: expected 0, which are all, or more.")
     if options.engine == "ray":
         return Nodes(options.ray_address, resources, options.cores)
     if options.ray_address:
         raise UserError(f"--ray_address={options.ray_address}: expected --engine=ray beside it.")
-    return Here(resources, options.cores)
+    return Here(resources, options.cores, held)
 
 
 def _check_goes_on(folder: str, new: bool, levels: str) -> None:
@@ -115,11 +117,11 @@ def _of_folder(mode: str, folder: Path) -> Experiment:
 def _of_spec(mode: str, argument: str, options: Any, levels: str) -> Experiment:
     """The newest unfinished experiment of a spec, or a new one."""
     spec, extra = prepare(mode, argument, levels)
-    places_of(spec.meta.resources, options)  # refuses before a folder is made
     experiment = None if options.new else newest(options.data, spec, mode, extra)
     if experiment is not None and not experiment.result():
         print(f"Going on with {experiment.folder}; --new would start afresh.")
         return experiment
+    places_of(spec.meta.resources, options)  # refuses before a folder is made
     for note in spec.notes:
         print(note)
     changed = frozen.changes(spec)
@@ -156,7 +158,7 @@ def _short(spec: Spec) -> Spec:
     frames = min(spec.total_frames or DEV_FRAMES, DEV_FRAMES)
     content["settings"] |= {"total_environment_frames": frames, "report_every_s": 0.2}
     content["meta"] |= {"sessions": min(spec.meta.sessions, 2)}
-    return dataclasses.replace(specs.parse(f"{spec.name}_dev", content, "dev"), notes=spec.notes)
+    return dataclasses.replace(specs.parse(spec.name + specs.DEV, content, "dev"), notes=spec.notes)
 
 
 def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]:
@@ -183,8 +185,8 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
                 )
             specs.for_level(one.name, one.content(), level, path)
     _check_alike(every, path)
-    title = name or re.sub(r"\W+", "_", Path(path).stem)
-    base = specs.parse(f"{title}_benchmark", {**every[0].content(), "search": {}}, path)
+    title = specs.benchmark_of(path, name)
+    base = specs.parse(title, {**every[0].content(), "search": {}}, path)
     return base, {"specs": known, "levels": list(chosen)}
 
 
@@ -301,8 +303,8 @@ def run_many(path: str, options: Any) -> int:
         if Path(argument).is_dir():
             _check_goes_on(argument, options.new, levels)
         spec, extra = prepare(mode, argument, levels)
-        places_of(spec.meta.resources, options)
         found = None if options.new else newest(options.data, spec, mode, extra)
+        places_of(spec.meta.resources, options, found.held_memory() if found else 0)
         if found:
             locking.check_free(found.folder)
         finished.append(found if found and found.result() else None)

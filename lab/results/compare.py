@@ -72,7 +72,7 @@ def over_seeds(
     """Returns, speed and policy lag: the mean over sessions, and from the least to the most."""
     last = [rows[-1] for rows in reports]
     rates = [row["agent_steps"] / row["wall_time"] for row in last if row.get("agent_steps")]
-    lags = [[row["policy_lag"] for row in rows if row.get("policy_lag")] for rows in reports]
+    lags = [[lag for row in rows if (lag := row.get("policy_lag")) is not None] for rows in reports]
     return {
         LAST: spread([one["final_return"] for one in sessions]),
         BEST: spread([one["best_return"] for one in sessions]),

@@ -3,11 +3,10 @@
 import os
 from typing import Protocol
 
-import psutil
-
 from lab.specs.meta import Meta, Resources
+from lab.trials.keeper import is_claimed
 from lab.trials.sessions import Session, launch_here
-from trainer.machine.quota import usable_cores
+from trainer.machine.quota import free_memory, usable_cores
 from user_error import UserError
 
 GIB = 2**30
@@ -29,8 +28,9 @@ class Places(Protocol):
 class Here:
     """Places on this machine."""
 
-    def __init__(self, resources: Resources, most_cores: int = 0):
-        self._slots = slots(resources, most_cores)
+    def __init__(self, resources: Resources, most_cores: int = 0, held: int = 0):
+        """``held`` are bytes of memory that sessions have which this runner takes over."""
+        self._slots = slots(resources, most_cores, held)
 
     def count(self) -> int:
         """As many as cores and memory carried at first."""
@@ -47,17 +47,19 @@ class Here:
         return self._slots.index(cores) if cores in self._slots else None
 
 
-def slots(resources: Resources, most_cores: int = 0) -> list[list[int]]:
-    """The cores of each place; at least one place, or a ``UserError``."""
-    cores = sorted(os.sched_getaffinity(0))[: usable_cores()]
-    if most_cores:
-        cores = cores[:most_cores]
+def slots(resources: Resources, most_cores: int = 0, held: int = 0) -> list[list[int]]:
+    """The cores of each place; at least one place, or a ``UserError``.
+
+    Cores that sessions of another experiment have come last.
+    """
+    cores = sorted(os.sched_getaffinity(0), key=lambda core: (is_claimed(core), core))
+    cores = cores[: min(usable_cores(), most_cores or len(cores))]
     if resources.cores > len(cores):
         raise UserError(
             f"meta.resources.cores: found {resources.cores}; expected at most {len(cores)}, the "
             "cores that may be used here."
         )
-    memory = psutil.virtual_memory().available / GIB
+    memory = (free_memory() + held) / GIB
     if resources.memory_gb > memory:
         raise UserError(
             f"meta.resources.memory_gb: found {resources.memory_gb:g}; expected at most "

@@ -41,6 +41,8 @@ OWN = {
 # Small networks report once a second, so that short sessions have curves, too.
 USUAL = {"report_every_s": 1.0, "keep_checkpoints": 1}
 NAME = re.compile(r"[\w.-]+")
+# What experiments are called after their spec, or its file.
+DEV, BENCHMARK = "_dev", "_benchmark"
 MOST_CHECKED = 200  # combinations of a grid
 REPORTS_WITHIN = 2  # at least so many within meta.silent_timeout_s
 
@@ -113,6 +115,21 @@ def read_all(path: str | Path, name: str = "") -> list[Spec]:
     """All specs of a file, or the named one."""
     wanted = [name] if name else list(_content(path))
     return [read(path, one) for one in wanted]
+
+
+def benchmark_of(path: str, name: str = "") -> str:
+    """What a benchmark of a file's specs, or of one of them, is called."""
+    return (name or re.sub(r"\W+", "_", Path(path).stem)) + BENCHMARK
+
+
+def started_as(argument: str) -> set[str]:
+    """What experiments of ``SPEC[:NAME]`` are called; of several specs only their benchmark."""
+    path, name = split(argument)
+    found = _content(path)
+    if name or len(found) == 1:
+        own = read(path, name).name
+        return {own, own + DEV, benchmark_of(path, name)}
+    return {benchmark_of(path)}
 
 
 def split(argument: str) -> tuple[str, str]:

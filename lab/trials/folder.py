@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,11 @@ class Experiment:
                 self._sessions[trial.number, place] = Session(folder, trial.settings, seed)
         return [self._sessions[trial.number, place] for place in range(len(trial.seeds))]
 
+    def held_memory(self) -> int:
+        """Bytes of memory that sessions have which run on this machine now."""
+        open_ones = (trial for trial in self.trials() if trial.state == OPEN)
+        return sum(one.memory() for trial in open_ones for one in self.sessions(trial))
+
     def result(self) -> dict[str, Any]:
         """What came out; empty until it is finished."""
         try:
@@ -138,22 +143,22 @@ def _write(path: Path, content: Any) -> None:
     write_whole(path, json.dumps(content, indent=1).encode() + b"\n")
 
 
-def find(data: Path, name: str = "") -> list[Experiment]:
-    """The experiments below a folder, oldest first; those of one name if it is given."""
+def find(data: Path, names: Container[str] = ()) -> list[Experiment]:
+    """The experiments below a folder, oldest first; those of these names if there are any."""
     found = []
     for path in sorted(data.glob(f"*/{SPEC}"), key=lambda path: path.stat().st_mtime_ns):
         try:
             one = Experiment(path.parent)
         except UserError:
             continue
-        if not name or one.spec.name == name:
+        if not names or one.spec.name in names:
             found.append(one)
     return found
 
 
 def newest(data: Path, spec: Spec, mode: str, extra: Mapping[str, Any]) -> Experiment | None:
     """The newest experiment of the same spec."""
-    for one in reversed(find(data, spec.name)):
+    for one in reversed(find(data, {spec.name})):
         same = one.spec.content() == spec.content() and one.mode == mode
         if same and frozen.extra_of(one.spec) == dict(extra):
             return one

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
         if not parent or os.getppid() != parent:
             return 0
         time.sleep(LOOK_EVERY_S)  # it still ends on a machine that was lost
-    claimed = _claim(int(cores)) if parent else [int(core) for core in cores.split(",")]
+    claimed = _claim(int(cores)) if parent else _held([int(core) for core in cores.split(",")])
     with contextlib.suppress(OSError):  # those cores may be offline
         os.sched_setaffinity(0, claimed)
     keeper = Keeper(Path(folder), float(timeout), float(silent), parent, claimed)
@@ -84,6 +84,26 @@ def _claim(count: int) -> list[int]:
             else:
                 os.close(file)
     return claimed or cores[:count]
+
+
+def _held(cores: list[int]) -> list[int]:
+    """These cores, claimed where no other session has them; held until this process ends."""
+    with contextlib.suppress(OSError):  # a full disk; they are used anyway
+        folder = _claims("cores")
+        for core in cores:
+            _locked(_opened(folder / str(core)))
+    return cores
+
+
+def is_claimed(core: int) -> bool:
+    """Whether a session on this machine has claimed a core."""
+    try:
+        file = _opened(_claims("cores") / str(core))
+    except OSError:
+        return False
+    is_free = _locked(file)
+    os.close(file)
+    return not is_free
 
 
 def visible_gpus() -> list[str]:

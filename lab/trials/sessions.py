@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import psutil
+
 from lab.trials import keeper
 from trainer.machine.launching import PROJECT
 from trainer.settings import config
@@ -92,6 +94,16 @@ class Session:
             return json.loads((self.folder / keeper.STATE).read_text())
         except (OSError, ValueError):
             return {}
+
+    def memory(self) -> int:
+        """Bytes of memory that its processes on this machine have."""
+        written = self.written()
+        if not (written and self._is_here(written) and keeper.is_alive(written["keeper"])):
+            return 0
+        with contextlib.suppress(psutil.Error):
+            own = psutil.Process(int(written["keeper"]["pid"]))
+            return sum(one.memory_info().rss for one in [own, *own.children(recursive=True)])
+        return 0
 
     def start(
         self, cores: Sequence[int] | int, timeout_s: float, silent_s: float, launch: Launch

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,15 @@ SPEC: dict[str, Any] = {
     "meta": {"trials": 6, "search": "random", "resources": {"memory_gb": 0.1}},
     "search": {"settings": {"learning_rate__loguniform": [0.0001, 0.005]}},
 }
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """Waits until there is something to find; sessions here are over within a second."""
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, "never happened"
+        time.sleep(0.02)
+    return found
 
 
 class Lab:

@@ -32,6 +32,12 @@ def test_the_interquartile_mean_is_that_of_the_middle_half():
     assert benchmark.interquartile_mean(np.array([3.0, 5.0])) == 4.0
 
 
+def test_a_policy_lag_of_zero_is_one():
+    session = {"final_return": 1.0, "best_return": 1.0}
+    reports = [[{"wall_time": 1.0, "policy_lag": lag} for lag in (None, 0.0, 0.0, 0.0, 1.0)]]
+    assert compare.over_seeds([session], reports)["policy lag"] == "0.000"
+
+
 def test_an_interval_is_as_wide_as_the_seeds_differ():
     same = [np.array([1.0, 1.0, 1.0])]
     assert benchmark.interval(same, lambda drawn: float(drawn[0].mean())) == (1.0, 1.0)

@@ -78,9 +78,7 @@ class Peers:
         on. A learner that was trained before goes on after a while without those that are away:
         they may have finished and left.
         """
-        learner = self._learner
-        seen = time.monotonic()  # when all of them were there
-        has_said = False
+        patience = _Patience(self._learner.updates, self._say)
         self._say(
             "waiting for the other learners: "
             + ", ".join(other.address for other in self._others)
@@ -105,24 +103,10 @@ class Peers:
             if not away and all(other.rank > self._rank for other in left):
                 self._say("all learners are there: they start.")
                 return
-            if not away:
-                seen = time.monotonic()
-            waited = time.monotonic() - seen
             # One after the other, so that the next ones take the weights of the first.
             before = sum(other.rank < self._rank and other.is_reached() for other in left)
-            if learner.updates and waited > PATIENCE_S * (1 + before):
-                self._say(
-                    f"{', '.join(away)} could not be reached for {waited:.0f} s: this learner goes "
-                    f"on without, after its {learner.updates:,} updates. Those that come later "
-                    "take its weights."
-                )
+            if patience.is_over(away, before):
                 return
-            if not learner.updates and not has_said and waited > PATIENCE_S:
-                has_said = True
-                self._say(
-                    f"{', '.join(away)} could not be reached for {waited:.0f} s. Waiting "
-                    "further; to train without others, start this learner without --peers."
-                )
             self._check()
             time.sleep(LOOK_EVERY_S)
 
@@ -189,6 +173,37 @@ class Peers:
         for other in self._others:
             if refusal := other.refusal():
                 raise UserError(str(refusal)) from None
+
+
+class _Patience:
+    """How long a learner waits for others that are away, and what it says meanwhile."""
+
+    def __init__(self, updates: int, say: Callable[[str], None]):
+        """``updates`` are those that the learner has made before."""
+        self._updates = updates
+        self._say = say
+        self._all_there = time.monotonic()  # when they were last
+        self._has_said = False
+
+    def is_over(self, away: Sequence[str], before: int) -> bool:
+        """Whether a trained learner goes on alone, after ``before`` others that do so, too."""
+        if not away:
+            self._all_there = time.monotonic()
+        waited = time.monotonic() - self._all_there
+        if self._updates and waited > PATIENCE_S * (1 + before):
+            self._say(
+                f"{', '.join(away)} could not be reached for {waited:.0f} s: this learner goes "
+                f"on without, after its {self._updates:,} updates. Those that come later "
+                "take its weights."
+            )
+            return True
+        if not self._updates and not self._has_said and waited > PATIENCE_S:
+            self._has_said = True
+            self._say(
+                f"{', '.join(away)} could not be reached for {waited:.0f} s. Waiting "
+                "further; to train without others, start this learner without --peers."
+            )
+        return False
 
 
 class _Other:

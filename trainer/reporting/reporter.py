@@ -14,6 +14,7 @@ from trainer.machine.terminal import Terminal
 from trainer.reporting import wording
 from trainer.reporting.curve import title, write_curve
 from trainer.reporting.events import EventsFile
+from trainer.reporting.metrics import RECENT_EPISODES
 from trainer.reporting.panel import Panel
 from trainer.reporting.reporters import ReporterThreads
 from trainer.reporting.several import OfAgent, SeveralOnTerminal
@@ -126,14 +127,19 @@ class Reporter:
         return figures
 
     def best_return(self) -> float | None:
-        """The best mean return of all reports since the run has played this level."""
+        """The best mean return of all reports since the run has played this level.
+
+        A mean over a few episodes may be luck: it counts where there is no other.
+        """
         since = self.level_since
-        returns = [
-            row.get("mean_episode_return")
+        rows = [
+            row
             for row in self._reported()
-            if not since or row["environment_frames"] > since
+            if (not since or row["environment_frames"] > since)
+            and row.get("mean_episode_return") is not None
         ]
-        return max((value for value in returns if value is not None), default=None)
+        whole = [row for row in rows if row.get("recent_episodes", 0) >= RECENT_EPISODES]
+        return max((row["mean_episode_return"] for row in whole or rows), default=None)
 
     def close(self) -> None:
         """Ends the panel; lines can still be printed."""

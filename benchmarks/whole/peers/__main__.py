@@ -113,7 +113,9 @@ def measure(arguments: list[str]) -> None:
         batch_size=own.batch_size,
         envs_per_actor=own.envs_per_actor,
     )
-    checks.check(settings)
+    for network in own.agent_name.split(","):
+        for precision in own.precision.split(","):
+            checks.check(settings.replace(agent_name=network, precision=precision))
     peers = chosen(own.peers)
     contenders, missing = [*ours(own, settings)], {}
     for peer in peers:

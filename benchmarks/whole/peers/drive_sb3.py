@@ -64,17 +64,23 @@ class Tell(BaseCallback):
 
     def __init__(self):
         super().__init__()
-        self._told = 0.0
+        self._told = {True: 0.0, False: 0.0}  # for ends of rounds, and all else
+
+    def _on_rollout_start(self):
+        self._tell(is_round=True)  # it has learned from the one before
 
     def _on_step(self):
+        self._tell()
+        return True
+
+    def _tell(self, is_round=False):
         now = time.time()
-        if now - self._told >= TELL_EVERY_S:
-            self._told = now
+        if now - self._told[is_round] >= TELL_EVERY_S:
+            self._told[is_round] = now
             recent = [episode["r"] for episode in self.model.ep_info_buffer]
             mean = sum(recent) / EPISODES if len(recent) == EPISODES else None
             progress = {"steps": self.num_timesteps, "time": now, "return": mean}
-            print("PROGRESS " + json.dumps(progress), flush=True)
-        return True
+            print("PROGRESS " + json.dumps(progress | {"round": is_round}), flush=True)
 
 
 def argument(value):

@@ -45,6 +45,14 @@ UNTIL_PEERS = (
         {"threads": THREADS, "processes": (False, True)},
     ),
 )
+# The algorithms and levels for which they have settings of their own.
+UNTIL_WORKS = (
+    *((name, "CartPole-v1") for name in ("ppo", "a2c", "dqn")),
+    *((name, "LunarLander-v3") for name in ("ppo", "a2c", "dqn")),
+    ("ppo", "PongNoFrameskip-v4"),
+)
+# What they have in the place of an algorithm of this trainer.
+NEAREST = {"double_dqn": "dqn"}
 
 
 def chosen(text: str, peers: Sequence[Peer] = PEERS) -> list[Peer]:

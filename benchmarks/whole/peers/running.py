@@ -73,6 +73,7 @@ class Progress(NamedTuple):
     seconds: float  # since its launch
     steps: float
     mean: float | None  # raw return of the last 100 training episodes
+    is_round: bool = False  # whether it has just learned from all that it has played
 
 
 def watch(
@@ -92,7 +93,12 @@ def watch(
             if ended or (ended is not None and not found and not new):
                 raise Failed(f"it ended with exit code {ended}: {last_words(log)}")
             for point in new:
-                one = Progress(point["time"] - started, point["steps"], point.get("return"))
+                one = Progress(
+                    point["time"] - started,
+                    point["steps"],
+                    point.get("return"),
+                    bool(point.get("round")),
+                )
                 found.append(one)
                 if (one.mean is not None and one.mean >= until) or one.seconds >= seconds:
                     return found

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,10 @@ from benchmarks.tools.machine import processor
 from benchmarks.whole.peers import running
 from benchmarks.whole.peers.installing import folder_for
 from benchmarks.whole.peers.known import Peer
+from benchmarks.whole.peers.running import Progress
+from trainer.storage.records import write_whole
+
+LEAST_ROUNDS = 3  # ends of rounds, with two rounds between
 
 
 def fastest(
@@ -24,16 +28,26 @@ def fastest(
         known = json.loads(kept.read_text())
     except (OSError, ValueError):
         known = {}
-    key = json.dumps([processor(), {**work, "seed": 0}], sort_keys=True)
+    key = json.dumps([processor(), tune_s, {**work, "seed": 0}], sort_keys=True)
     if key not in known:
         known[key] = _searched(peer, python, work, tune_s, log)
-        kept.write_text(json.dumps(known, indent=1))
+        write_whole(kept, json.dumps(known, indent=1).encode())
     return known[key]
 
 
 def in_words(way: Mapping[str, Any]) -> str:
     """A way as a table shows it."""
     return " ".join(f"{name}={value}" for name, value in way.items())
+
+
+def _steady(points: Sequence[Progress]) -> Sequence[Progress]:
+    """From the middle on, as it takes a while to start; where there are some, of whole rounds.
+
+    A round is of playing and learning: a piece of one may hold less of the one than of the other.
+    """
+    rounds = [point for point in points if point.is_round]
+    found, later = (some[len(some) // 2 :] for some in (points, rounds))
+    return later if len(later) >= LEAST_ROUNDS else found
 
 
 def _searched(
@@ -43,8 +57,7 @@ def _searched(
     for values in itertools.product(*peer.ways.values()):
         way = dict(zip(peer.ways, values, strict=True))
         points = running.watch(peer, python, {**work, **way}, tune_s, log)
-        # From the middle on: it takes a while to start.
-        half = points[len(points) // 2 :]
+        half = _steady(points)
         passed = half[-1].seconds - half[0].seconds
         rates[values] = (half[-1].steps - half[0].steps) / passed if passed else 0.0
         common.progress(f"{peer.name}, {in_words(way)}: {rates[values]:,.0f} steps/s")

@@ -1,8 +1,9 @@
 """Time to a return, this trainer beside peers: ``python -m benchmarks peers --until=475``.
 
   python -m benchmarks peers --until=475 --level_name=CartPole-v1 --algorithm=ppo
-  python -m benchmarks peers --until=200 --level_name=LunarLander-v3 --preset=dqn_lunarlander \\
-    --peer_algorithm=dqn
+  python -m benchmarks peers --until=200 --level_name=LunarLander-v3 --preset=dqn_lunarlander
+  python -m benchmarks peers --until=18 --level_name=PongNoFrameskip-v4 --algorithm=impala \\
+    --peer_algorithm=ppo
 
 Seconds from the launch (of this trainer to its end, with checkpoint and picture) until the mean
 raw return of the last 100 training episodes reaches --until, exploration included: of this trainer
@@ -26,11 +27,12 @@ from benchmarks.tools.common import Options, spread
 from benchmarks.tools.report import Column, Report
 from benchmarks.whole.peers import running
 from benchmarks.whole.peers.installing import installed
-from benchmarks.whole.peers.known import UNTIL_PEERS, Peer, chosen
+from benchmarks.whole.peers.known import NEAREST, UNTIL_PEERS, UNTIL_WORKS, Peer, chosen
 from benchmarks.whole.peers.running import Failed
 from benchmarks.whole.peers.tuning import fastest, in_words
 from flags import setting
 from trainer.machine.launching import PROJECT
+from trainer.settings import config
 from trainer.storage.records import read_metrics
 from user_error import UserError
 
@@ -53,8 +55,12 @@ class Own(Options):
         ",".join(peer.key for peer in UNTIL_PEERS), "Measuring", "with commas between, or none"
     )
     level_name: str = setting("CartPole-v1", "Measuring", "the level")
-    algorithm: str = setting("ppo", "Measuring", "of this trainer; peers have ppo, a2c and dqn")
-    peer_algorithm: str = setting("", "Measuring", "of the peers; default: the same")
+    algorithm: str = setting("", "Measuring", "of this trainer; default: the preset's, or ppo")
+    peer_algorithm: str = setting(
+        "",
+        "Measuring",
+        "of the peers, which have ppo, a2c and dqn; default: the same, or the nearest to it",
+    )
     preset: str = setting("", "Measuring", "of this trainer; default: its defaults")
     most_s: float = setting(3600.0, "Measuring", "seconds after which a run is cut off", above=0)
     times: float = setting(
@@ -77,11 +83,12 @@ class Run:
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, _ = common.parse(Own, "peers", __doc__, arguments)
+    own = _with_algorithms(own)
     peers = [(peer, *_ready(own, peer)) for peer in chosen(own.peers, UNTIL_PEERS)]
     what = f"{own.level_name} to {own.until:g}"
     report = Report("peers-until", COLUMNS, own, "precision auto here", what)
     how = {OURS: own.preset or f"{own.algorithm}, defaults"}
-    how |= {peer.name: in_words(way) for peer, _, way in peers}
+    how |= {peer.name: f"{own.peer_algorithm}, {in_words(way)}" for peer, _, way in peers}
     turns: dict[str, list[Run]] = {name: [] for name in how}
     with common.whole_turns(turns, lambda whole: _write(report, how, whole)):
         for turn in range(own.repeats):
@@ -92,6 +99,28 @@ def measure(arguments: list[str]) -> None:
                 raise UserError(f"{before}{error}") from None
             for name, run in zip(turns, runs, strict=True):
                 turns[name].append(run)
+
+
+def _with_algorithms(own: Own) -> Own:
+    """With both sides' algorithms; refuses before a peer is installed or anything is searched."""
+    ours = config.parse([*_flags(own), f"--stop_at_return={own.until}"]).program.algorithm
+    theirs = own.peer_algorithm or NEAREST.get(ours, ours)
+    if own.peers != "none" and (theirs, own.level_name) not in UNTIL_WORKS:
+        known = sorted({name for name, level in UNTIL_WORKS if level == own.level_name})
+        levels = sorted({level for _, level in UNTIL_WORKS})
+        raise UserError(
+            f"--peer_algorithm={theirs} --level_name={own.level_name}: peers have no settings for "
+            f"it. Known are {', '.join(known or levels)}."
+        )
+    return dataclasses.replace(own, algorithm=ours, peer_algorithm=theirs)
+
+
+def _flags(own: Own) -> list[str]:
+    """What this trainer is given."""
+    flags = [f"--level_name={own.level_name}"]
+    flags += [f"--preset={own.preset}"] if own.preset else []
+    algorithm = own.algorithm or ("" if own.preset else "ppo")
+    return [*flags, *([f"--algorithm={algorithm}"] if algorithm else [])]
 
 
 def _write(report: Report, how: dict[str, str], turns: dict[str, list[Run]]) -> None:
@@ -136,8 +165,7 @@ def _row(report: Report, name: str, how: str, runs: list[Run], ours: list[Run]) 
 def _ours(own: Own, seed: int) -> Run:
     """A run of this trainer as its user would start it."""
     with tempfile.TemporaryDirectory(prefix="impala-benchmark-") as folder:
-        flags = [f"--level_name={own.level_name}", f"--logdir={folder}/run", f"--seed={seed}"]
-        flags += [f"--preset={own.preset}"] if own.preset else [f"--algorithm={own.algorithm}"]
+        flags = [*_flags(own), f"--logdir={folder}/run", f"--seed={seed}"]
         flags += [f"--stop_at_return={own.until}", f"--stop_after_s={own.most_s}"]
         launched = time.monotonic()
         with_parent = ["setpriv", "--pdeathsig", "TERM"]
@@ -169,8 +197,7 @@ def _of_peer(
 
 
 def _work(own: Own, seed: int) -> dict[str, Any]:
-    algorithm = own.peer_algorithm or own.algorithm
-    return {"level": own.level_name, "algorithm": algorithm, "seed": seed}
+    return {"level": own.level_name, "algorithm": own.peer_algorithm, "seed": seed}
 
 
 def _ready(own: Own, peer: Peer) -> tuple[Path, dict[str, Any]]:

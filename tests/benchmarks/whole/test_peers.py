@@ -230,3 +230,12 @@ def test_ending_a_process_that_has_ended_is_fine():
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     running.end(process)
+
+
+@pytest.mark.parametrize(
+    ("flag", "word"), [("--agent_name=ResNetAgent,Typo", "Typo"), ("--precision=auto,half", "half")]
+)
+def test_mistakes_are_refused_before_anything_is_installed(tmp_path, monkeypatch, flag, word):
+    monkeypatch.setattr(program, "installed", None)
+    with pytest.raises(UserError, match=word):
+        program.measure([flag, f"--results={tmp_path}"])

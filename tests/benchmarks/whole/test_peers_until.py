@@ -1,5 +1,6 @@
 """Time to a return beside a peer: how its runs are watched, searched and cut off."""
 
+import ast
 import json
 import sys
 import textwrap
@@ -100,7 +101,7 @@ def test_both_sides_are_timed_in_turn_and_the_peers_fastest_way_is_kept(
     assert way == {"threads": 2}
     [ours, theirs] = json.loads((tmp_path / "peers-until.json").read_text())["rows"]
     assert ours["trainer"] == "this trainer" and ours["reached"] == "1 of 1"
-    assert theirs["settings"] == "threads=2" and theirs["reached"] == "1 of 1"
+    assert theirs["settings"] == "ppo, threads=2" and theirs["reached"] == "1 of 1"
     assert "1 of 1" in capsys.readouterr().out
 
 
@@ -134,7 +135,50 @@ def test_a_stop_loses_no_turn_before_it(tmp_path, monkeypatch):
 
 
 def test_the_zoo_has_what_is_compared():
-    text = (Path(known.__file__).parent / "drive_sb3.py").read_text()
-    for algorithm in ("ppo", "a2c", "dqn"):
-        for level in ("CartPole-v1", "LunarLander-v3"):
-            assert f'("{algorithm}", "{level}")' in text
+    tree = ast.parse((Path(known.__file__).parent / "drive_sb3.py").read_text())
+    [zoo] = [one for one in ast.walk(tree)
+             if isinstance(one, ast.AnnAssign) and ast.unparse(one.target) == "ZOO"]  # fmt: skip
+    assert isinstance(zoo.value, ast.Dict)
+    keys = [ast.literal_eval(key) for key in zoo.value.keys if key]
+    assert set(keys) == set(known.UNTIL_WORKS)
+
+
+@pytest.mark.parametrize(
+    ("given", "ours", "theirs"),
+    [
+        ({}, "ppo", "ppo"),
+        ({"algorithm": "a2c"}, "a2c", "a2c"),
+        ({"preset": "dqn_lunarlander", "level_name": "LunarLander-v3"}, "double_dqn", "dqn"),
+        ({"algorithm": "impala", "peer_algorithm": "ppo"}, "impala", "ppo"),
+    ],
+)
+def test_peers_have_the_algorithm_of_this_trainer(given, ours, theirs):
+    own = until._with_algorithms(until.Own(until=1.0, **given))
+    assert (own.algorithm, own.peer_algorithm) == (ours, theirs)
+    assert until._work(own, 1)["algorithm"] == theirs
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--preset=dqn_lunarlandr"], "dqn_lunarlandr"),
+        (["--algorithm=impala"], "=impala --level_name=CartPole-v1: .* are a2c, dqn, ppo"),
+        (["--level_name=Catch-v0"], "--level_name=Catch-v0: .* CartPole-v1, LunarLander-v3, Pong"),
+        (["--algorithm=sac"], "--algorithm=sac"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_is_installed(tmp_path, monkeypatch, flags, words):
+    monkeypatch.setattr(until, "installed", None)
+    with pytest.raises(UserError, match=words):
+        until.measure(["--until=3", f"--results={tmp_path}", *flags])
+
+
+def test_a_search_compares_whole_rounds():
+    def points(is_round):
+        return [running.Progress(second, 10.0 * second, None, is_round) for second in range(20)]
+
+    unlike = [running.Progress(20.0, 10**6, None)]  # in the midst of a round
+    assert tuning._steady([*points(True), *unlike])[-1].seconds == 19
+    assert len(tuning._steady(points(False))) == 10
+    few = [*points(False)[:18], *points(True)[18:]]
+    assert tuning._steady(few) == few[10:]

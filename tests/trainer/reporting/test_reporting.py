@@ -31,6 +31,15 @@ def test_metrics_hold_every_figure_of_every_report(reporter, tmp_path):
     assert read_metrics(tmp_path / "metrics.jsonl") == reports
 
 
+def test_the_best_return_is_of_as_many_episodes_as_a_mean_has(reporter):
+    reporter.report(figures(1000, mean_episode_return=-19.0, recent_episodes=1), {})
+    reporter.report(figures(2000, mean_episode_return=None, recent_episodes=0), {})
+    assert reporter.best_return() == -19.0
+    reporter.report(figures(3000, mean_episode_return=-20.5, recent_episodes=100), {})
+    reporter.report(figures(4000, mean_episode_return=-20.7, recent_episodes=100), {})
+    assert reporter.best_return() == -20.5
+
+
 def test_a_report_is_written_to_disk_at_once(reporter, tmp_path):
     reporter.report(figures(1000), {})
     assert (tmp_path / "metrics.jsonl").read_text().endswith("}\n")

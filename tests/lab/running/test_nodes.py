@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import psutil
@@ -19,7 +18,7 @@ from lab.running.runner import Runner
 from lab.specs.meta import Resources
 from lab.trials import keeper, sessions
 from lab.trials.folder import Experiment
-from tests.lab.conftest import QUICK
+from tests.lab.conftest import QUICK, wait_for
 from trainer.storage.checkpoints import Checkpoint, Store
 from trainer.storage.records import read_metrics
 from user_error import UserError
@@ -53,14 +52,6 @@ class Machines:
         lost = psutil.Process(self.alive.pop().pid)
         for process in [lost, *lost.children(recursive=True)]:
             process.kill()
-
-
-def wait_for(condition, seconds=60.0):
-    until = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < until, "never happened"
-        time.sleep(0.02)
-    return found
 
 
 @pytest.fixture

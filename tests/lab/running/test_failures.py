@@ -1,0 +1,98 @@
+"""Trials that fail, hang or take too long, and a full disk."""
+
+import contextlib
+import json
+import re
+import subprocess
+
+import psutil
+import pytest
+
+from tests.lab.conftest import wait_for
+
+
+def test_failing_and_hanging_trials_are_reported_and_the_rest_goes_on(lab):
+    spec = lab.write(
+        {
+            "level": "CartPole-v1",
+            "settings": {"total_environment_frames": 1000, "report_every_s": 0.5},
+            "meta": {"search": "grid", "finalists": 0, "silent_timeout_s": 2, "retries": 1,
+                     "resources": {"memory_gb": 0.1}},
+            "search": {"settings": {"reporters": ["hangs", "raises", "none", "other"]}},
+        }
+    )  # fmt: skip
+    said = lab.run("search", spec, "--data=data", code=1)
+    states = {one["values"]["reporters"]: one for one in lab.trials()}
+    assert states["none"]["state"] == states["other"]["state"] == "done"
+    assert re.search(r"hanging after ([2-9]|\d\d+) s", states["hangs"]["reason"])
+    assert states["raises"]["reason"] == "s0: the level has raised something"
+    assert len(lab.starts()["t1_s0"]) == 1  # its second attempt began afresh
+    assert "t1 s0 failed (the level has raised something); it runs again." in said
+    assert "Failed: t0, t1. bin/lab retry" in said
+    assert "t3 is done; expected a failed one" in lab.run("retry", str(lab.only), "t3", code=2)
+    (lab.only / "mended").touch()
+    assert "t1 will run again" in lab.run("retry", str(lab.only), "t1")
+    lab.run("search", str(lab.only), "--data=data", code=1)
+    assert [one["state"] for one in lab.trials()] == ["failed", "done", "done", "done"]
+    assert "is finished" in lab.run("search", str(lab.only), "--data=data")
+
+
+def test_a_trial_whose_world_raises_is_reported_and_the_rest_goes_on(lab):
+    spec = lab.write(
+        {"level": "tests.lab.level_that_fails:Fails", "settings": {"total_environment_frames": 500},
+         "meta": {"search": "grid", "finalists": 0, "resources": {"memory_gb": 0.1}},
+         "search": {"settings": {"env_kwargs": ["broken=true", ""]}}}
+    )  # fmt: skip
+    said = lab.run("search", spec, "--data=data", code=1)
+    [line] = [one for one in said.splitlines() if one.startswith("t0 failed")]
+    assert "random play on tests.lab.level_that_fails:Fails env_kwargs=broken=true" in line
+    assert line.endswith("the simulator has lost its licence")
+    assert [one["state"] for one in lab.trials()] == ["failed", "done"]
+
+
+def test_nothing_is_left_of_sessions_that_outlive_their_trial(lab):
+    spec = lab.write(
+        {"level": "CartPole-v1", "settings": {"reporters": "none"},
+         "meta": {"sessions": 2, "keep": 1, "resources": {"memory_gb": 0.1}}}
+    )  # fmt: skip
+    process = lab.start("train", spec, "--data=data")
+    # The first one dies, and the trial fails; the other is asked to end, which takes it a second.
+    wait_for(lambda: len(list(lab.data.glob("*/sessions/*/checkpoints/best.npz"))) == 2)
+    state = json.loads((lab.only / "sessions/t0_s0/session.json").read_text())
+    psutil.Process(state["child"]["pid"]).kill()
+    said, _ = process.communicate(timeout=60)
+    assert "t0 failed: s0: " in said
+    assert (lab.only / "sessions/t0_s1/metrics.jsonl").exists()
+    assert not list(lab.only.glob("sessions/*/checkpoints"))
+
+
+def test_a_session_ends_when_its_time_is_over(lab):
+    spec = lab.write(
+        {"level": "CartPole-v1", "settings": {"reporters": "hangs"},
+         "meta": {"session_timeout_s": 1, "resources": {"memory_gb": 0.1}}}
+    )  # fmt: skip
+    said = lab.run("train", spec, "--data=data", code=1)
+    assert re.search(r"t0 failed: s0: timed out after [1-9]\d* s", said)
+
+
+def test_a_full_disk_is_reported_and_it_goes_on_when_there_is_room(lab):
+    disk = lab.folder / "data"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount")
+    try:
+        process = lab.start("search", lab.spec(finalists=0), "--data=data")
+        wait_for(lambda: list(disk.glob("*/sessions/*/metrics.jsonl")))
+        ballast = disk / "ballast"
+        with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 512)
+        assert process.stdout
+        assert any("goes on once there is room" in line for line in process.stdout)
+        ballast.unlink()
+        process.communicate(timeout=60)
+        states = {one["state"] for one in lab.trials()}
+        assert states <= {"done", "failed"} and "done" in states
+    finally:
+        subprocess.run(["umount", "-l", disk], check=False)
