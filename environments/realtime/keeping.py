@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -128,7 +129,8 @@ class StartedHere:
             await asyncio.wait_for(process.wait(), ENDS_WITHIN_S)
         except TimeoutError:
             _kill(process)
-            await process.wait()
+            with contextlib.suppress(TimeoutError):  # somebody else may hold its pipes
+                await asyncio.wait_for(process.wait(), ENDS_WITHIN_S)
         except asyncio.CancelledError:  # nobody waits any longer
             _kill(process)
             held_folders.remove(self._folder)
@@ -149,8 +151,9 @@ class StartedHere:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kills it with all that it has started: it leads a group of its own."""
     with contextlib.suppress(ProcessLookupError):
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Keeper:

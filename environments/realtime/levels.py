@@ -106,6 +106,12 @@ def _sources(
 
 def _elsewhere(level: RealTimeLevel, fps: float, remotes: Remotes, count: int) -> list[Source]:
     addresses = [keeping.parse_address(one, "--remotes") for one in remotes.addresses]
+    for text, one in zip(remotes.addresses, addresses, strict=True):
+        if addresses.count(one) > 1:
+            raise UserError(
+                f"--remotes: {text} is named twice; expected one for each environment, as two "
+                "would press keys in the same game."
+            )
     if len(addresses) < count:
         raise UserError(
             f"--remotes: {len(addresses)} remotes are left for an actor with {count} environments, "

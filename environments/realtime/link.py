@@ -101,8 +101,9 @@ class Link:
     async def run(self) -> str:
         """Exchanges messages until the connection is lost; returns the reason."""
         work = (self._desktop.run(self._take_update), self._listen(), self._ping())
-        self._tasks = [asyncio.create_task(one) for one in work]
-        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        tasks = [asyncio.create_task(one) for one in work]
+        self._tasks += tasks  # beside what is being sent already
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         errors = [error for task in done if (error := task.exception())]
         return f"the connection was lost ({errors[0] if errors else 'it was closed'})"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import flags
 from environments.realtime import game_file, password, stamp
+from environments.realtime.levels import check_installed
 from environments.remote import folder as folders
 from environments.remote.desktop import Desktop, check_free, check_host
 from environments.remote.options import Options
 from environments.remote.program import ProgramWorld
-from environments.remote.rewarder import Rewarder
 from environments.remote.serving import Game, Record, announcement
 from environments.remote.window import Window
 from environments.remote.worlds import LevelWorld, World, desktop_size
@@ -46,6 +46,9 @@ def main() -> int:
     except EndedOutside as error:
         print(f"remote: {error}", file=sys.stderr)
         return 1
+    except OSError as error:  # such as a full disk
+        print(f"remote: {error}.", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         pass  # before there was a game
     return 0
@@ -55,6 +58,8 @@ def serve(options: Options) -> None:
     """Serves a game until a signal."""
     ending = Ending(options.with_parent)
     _check(options)
+    from environments.remote.rewarder import Rewarder  # late: few have what it needs
+
     record = Record(options.record)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(folders.made(options.folder))
@@ -93,7 +98,8 @@ def serve(options: Options) -> None:
 
 
 def _check(options: Options) -> None:
-    """Refuses what does not fit together, and places where nothing can listen."""
+    """Refuses what does not fit together, what is missing, and places where nothing can listen."""
+    check_installed("websockets", "pygame")
     if bool(options.level_name) == bool(options.game):
         raise UserError("give one of --level_name and --game.")
     if options.vnc_port and options.vnc_port == options.rewarder_port:

@@ -2,18 +2,21 @@
 
 import contextlib
 import json
+import sys
 import threading
 import time
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from environments.realtime import messages
 from environments.realtime.messages import Message
-from environments.remote.rewarder import Rewarder
 from environments.remote.window import KeyEvent, Window
 from environments.remote.worlds import Frame, World
 from user_error import UserError
+
+if TYPE_CHECKING:
+    from environments.remote.rewarder import Rewarder  # few have what it needs
 
 # After an episode's end its last picture stays until a client asks for the next one, or so long.
 RESETS_ITSELF_AFTER_S = 1.0
@@ -24,6 +27,7 @@ class Record:
     """What happened and when, one JSON object a line, if anybody wants to know."""
 
     def __init__(self, path: str) -> None:
+        self._is_torn = False  # whether lines are missing, which has been said
         try:
             self._file = open(path, "a", buffering=1) if path else None  # noqa: SIM115
         except OSError as error:
@@ -34,8 +38,18 @@ class Record:
 
     def add(self, what: str, at: float, **more: Any) -> None:
         """Adds a line; ``at`` are milliseconds of this host's clock."""
-        if self._file:
+        if not self._file:
+            return
+        try:
             self._file.write(json.dumps({"what": what, "at": at, **more}) + "\n")
+        except OSError as error:
+            if not self._is_torn:
+                print(
+                    f"remote: --record={self._file.name}: lines are missing from now on "
+                    f"({error.strerror}).",
+                    file=sys.stderr,
+                )
+            self._is_torn = True
 
 
 class Stopped(Exception):
@@ -72,12 +86,12 @@ class Game:
         """Ends ``run`` after the frame, or while the world waits."""
         self._stopped.set()
 
-    def run(self, rewarder: Rewarder) -> None:
+    def run(self, rewarder: "Rewarder") -> None:
         """Plays; the next frame is due one period after the last one, whatever that took."""
         with contextlib.suppress(Stopped):
             self._play(rewarder)
 
-    def _play(self, rewarder: Rewarder) -> None:
+    def _play(self, rewarder: "Rewarder") -> None:
         self._begin(rewarder)
         due, ended = time.monotonic(), 0.0
         while not self._stopped.is_set():
@@ -93,7 +107,7 @@ class Game:
             else:
                 self._at = self._window.show(None)
 
-    def _begin(self, rewarder: Rewarder) -> None:
+    def _begin(self, rewarder: "Rewarder") -> None:
         self._change(messages.RESETTING, rewarder)
         frame = self._world.reset(self._pause)
         self._episode, self._return = uuid.uuid4().hex[:12], 0.0
@@ -111,7 +125,7 @@ class Game:
             # No wait for the event: a signal that sets it would wait for this thread.
             time.sleep(min(left, DRAWS_EVERY_S))
 
-    def _go_on(self, keys: list[KeyEvent], rewarder: Rewarder) -> None:
+    def _go_on(self, keys: list[KeyEvent], rewarder: "Rewarder") -> None:
         """Plays a frame, unless the world stands still."""
         state = messages.FROZEN if self._world.is_stopped() else messages.RUNNING
         if state != self._state:
@@ -121,7 +135,7 @@ class Game:
         else:
             self._at = self._window.show(None)
 
-    def _show(self, frame: Frame, rewarder: Rewarder) -> None:
+    def _show(self, frame: Frame, rewarder: "Rewarder") -> None:
         self._at = self._window.show(frame.picture)
         self._return += frame.reward
         self._record.add("drawn", self._at)
@@ -134,11 +148,11 @@ class Game:
             self._record.add("over", self._at, episode=self._episode, raw_return=self._return)
             self._change(messages.RESETTING, rewarder)
 
-    def _change(self, state: str, rewarder: Rewarder) -> None:
+    def _change(self, state: str, rewarder: "Rewarder") -> None:
         self._state = state
         rewarder.tell(self.describe())
 
-    def _tell_input(self, rewarder: Rewarder, keys: list[KeyEvent]) -> None:
+    def _tell_input(self, rewarder: "Rewarder", keys: list[KeyEvent]) -> None:
         for key in keys:
             self._record.add("key", key.at, key=key.key, down=key.down)
         if keys:
