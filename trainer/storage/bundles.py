@@ -1,8 +1,8 @@
 """Bundles: a trained agent in one small file, to hand on.
 
-A bundle is a checkpoint without what only a resume needs: weights in 16 bits, what the algorithm
-keeps beside copies of them, and the settings that an agent depends on. So whatever takes a
-checkpoint's file takes a bundle. Its card says where it comes from.
+A bundle is a checkpoint without what only a resume needs: weights in 16 bits, means and spreads
+as they are, what the algorithm keeps beside copies of the weights, and the settings that an agent
+depends on. So whatever takes a checkpoint's file takes a bundle. Its card says where it comes from.
 """
 
 from collections.abc import Collection
@@ -15,6 +15,9 @@ from trainer.storage import checkpoints, npz
 from trainer.storage.checkpoints import Checkpoint
 
 CARD = "card"  # among the counters of a checkpoint's file
+# How the names of weights end that are measured, not trained. What an agent sees is a difference
+# from a mean in units of a spread that may be a hundred thousandth of it.
+MEASURES = ("mean", "mean_square", "variance", "seen")
 
 
 def bundled(
@@ -25,7 +28,10 @@ def bundled(
     What the algorithm keeps is left out where its name begins with ``copies``, if that is given.
     """
     return Checkpoint(
-        weights={name: _halved(array) for name, array in checkpoint.weights.items()},
+        weights={
+            name: array if _measures(name) else _halved(array)
+            for name, array in checkpoint.weights.items()
+        },
         optimizer={},
         algorithm={
             name: array
@@ -50,6 +56,11 @@ def write(bundle: Checkpoint, path: Path) -> None:
 def card(checkpoint: Checkpoint) -> dict[str, Any] | None:
     """The card of a bundle; None for a run's own checkpoint."""
     return checkpoint.counters.get(CARD)
+
+
+def _measures(name: str) -> bool:
+    """Whether weights of this name, which may be numbered, are measured."""
+    return name.partition("#")[0].endswith(MEASURES)
 
 
 def _halved(array: np.ndarray) -> np.ndarray:

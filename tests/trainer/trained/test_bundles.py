@@ -1,9 +1,11 @@
 """Trained agents as small files: made, handed on by file, address or name, and used again."""
 
+import dataclasses
 import functools
 import hashlib
 import http.server
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,6 +184,30 @@ def test_files_of_others_name_no_code(run):
     assert found.levels == ["tests.trainer.untrained:Uneven"]
 
 
+@pytest.mark.parametrize("given", [{}, {"algorithm": "ppo"}])
+def test_the_algorithm_of_a_file_of_others_is_not_looked_up(given, run, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "their_code.py").write_text("raise RuntimeError('this was run')\n")
+    theirs = changed(run, algorithm="their_code:Settings")
+    message = refused(str(theirs), **given)
+    assert "asks for code by its name, which a file must not: --algorithm=their_code:" in message
+    assert "their_code" not in sys.modules
+
+
+def test_the_level_of_a_file_of_others_is_not_looked_up_for_its_kinds_of_bodies(run):
+    theirs = changed(run, level_name="their_code:Level", body_kinds=[])
+    assert "--level_name=their_code:Level" in refused(str(theirs), level_name="CartPole-v1")
+
+
+def changed(run: Path, **settings: Any) -> Path:
+    """A file with the run's checkpoint, which says that it was trained with other settings."""
+    [original] = (run / "checkpoints").glob("*.npz")
+    whole = read(original)
+    path = run.parent / "downloaded.npz"
+    bundles.write(dataclasses.replace(whole, settings=whole.settings | settings), path)
+    return path
+
+
 def test_a_damaged_bundle_and_one_of_another_game_are_one_line(bundle):
     content = bytearray(bundle.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -206,6 +232,34 @@ def test_weights_beyond_16_bits_keep_all_of_them():
     assert bundles._halved(large).dtype == np.float32
     assert bundles._halved(small).dtype == np.float16
     assert fetching.located("best", "--checkpoint") is None
+
+
+def test_a_number_that_never_changes_is_seen_alike_in_a_bundle(tmp_path):
+    make_run(tmp_path / "run", "Pendulum-v1", algorithm="ppo")
+    [original] = (tmp_path / "run" / "checkpoints").glob("*.npz")
+    whole = read(original)
+    for name, array in whole.weights.items():
+        if "normaliser" in name:
+            array[...] = {"mean": 9.81, "variance": 0.0, "seen": 5e4}[name.rpartition("/")[2]]
+    bundles.write(whole, original)
+    export(Settings(mode="export", logdir=str(tmp_path / "run"), export_format="bundle"))
+    bundle = tmp_path / "run" / "bundle" / "Pendulum-v1.npz"
+    wanted, got = (policy_at(str(path), 9.81) for path in (original, bundle))
+    np.testing.assert_allclose(got, wanted, rtol=1e-2, atol=1e-2)
+
+
+def policy_at(checkpoint: str, number: float) -> np.ndarray:
+    """What a trained agent gives for an observation of which each number is this one."""
+    found = trained.find(Settings(mode="test", checkpoint=checkpoint))
+    spec = found.spec()
+    agent = found.agent(spec)
+    zeros = np.zeros([1, 1], np.float32)
+    output, _ = agent(
+        np.full([1, 1, *spec.observation_space.shape], number, np.float32),
+        *(zeros, np.zeros([1, 1, *spec.action_space.shape], np.float32), zeros > 0),
+        agent.initial_state(1),
+    )
+    return np.asarray(output.policy)
 
 
 def test_a_card_has_the_evaluation_of_its_own_checkpoint_only(run):
