@@ -128,17 +128,20 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
             f"--logdir={settings.run_folder} --checkpoint={settings.trained.checkpoint}: "
             f"{error.filename} cannot be read ({error.strerror})."
         ) from None
+    now = settings.flat()
+    foreign = bool(fetched) or (path == Path(which) and not _is_of_a_run(path))
+    if foreign:
+        check_names_no_code(_always_used(checkpoint, now), f"--checkpoint={path}")
     if registry.settings_of(checkpoint.settings.get("algorithm", registry.DEFAULT)).program:
         raise UserError(
             f"--checkpoint={which} is a world model and no agent; expected a policy's checkpoint."
         )
-    now = settings.flat()
     changes = {
         name: checkpoint.settings[name]
         for name, default in inherited(checkpoint.settings.get("algorithm", "")).items()
         if name in checkpoint.settings and name not in given and now.get(name, default) == default
     }
-    if fetched or (path == Path(which) and not _is_of_a_run(path)):
+    if foreign:
         check_names_no_code(changes, f"--checkpoint={path}")
         if not settings.storage.logdir:
             folder = folder_of(which)
@@ -156,6 +159,13 @@ def _is_of_a_run(path: Path) -> bool:
     """Whether a checkpoint lies where a run has put it."""
     folder = path.resolve().parent
     return folder.name == "checkpoints" and (folder.parent / "settings.json").exists()
+
+
+def _always_used(checkpoint: Checkpoint, now: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a training that are used whatever is given, but for those given alike."""
+    theirs = checkpoint.settings
+    used = ["algorithm"] + ["level_name"] * (KINDS in theirs)
+    return {name: theirs[name] for name in used if name in theirs and theirs[name] != now[name]}
 
 
 def check_names_no_code(settings: Mapping[str, Any], what: str) -> None:
