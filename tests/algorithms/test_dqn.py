@@ -73,6 +73,8 @@ def values(agent: Any, batch: Unroll) -> np.ndarray:
     [
         ({"replay_steps": 7, "envs_per_actor": 4, "unroll_length": 1, "n_steps": 1}, 8),
         ({"replay_steps": 63, "envs_per_actor": 4, "unroll_length": 4, "n_steps": 13}, 64),
+        # Enough for two unrolls of each, but not for those before which streams begin.
+        ({"replay_steps": 47, "envs_per_actor": 4, "unroll_length": 4, "n_steps": 5}, 48),
     ],
 )
 def test_a_replay_in_which_no_window_has_room_is_refused(changes, least):

@@ -1,5 +1,6 @@
 """Batches that are drawn from a replay store, as many as the new agent steps allow."""
 
+import collections
 import math
 import threading
 import time
@@ -20,6 +21,7 @@ from trainer.replay.store import ReplayStore, bytes_needed
 from user_error import UserError
 
 GIB = 2**30
+ROUNDS_IN_VAIN = 2  # of a replay, and of those who play for it, without a window
 
 
 class Shape(NamedTuple):
@@ -54,18 +56,33 @@ def shape_of(feeding: Replayed, frame_stack: int, unroll_length: int, recurrent:
 
 def most_environments(steps: int, shape: Shape, unroll_length: int) -> int:
     """The environments of an actor elsewhere, whose windows a replay of ``steps`` has room for."""
-    of_stream = math.ceil((shape.before + shape.length) / unroll_length)
-    return steps // (unroll_length * max(2, of_stream))
+    return steps // (unroll_length * least_slots(shape, unroll_length, 1, 1))
+
+
+def least_slots(shape: Shape, unroll_length: int, streams: int, block: int) -> int:
+    """The slots of a replay, of an unroll each, in which every stream comes to have whole windows.
+
+    ``block`` is the number of streams whose unrolls arrive together, one block after another.
+    """
+    # A window's last row, counted from row 0 of its unroll where it begins with one.
+    last = shape.before + shape.length - (shape.stacked if shape.aligned else 0)
+    if last <= unroll_length and not (shape.aligned and shape.stacked):
+        # An unroll that continues nothing takes a second slot, for the row before it.
+        return 2 * block
+    if shape.aligned:  # row 0 and stacked frames before it are in earlier slots
+        of_window = math.ceil(last / unroll_length) + 1 + shape.stacked // unroll_length
+    else:
+        of_window = math.ceil(shape.rows / unroll_length)
+    # At first no stream continues, so two slots of each are filled until its next unroll comes.
+    return block + streams * max(2, of_window - 1)
 
 
 def check_room(steps: int, shape: Shape, unroll_length: int, streams: int, block: int) -> None:
-    """Refuses a replay in which no window of any of the ``streams`` would ever be whole.
+    """Refuses a replay in which some of the ``streams`` would never have a whole window.
 
     ``block`` is the number of streams whose unrolls arrive together.
     """
-    of_stream = math.ceil((shape.before + shape.length) / unroll_length)
-    # An unroll that continues nothing takes a second slot, for the row before it.
-    least = unroll_length * max(2 * block, streams * of_stream)
+    least = unroll_length * least_slots(shape, unroll_length, streams, block)
     if steps < least:
         raise UserError(
             f"--replay_steps={steps}: expected {least} or more for {streams} environments with "
@@ -114,6 +131,7 @@ class ReplayedBatches:
         self._warm_up = feeding.warm_up
         self._due = 0.0  # updates that the steps so far allow
         self._steps = 0  # since the last batch
+        self._in_vain = collections.Counter[int]()  # steps of each stream while there is no window
         self._indices: dict[int, np.ndarray] = {}  # of batches on their way, by their numbers
         self._drawn = 0
         self._lock = threading.Lock()
@@ -167,6 +185,30 @@ class ReplayedBatches:
             self._warm_up = max(0, self._warm_up - steps)
             if self._store.windows:
                 self._due += new * self._feeding.updates_per_step
+                self._in_vain.clear()
+            else:
+                self._check_use(block)
+
+    def _check_use(self, block: Unroll) -> None:
+        """Refuses to go on filling a replay in which no window becomes whole.
+
+        How many actors elsewhere there are, and how evenly they play, turns out only now.
+        """
+        played = np.count_nonzero(~block.environment.first[1:], axis=0)
+        for stream, steps in zip(block.stream.tolist(), played.tolist(), strict=True):
+            self._in_vain[stream] += steps
+        length, streams = len(block.action) - 1, len(self._in_vain)
+        total, capacity = self._in_vain.total(), self._feeding.capacity
+        everybody_came = max(self._in_vain.values()) > ROUNDS_IN_VAIN * length
+        if total <= ROUNDS_IN_VAIN * capacity or not everybody_came:
+            return
+        least = length * least_slots(self._shape, length, streams, unrolls_in(block))
+        raise UserError(
+            f"--replay_steps={capacity}: no window of {self._shape.rows} rows was whole after "
+            f"{total:,} agent steps of {streams} environments; expected "
+            f"{max(least, ROUNDS_IN_VAIN * capacity)} or more for so many. Give that, or fewer "
+            "actors."
+        )
 
     def _draw(self) -> Batch:
         self._due -= self._together

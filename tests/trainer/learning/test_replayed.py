@@ -1,0 +1,79 @@
+"""A replay has windows of all who play for it, or says that it has no room for them."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from algorithms.feeding import Replayed
+from algorithms.trajectory import Unroll
+from tests.trainer.replay.streams_played import Player, block_of
+from trainer.learning.replayed import ReplayedBatches, Shape, check_room, least_slots, shape_of
+from user_error import UserError
+
+
+def shape(length: int, n_steps: int, stack: int, burn_in: int | None) -> Shape:
+    """The windows of unrolls of a length; ``burn_in`` is None without an LSTM."""
+    feeding = Replayed(100, 1, 1.0, ahead=n_steps, burn_in=burn_in or 0)
+    return shape_of(feeding, stack, length, burn_in is not None)
+
+
+def batches(shape: Shape, length: int, capacity: int, warm_up: int = 1) -> ReplayedBatches:
+    """A feeder for blocks like those of `played`."""
+    feeding = Replayed(capacity, warm_up, updates_per_step=1.0)
+    return ReplayedBatches(feeding, 8, shape, played([Player(0, length)]), 0, lambda text: None)
+
+
+def played(players: list[Player]) -> Unroll:
+    """The next unroll of each, in episodes that never end."""
+    block, _, _ = block_of([player.play() for player in players])
+    first = np.zeros_like(block.environment.first)
+    return block._replace(environment=block.environment._replace(first=first))
+
+
+@pytest.mark.parametrize("actors", [1, 4])
+@pytest.mark.parametrize(
+    ("length", "n_steps", "stack", "burn_in"),
+    [
+        (4, 3, 1, None),
+        (4, 5, 1, None),
+        (4, 3, 4, None),
+        (3, 11, 2, None),
+        (1, 1, 1, None),
+        (1, 4, 3, None),
+        (6, 1, 1, 0),
+        (6, 3, 1, 2),
+        (6, 1, 3, 0),
+        (3, 5, 5, 1),
+    ],
+)
+def test_the_least_replay_that_is_taken_has_windows_of_every_environment(
+    length, n_steps, stack, burn_in, actors
+):
+    windows, environments = shape(length, n_steps, stack, burn_in), 3
+    streams = actors * environments
+    slots = least_slots(windows, length, streams, environments)
+    with pytest.raises(UserError, match=f"expected {slots * length} or more for {streams} env"):
+        check_room((slots - 1) * length, windows, length, streams, environments)
+    check_room(slots * length, windows, length, streams, environments)
+    made = batches(windows, length, slots * length)
+    players = [Player(stream, length) for stream in range(streams)]
+    of_actors = itertools.cycle(players[start::actors] for start in range(actors))
+    steps, seen = 0, set()
+    while steps < 5 * slots * length:
+        batch = made.next(lambda: played(next(of_actors)))
+        steps += batch.steps if batch else 0
+        if batch and steps > 2 * slots * length:
+            seen |= set(batch.unrolls.stream.tolist())
+    assert seen == set(range(streams))
+
+
+def test_actors_for_which_a_replay_turns_out_to_have_no_room_are_refused():
+    windows = shape(length=4, n_steps=5, stack=1, burn_in=None)
+    made = batches(windows, 4, capacity=48)
+    check_room(48, windows, 4, streams=4, block=4)
+    players = [Player(stream, 4) for stream in range(40)]
+    of_actors = itertools.cycle(players[start : start + 4] for start in range(0, 40, 4))
+    with pytest.raises(UserError, match=r"--replay_steps=48: no window .* 40 .* expected 336 or"):
+        while True:
+            assert made.next(lambda: played(next(of_actors))) is None
