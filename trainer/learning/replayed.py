@@ -21,6 +21,7 @@ from trainer.replay.store import ReplayStore, bytes_needed
 from user_error import UserError
 
 GIB = 2**30
+WARM_UP = "warm_up"  # in a copy of the store: the agent steps that are left of it
 ROUNDS_IN_VAIN = 2  # of a replay, and of those who play for it, without a window
 
 
@@ -169,12 +170,18 @@ class ReplayedBatches:
     def save(self, folder: Path) -> None:
         """Brings the copy on disk up to date; may raise OSError."""
         with self._lock:
-            self._store.save(folder)
+            self._store.save(folder, {WARM_UP: np.array(self._warm_up)})
 
-    def load(self, folder: Path, *, has_learned: bool) -> None:
-        """Continues with what was saved, without a warm-up if it has been learned from."""
-        self._store.load(folder)
-        self._warm_up = 0 if has_learned else max(0, self._warm_up - self._store.windows)
+    def load(self, folder: Path, *, has_learned: bool) -> int:
+        """Continues with what was saved; returns the agent steps that its warm-up goes on for.
+
+        ``has_learned`` is for copies of earlier versions, which do not say how many are left.
+        """
+        left = self._store.load(folder).get(WARM_UP)
+        if left is None:
+            left = 0 if has_learned else max(0, self._warm_up - self._store.windows)
+        self._warm_up = min(self._warm_up, int(left))
+        return self._warm_up
 
     def _add(self, block: Unroll) -> None:
         steps = steps_in(block)

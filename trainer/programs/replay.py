@@ -62,7 +62,9 @@ def _fill(
         run.reporter.say("The replay that was kept is of another level.")
     elif run.resumes and feeding.kept:
         try:
-            batches.load(folder, has_learned=bool(updates))
+            left = batches.load(folder, has_learned=bool(updates))
+            if updates and left:
+                run.reporter.say(_to_be_played(left))
             return
         except OtherReplay:
             raise  # training would overwrite it
@@ -73,7 +75,11 @@ def _fill(
     steps = _recall(run, settings, spec, batches, example) if feeding.played else 0
     left = max(0, feeding.warm_up - steps)
     if updates or steps:
-        run.reporter.say(f"{left:,} agent steps are played before the next update.")
+        run.reporter.say(_to_be_played(left))
+
+
+def _to_be_played(steps: int) -> str:
+    return f"{steps:,} agent steps are played before the next update."
 
 
 def _recall(

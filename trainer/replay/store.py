@@ -143,21 +143,22 @@ class ReplayStore:
         current &= np.isfinite(priorities)
         self._choice.update(windows[current], priorities[current])
 
-    def save(self, folder: Path) -> None:
-        """Brings the copy in ``folder`` up to date; may raise OSError.
+    def save(self, folder: Path, notes: dict[str, np.ndarray] | None = None) -> None:
+        """Brings the copy in ``folder`` up to date, with ``notes`` by names of their own.
 
         Only what came since the last save is written, if that was to this folder, too, or if the
-        store was loaded from it. Otherwise the copy that is there is replaced.
+        store was loaded from it. Otherwise the copy that is there is replaced. May raise OSError.
         """
         if self._copy is None or self._copy.folder != folder:
             self._copy = ReplayCopy(folder, {**self._of_rows, **self._of_slots})
-        about = {**self._streams.saved(), **self._choice.saved()}
+        about = {**self._streams.saved(), **self._choice.saved(), **(notes or {})}
         self._copy.save(self._streams.sequence, about)
 
-    def load(self, folder: Path) -> None:
+    def load(self, folder: Path) -> dict[str, np.ndarray]:
         """Fills an empty store from a copy; raises UserError if there is none that fits.
 
-        Of a save that was interrupted, the unrolls that it was writing are missing.
+        Of a save that was interrupted, the unrolls that it was writing are missing. Returns the
+        notes that were saved with it, among other things.
         """
         if self._streams.filled:
             raise ValueError("only an empty store can be loaded.")
@@ -170,6 +171,7 @@ class ReplayStore:
         windows = self._windows_of(complete).ravel()
         self._choice.restore(windows[self._choice.has(windows)], about)
         self._copy = copy
+        return about
 
     def _follow(self, row: EnvironmentStep, slots: np.ndarray) -> np.ndarray:
         """[n]: whether these rows [n, ...] are the last ones of slots."""

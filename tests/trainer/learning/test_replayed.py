@@ -1,6 +1,7 @@
-"""A replay has windows of all who play for it, or says that it has no room for them."""
+"""A replay has windows of all who play for it, or is refused, and keeps what is left to warm up."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,3 +78,42 @@ def test_actors_for_which_a_replay_turns_out_to_have_no_room_are_refused():
     with pytest.raises(UserError, match=r"--replay_steps=48: no window .* 40 .* expected 336 or"):
         while True:
             assert made.next(lambda: played(next(of_actors))) is None
+
+
+@pytest.mark.parametrize(("played_again", "left"), [(5, 40), (20, 0)])
+def test_a_replay_kept_while_it_was_filled_again_goes_on_with_that(tmp_path, played_again, left):
+    windows, player = shape(length=4, n_steps=1, stack=1, burn_in=None), Player(0, 4)
+
+    def play(made: ReplayedBatches, unrolls: int) -> int:
+        """The updates after so many more unrolls of 4 steps."""
+        blocks, updates = iter([played([player]) for _ in range(unrolls)]), 0
+        while made.next(lambda: next(blocks, None)):
+            updates += 1
+        return updates
+
+    # The first run learns, and keeps no replay; the second one begins with an empty one.
+    assert play(batches(windows, 4, 400, warm_up=60), 40) == 100
+    second = batches(windows, 4, 400, warm_up=60)
+    play(second, played_again)
+    second.save(tmp_path)
+    third = batches(windows, 4, 400, warm_up=60)
+    assert third.load(tmp_path, has_learned=True) == left
+    assert play(third, 20) == 80 - left
+
+
+def test_a_replay_of_an_earlier_version_that_was_learned_from_needs_no_warm_up(tmp_path):
+    windows, player = shape(length=4, n_steps=1, stack=1, burn_in=None), Player(0, 4)
+    made = batches(windows, 4, 400, warm_up=60)
+    blocks = iter([played([player])])
+    assert made.next(lambda: next(blocks, None)) is None
+    made.save(tmp_path)
+    without(tmp_path / "index.npz", "warm_up")
+    for has_learned, left in ((True, 0), (False, 56)):
+        assert batches(windows, 4, 400, warm_up=60).load(tmp_path, has_learned=has_learned) == left
+
+
+def without(path: Path, name: str) -> None:
+    """Removes an array from a file of them."""
+    with np.load(path) as file:
+        kept = {one: file[one] for one in file.files if one != name}
+    np.savez(path, **kept)
