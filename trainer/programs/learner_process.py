@@ -96,7 +96,7 @@ def _batches(
         flag = "checkpoint_replay" if feeding.kept else "replay_played"
         raise UserError(f"--{flag} is for a single learner; {team.size} were started.")
     make = functools.partial(build.batches, settings, spec, agent, say=say, learners=team.size)
-    if run is None or team.size > 1:
+    if run is None:
         return make
     example = build.unroll(settings, spec, agent)
     return replay.filled(make, run, settings, spec, learner.updates, example)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from algorithms.feeding import FirstInFirstOut, Replayed
+from algorithms.feeding import FirstInFirstOut, Gradients, Replayed
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec
 from trainer.learning.replayed import Feeder, ReplayedBatches
@@ -49,10 +49,8 @@ def _fill(
 ) -> None:
     """Fills the store; it is saved with every checkpoint if ``--checkpoint_replay`` says so."""
     feeding = settings.algorithm.feeding
-    if updates and isinstance(feeding, FirstInFirstOut) and feeding.replayed:
-        run.reporter.say(
-            "Recent unrolls are not kept in checkpoints, so the first batches replay none."
-        )
+    if updates:
+        _say_what_is_lost(run, settings)
     if not isinstance(feeding, Replayed) or not isinstance(batches, ReplayedBatches):
         return
     folder = run.folder / FOLDER
@@ -80,6 +78,21 @@ def _fill(
 
 def _to_be_played(steps: int) -> str:
     return f"{steps:,} agent steps are played before the next update."
+
+
+def _say_what_is_lost(run: Run, settings: Settings) -> None:
+    """Says what a resume lacks that no checkpoint has."""
+    feeding = settings.algorithm.feeding
+    if isinstance(feeding, FirstInFirstOut) and feeding.replayed:
+        run.reporter.say(
+            "Recent unrolls are not kept in checkpoints, so the first batches replay none."
+        )
+    has_moments = settings.learning.optimizer != "sgd"
+    if isinstance(feeding, Gradients) and not feeding.shared_optimizer and has_moments:
+        run.reporter.say(
+            "Optimizers of actors are not kept in checkpoints (--shared_optimizer=false): those "
+            "of actors that start now begin anew."
+        )
 
 
 def _recall(
