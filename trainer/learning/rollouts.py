@@ -20,7 +20,8 @@ from user_error import UserError
 
 # Actors are waited for three times as long as the others have played, and at least so long.
 PATIENCE, LEAST_PATIENCE_S = 3.0, 10.0
-MOST_STEPS = 200_000  # that are played for one batch without the end of an episode
+MOST_STEPS = 200_000  # that are played for one batch without the end of an episode ...
+LEAST_ROWS = 2_000  # ... if each environment has as many: of a thousand, none has played for long
 MOST_ROWS = 60_000  # of one environment, for one more episode: two of Atari's longest games
 
 
@@ -173,7 +174,8 @@ class WholeEpisodes(Rollouts):
         if whole.size and whole.min() >= self._quota(first):
             return True
         waited = max(_waited(first)[whole < self._quota(first)], default=len(first) - 1)
-        if waited > MOST_ROWS or (sum(map(_steps, blocks)) > MOST_STEPS and not whole.any()):
+        endless = len(first) > LEAST_ROWS and sum(map(_steps, blocks)) > MOST_STEPS
+        if waited > MOST_ROWS or (endless and not whole.any()):
             raise UserError(
                 f"an environment had no whole episode in {waited:,} steps: this algorithm learns "
                 "from whole episodes. Choose another --algorithm for a level whose episodes are "

@@ -70,13 +70,13 @@ def test_of_short_episodes_as_many_are_learned_from_as_a_block_of_the_batch_befo
         assert weights.tolist() == [2 * each, 4 * each]
 
 
-def numbered(number: int, version: int) -> Unroll:
-    return LIKE._replace(
-        number=np.full_like(LIKE.number, number),
-        weights_version=np.full_like(LIKE.weights_version, version),
+def numbered(number: int, version: int, like: Unroll = LIKE) -> Unroll:
+    return like._replace(
+        number=np.full_like(like.number, number),
+        weights_version=np.full_like(like.weights_version, version),
         # Each begins with the last row of the one before.
         environment=tf.nest.map_structure(
-            lambda array: np.concatenate([array[:1], array[1:-1], array[:1]]), LIKE.environment
+            lambda array: np.concatenate([array[:1], array[1:-1], array[:1]]), like.environment
         ),
     )
 
@@ -130,6 +130,19 @@ def test_an_episode_that_never_ends_is_refused_also_after_others(ended, monkeypa
             rows = first[number * length : (number + 1) * length + 1]
             episodes._add(block._replace(environment=block.environment._replace(first=rows)))
             assert not episodes._is_full()
+
+
+def test_episodes_of_very_many_environments_may_have_as_many_steps_as_elsewhere():
+    like, count, rows = of_size(LIKE, 1024), 0, 201
+    episodes = WholeEpisodes(1024, Crew(like, [1024]))
+    version, length = episodes.begin(0), len(like.action) - 1
+    while not episodes._is_full():
+        played = np.arange(count * length, (count + 1) * length + 1)
+        first = np.broadcast_to(played[:, np.newaxis] % rows == 0, like.environment.first.shape)
+        block = numbered(count, version, like)
+        episodes._add(block._replace(environment=block.environment._replace(first=first)))
+        count += 1
+    assert count == -(-rows // length)
 
 
 def test_rows_in_which_no_environment_is_there_yet_fill_no_batch():
