@@ -38,7 +38,8 @@ def test_a_resume_says_what_is_lost_also_of_a_team(updates, learners, expected, 
     )
     learner: Any = Namespace(updates=updates)
     team: Any = Namespace(size=learners)
-    agent, nobody = build.acting_agent(settings, spec), Namespace()
+    nobody: Any = None  # what is made asks actors for nothing yet
+    agent = build.acting_agent(settings, spec)
     make = learner_process._batches(settings, spec, agent, learner, team, run, lambda text: None)
     make(nobody)
     expected = expected if updates else []
