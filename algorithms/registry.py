@@ -1,5 +1,6 @@
 """Finds algorithms by name: first their settings, without TensorFlow, then their classes."""
 
+import dataclasses
 import importlib
 from typing import Any
 
@@ -40,6 +41,15 @@ def settings_of(name: str) -> type[AlgorithmSettings]:
             "algorithms.settings.AlgorithmSettings."
         )
     return found
+
+
+def owners(setting: str) -> list[str]:
+    """The names of the algorithms that have this setting of their own."""
+    return [
+        name
+        for name in KNOWN
+        if setting in {field.name for field in dataclasses.fields(settings_of(name))}
+    ]
 
 
 def make(name: str, settings: Any, levels: int) -> Any:

@@ -69,8 +69,9 @@ class Settings:
             part = kind(**{one: _plain(values.pop(one)) for one in own if one in values})
             object.__setattr__(self, name, part)
         if values:
-            hint = flags.near(next(iter(values)), [field.name for field in fields()])
-            raise TypeError(f"there is no setting {', '.join(values)}.{hint}")
+            names = [field.name for field in fields(algorithm)]
+            hint = sources.instead_of(next(iter(values)), names)
+            raise TypeError(f"there is no setting {', '.join(values)}{hint}")
 
     def parts(self) -> list[Any]:
         """The parts, in the order in which they are listed."""
@@ -150,7 +151,7 @@ def parse(arguments: Sequence[str]) -> Settings:
     from trainer.settings import checks
 
     algorithm, defaults = sources.read(arguments, fields)
-    _check_owner(arguments, algorithm)
+    check_owner(arguments, algorithm)
     values = flags.parse(make_parser(algorithm), arguments, defaults)
     values = checks.without_unused(values, sources.given(arguments))
     settings = Settings(**without_sources(values))
@@ -158,20 +159,17 @@ def parse(arguments: Sequence[str]) -> Settings:
     return settings
 
 
-def _check_owner(arguments: Sequence[str], algorithm: str) -> None:
+def check_owner(arguments: Sequence[str], algorithm: str) -> None:
     """Refuses a flag of another algorithm, and says whose it is."""
     mine = {field.name for field in flag_fields(algorithm)}
-    given = sources.given(arguments)
-    for name in (name for name in given if name not in mine):
-        owners = [
-            other
-            for other in registry.KNOWN
-            if name in {field.name for field in dataclasses.fields(registry.settings_of(other))}
-        ]
-        if owners:
+    for name in (name for name in sources.given(arguments) if name not in mine):
+        setting = name if registry.owners(name) else name.removeprefix("no")
+        owners = registry.owners(setting)
+        if owners and setting not in mine:
+            given = "" if setting == name else f"--{name}: "
             raise UserError(
-                f"--{name} is a setting of --algorithm={' or '.join(owners)}; this command is for "
-                f"--algorithm={algorithm}."
+                f"{given}--{setting} is a setting of --algorithm={' or '.join(owners)}; this "
+                f"command is for --algorithm={algorithm}."
             )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 import flags
+from trainer.settings import sources
 from user_error import UserError
 
 DESCRIPTION = "description"  # for people, not a setting
@@ -48,8 +49,8 @@ def values(
         if key == DESCRIPTION or key in ignored:
             continue
         if key not in known:
-            hint = flags.near(key, known)
-            raise UserError(f"{name}: there is no setting {key}.{hint} --help lists all.")
+            hint = sources.instead_of(key, known)
+            raise UserError(f"{name}: there is no setting {key}{hint} --help lists all.")
         value = flags.value_of(known[key], given)
         wrong = flags.problem_with(known[key], value)
         if wrong:

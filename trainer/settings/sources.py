@@ -5,10 +5,11 @@ A flag wins over ``--config``, which wins over ``--preset``, which wins over the
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import flags
 from algorithms import registry
 from flags import setting
 from user_error import UserError
@@ -52,6 +53,14 @@ def named(arguments: Sequence[str]) -> argparse.Namespace:
 def given(arguments: Sequence[str]) -> list[str]:
     """The names of the flags on a command line."""
     return [word[2:].partition("=")[0] for word in arguments if word.startswith("--")]
+
+
+def instead_of(name: str, known: Iterable[str]) -> str:
+    """The end of the sentence that there is no such setting: whose it is, or what is like it."""
+    owners = registry.owners(name)
+    if owners:
+        return f"; {name} is a setting of --algorithm={' or '.join(owners)}."
+    return f".{flags.near(name, known)}"
 
 
 def read(

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from cluster import options
 from trainer.settings import addresses, config, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -251,6 +252,12 @@ def test_a_flag_of_another_algorithm_names_its_owners():
     assert config.parse(["--gae_lambda=0.9", "--algorithm=ppo"]).algorithm.gae_lambda == 0.9
     with pytest.raises(UserError, match="--popart is a setting of --algorithm=impala"):
         config.parse(["--popart", "--algorithm=dqn"])
+    with pytest.raises(UserError, match="--nopopart: --popart is a setting of --algorithm=impala"):
+        config.parse(["--nopopart", "--algorithm=ppo"])
+    with pytest.raises(UserError, match="--popart is a setting of --algorithm=impala"):
+        options.parse(["--workers_csv_path=x", "--popart", "--algorithm=ppo"])
+    with pytest.raises(TypeError, match="popart is a setting of --algorithm=impala"):
+        Settings(algorithm="ppo", popart=True)
 
 
 def test_an_algorithm_is_kept_by_its_name_whatever_its_capitals():

@@ -195,6 +195,13 @@ def test_a_file_can_name_the_algorithm_and_its_settings(written):
     assert "no setting exploration" in refusal(file, "--algorithm=impala")
 
 
+def test_a_setting_of_another_algorithm_in_a_preset_or_file_names_its_owner(written):
+    answer = refusal("--preset=pong_two_cores", "--algorithm=ppo")
+    assert "no setting vtrace_lambda; vtrace_lambda is a setting of --algorithm=impala" in answer
+    answer = refusal(written("gae_lambda: 0.9"))
+    assert "gae_lambda is a setting of --algorithm=ppo or a2c or a3c or reinforce" in answer
+
+
 def test_what_a_file_or_preset_names_counts_as_given(written):
     flags = ["--preset=impala_case_study", written("seed: 1\n"), "--watch"]
     assert config.given(flags) == {"agent_name", "unroll_length", "learning_rate", "seed", "watch"}
