@@ -9,6 +9,7 @@ from agents.agent import Agent, Torso
 from agents.kinds.vectors import KindsTorso
 from agents.layers import RELU_GAIN, Build, Linear
 from agents.normaliser import Bounds, Normaliser
+from user_error import UserError
 
 HIDDEN = (64, 64)
 
@@ -66,6 +67,12 @@ class VectorAgent(Agent):
         self, observation_space: gym.spaces.Box, frame_stack: int, build: Build
     ) -> Torso:
         """The two layers; the first is an own one for each kind of body."""
+        if build.network.channels:
+            given = ",".join(map(str, build.network.channels))
+            raise UserError(
+                f"--channels={given}: {type(self).__name__} has no convolutions; leave it out. "
+                "--hidden_sizes are the sizes of its layers."
+            )
         kinds = build.network.kinds
         if kinds:
             seen = [kind.observation_space for kind in kinds]

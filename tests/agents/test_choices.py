@@ -38,6 +38,8 @@ def test_layers_have_the_sizes_that_are_chosen():
         ("SimpleConvNetAgent", Network(channels=(4,)), "--channels=4: SimpleConvNetAgent needs 3"),
         ("ResNetAgent", Network(hidden=(4, 5)), "--hidden_sizes=4,5: a ResNet agent needs 1"),
         ("VectorAgent", Network(lstm=8), "--lstm_size=8: VectorAgent has no LSTM"),
+        ("VectorAgent", Network(channels=(8, 9)), "--channels=8,9: VectorAgent has no convolution"),
+        ("VectorLSTMAgent", Network(channels=(4,)), "--channels=4: VectorLSTMAgent has no convolu"),
         (
             "ResNetAgent",
             Network(activation="tanh"),

@@ -195,6 +195,8 @@ def read(path: Path) -> Checkpoint:
             settings["separate_baseline"] = "on" if settings["separate_baseline"] else "off"
         of_vectors = settings.get("agent_name") in OF_VECTORS
         settings.setdefault("activation", "tanh" if of_vectors else "auto")
+        if of_vectors:
+            settings["channels"] = ""  # had no effect before they were refused
         return Checkpoint(**groups, counters=about["counters"], settings=settings)
     except Exception as error:  # parsing damaged bytes can raise anything
         raise Damaged(f"{path} is damaged ({error})") from error

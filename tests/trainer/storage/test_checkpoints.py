@@ -90,6 +90,14 @@ def test_networks_had_tanh_before_there_was_a_choice(store, agent, activation):
     assert found_in(store, never)[1].settings["activation"] == activation
 
 
+@pytest.mark.parametrize(("agent", "channels"), [("VectorAgent", ""), ("ResNetAgent", "8,16")])
+def test_channels_that_had_no_effect_are_not_asked_for_again(store, agent, channels):
+    saved = checkpoint(1)
+    saved.settings |= {"agent_name": agent, "channels": "8,16"}
+    store.save(saved)
+    assert found_in(store, never)[1].settings["channels"] == channels
+
+
 def test_the_newest_checkpoints_and_the_best_are_kept(store):
     store.save_best(checkpoint(100))
     for frames in (100, 900, 1000, 20_000):
