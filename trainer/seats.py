@@ -74,7 +74,7 @@ def _own(
         logdir=str(several.folder_of(settings.run_folder, name)),
         num_actors=max(1, sum(index % len(level.levels) in bodies for index in range(actors))),
         # Agents that begin with the same weights would be the same agent for a while.
-        seed=settings.program.seed + number,
+        seed=(settings.program.seed + number) % 2**31,
         **({"credentials": settings.credentials_file} if secure else {}),
     )
     return build.complete(own, spec)

@@ -114,6 +114,12 @@ def test_a_stop_ends_all_of_them_with_a_checkpoint(tmp_path):
         assert counters(tmp_path, agent)["environment_frames"] > 0
 
 
+def test_the_seed_of_each_agent_is_one_that_can_be_given(tmp_path):
+    largest = settings(tmp_path, seed=2**31 - 1)
+    seeds = [one.settings.program.seed for one in seats.agents_of(largest)]
+    assert seeds == [2**31 - 1, 0]
+
+
 @pytest.mark.parametrize("algorithm", ["ppo", "a3c"])
 def test_agents_of_algorithms_whose_actors_wait(tmp_path, algorithm):
     own: dict[str, Any] = {"minibatches": 2, "epochs": 1} if algorithm == "ppo" else {}

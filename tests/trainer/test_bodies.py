@@ -141,6 +141,11 @@ def test_an_opponent_is_another_agent(run, tmp_path):
     assert against == alone[:1]
 
 
+def test_the_largest_seed_is_also_one_with_an_opponent(run):
+    greatest = report(run, opponent=str(run), seed=2**31 - 1)
+    assert greatest["bodies"]["whole"]["episodes"] == 1
+
+
 def test_a_wrong_opponent_is_refused(run, tmp_path):
     assert "no such folder or file; expected random" in refused(run, opponent="rendom")
     make_run(tmp_path / "pole", "CartPole-v1")

@@ -47,7 +47,7 @@ class Player:
     def start(self, batch_size: int, seed: int) -> None:
         """Resets the agent's state; the same seed samples the same actions."""
         self._state = self._agent.initial_state(batch_size)
-        self._seed = np.array([seed, 0], np.int32)
+        self._seed = np.array([seed % 2**31, 0], np.int32)
 
     def act(self, step: EnvironmentStep, last_action: np.ndarray) -> Choice:
         """The actions to take on a row; ``last_action`` led to it."""
