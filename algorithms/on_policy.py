@@ -82,14 +82,15 @@ class OnPolicy(Algorithm):
             return None
         # A step that is not finite must not spoil all others.
         finite = tf.math.is_finite(prepared.advantage)
-        weights = tf.where(finite, self.weights(batch), 0.0)
-        advantage = tf.where(finite, prepared.advantage, 0.0)
+        weights = tf.cast(tf.where(finite, self.weights(batch), 0.0), tf.float64)
+        # Squares of large numbers that differ little need all digits.
+        advantage = tf.cast(tf.where(finite, prepared.advantage, 0.0), tf.float64)
         powers = (tf.ones_like(advantage), advantage, tf.square(advantage))
         return tf.stack([tf.reduce_sum(weights * power) for power in powers])
 
     def no_batch_sums(self) -> tf.Tensor | None:
         """Zeros of the same shape."""
-        return tf.zeros([3]) if self.settings.normalise_advantages else None
+        return tf.zeros([3], tf.float64) if self.settings.normalise_advantages else None
 
     def with_sums(self, prepared: Prepared, sums: tf.Tensor) -> Prepared:
         """With advantages in units of their spread over the rollouts of all learners."""
@@ -97,4 +98,5 @@ class OnPolicy(Algorithm):
         mean = tf.math.divide_no_nan(total, count)
         variance = tf.math.divide_no_nan(squares, count) - tf.square(mean)
         spread = tf.sqrt(tf.maximum(variance, 0.0)) + SMALLEST_SPREAD
-        return prepared._replace(advantage=(prepared.advantage - mean) / spread)
+        advantage = (tf.cast(prepared.advantage, tf.float64) - mean) / spread
+        return prepared._replace(advantage=tf.cast(advantage, prepared.advantage.dtype))

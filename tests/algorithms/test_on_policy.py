@@ -135,6 +135,19 @@ def test_advantages_are_normalised_over_the_real_steps_of_all_learners():
     assert shown.mean() == pytest.approx(0, abs=1e-4) and shown.std() == pytest.approx(1, abs=1e-3)
 
 
+def test_advantages_that_are_large_and_nearly_alike_are_normalised_too():
+    learner, batch = made("ppo")
+    algorithm = learner.learner.algorithm
+    prepared = algorithm.prepare(learner.learner.agent, batch)
+    random = np.random.default_rng(0)
+    large = random.normal(1000, 0.05, prepared.advantage.shape).astype(np.float32)
+    prepared = prepared._replace(advantage=tf.constant(large))
+    sums = algorithm.batch_sums(batch, prepared)
+    assert sums is not None
+    shown = algorithm.with_sums(prepared, sums).advantage.numpy()[~batch.environment.first[1:]]
+    assert shown.mean() == pytest.approx(0, abs=0.01) and shown.std() == pytest.approx(1, abs=0.01)
+
+
 def test_a_reward_that_is_not_finite_spoils_the_advantages_of_its_own_unroll_only():
     learner, batch = made("ppo")
     algorithm, reward = learner.learner.algorithm, batch.environment.reward.copy()
