@@ -139,6 +139,16 @@ def test_a_replay_for_which_there_is_no_memory_is_refused_with_its_size(tmp_path
         run("dqn", tmp_path, monkeypatch, level_name=level(Pictures), replay_steps=10**8)
 
 
+def test_recent_unrolls_for_which_there_is_no_memory_are_refused_with_their_size(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("trainer.learning.replayed.free_memory", lambda: 2**30)
+    many: dict[str, Any] = {"level_name": level(Pictures), "replay_capacity": 10**6}
+    refused = r"--replay_capacity=1000000: the replay would take [\d.]+ GiB of memory, but 1.0 GiB"
+    with pytest.raises(UserError, match=refused):
+        run("impala", tmp_path, monkeypatch, replay_share=0.5, **many)
+
+
 def test_learners_of_one_host_share_its_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("trainer.learning.replayed.free_memory", lambda: 10**6)
     run("dqn", tmp_path, monkeypatch)

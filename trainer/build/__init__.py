@@ -16,6 +16,7 @@ from trainer.build.choices import (
 from trainer.build.learners import (
     batches,
     blocks,
+    check_windows,
     identity,
     learner,
     learner_of,
@@ -40,6 +41,7 @@ __all__ = [
     "algorithm",
     "batches",
     "blocks",
+    "check_windows",
     "complete",
     "frames_to_train",
     "identity",

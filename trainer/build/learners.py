@@ -4,17 +4,17 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from algorithms.feeding import IMPORTANCE, Gradients, InStep, Replayed
+from algorithms.feeding import IMPORTANCE, FirstInFirstOut, Gradients, InStep, Replayed
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec
 from trainer.acting.actor import blank_unroll
 from trainer.build.choices import agent_name, algorithm
 from trainer.build.networks import backdrop_of, learning_agent
 from trainer.learning import replayed
-from trainer.learning.batches import Batches
+from trainer.learning.batches import Batches, bytes_needed
 from trainer.learning.contributions import Contributions
 from trainer.learning.learner import Learner
-from trainer.learning.replayed import Feeder, ReplayedBatches
+from trainer.learning.replayed import GIB, Feeder, ReplayedBatches
 from trainer.learning.replayed import Shape as WindowShape
 from trainer.learning.rollouts import Crew, Rollouts, WholeEpisodes
 from trainer.learning.worker import GradientBatches, applying, blank_computed
@@ -29,6 +29,8 @@ from user_error import UserError
 
 # Settings of an optimizer that an actor may have for itself.
 OF_OPTIMIZERS = ("optimizer", "gradients_clipping", "decay", "momentum", "epsilon")
+# A replay of unrolls is told if it takes so many bytes.
+LARGE = GIB // 10
 
 
 def learner(
@@ -62,6 +64,7 @@ def batches(
         settings.learning.batch_size,
         settings.program.seed,
     )
+    stores = learners_here() * agents
     if isinstance(feeding, InStep):
         return (WholeEpisodes if feeding.whole_episodes else Rollouts)(size, crew, say)
     if isinstance(feeding, Replayed):
@@ -69,11 +72,19 @@ def batches(
         shape = _window(settings, spec, agent, feeding)
         _check_room(settings, shape, feeding)
         together = sizes.drawn_together(settings, learners)
-        stores = learners_here() * agents
         return ReplayedBatches(feeding, size, shape, example, seed, say, together, stores)
     if isinstance(feeding, Gradients):
         return GradientBatches()
+    if feeding.replayed:
+        _check_unrolls(feeding, unroll(settings, spec, agent), stores, say)
     return Batches(feeding, size, seed)
+
+
+def check_windows(settings: Settings, spec: EnvironmentSpec, agent: Any) -> None:
+    """Refuses windows that the agent cannot learn from, and a replay that never has one."""
+    feeding = settings.algorithm.feeding
+    if isinstance(feeding, Replayed):
+        _check_room(settings, _window(settings, spec, agent, feeding), feeding)
 
 
 def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
@@ -149,6 +160,16 @@ def _rules_of_actors(settings: Settings) -> dict[str, Any]:
         learning = dataclasses.asdict(settings.learning)
         rules |= {name: learning[name] for name in OF_OPTIMIZERS}
     return rules
+
+
+def _check_unrolls(
+    feeding: FirstInFirstOut, example: Unroll, stores: int, say: Callable[[str], None]
+) -> None:
+    """Refuses a replay of more unrolls than there is room for; says how large a large one gets."""
+    needed = bytes_needed(example, feeding.capacity)
+    replayed.check_memory("replay_capacity", feeding.capacity, needed, stores)
+    if needed >= LARGE:
+        say(f"replay of {feeding.capacity:,} unrolls: up to {needed / GIB:.2f} GiB of memory")
 
 
 def _check_room(settings: Settings, shape: WindowShape, feeding: Replayed) -> None:

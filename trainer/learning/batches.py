@@ -13,6 +13,9 @@ from algorithms.trajectory import Unroll
 # Waits for unrolls are interrupted this often to check whether to stop.
 LOOK_EVERY_S = 0.2
 
+# What Python takes for an array of one unroll, besides the numbers in it.
+BYTES_OF_ARRAY = 200
+
 UNTIMED = ("initial_state", "level", "stream", "number", "weights_version")
 
 
@@ -88,6 +91,12 @@ class Replay:
         """``count`` unrolls, each a block of its own."""
         picks = self._random.integers(len(self._unrolls), size=count)
         return [self._unrolls[pick] for pick in picks]
+
+
+def bytes_needed(example: Unroll, capacity: int) -> int:
+    """The memory that a ``Replay`` of unrolls like this one takes once it is full."""
+    arrays = tf.nest.flatten(example)
+    return capacity * sum(array.nbytes + BYTES_OF_ARRAY for array in arrays)
 
 
 def describe(unrolls: Unroll, fresh: int) -> Batch:

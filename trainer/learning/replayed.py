@@ -113,7 +113,7 @@ class ReplayedBatches:
         needed = bytes_needed(
             example, feeding.capacity, aligned=shape.aligned, prioritized=prioritized
         )
-        check_memory(feeding.capacity, needed, stores)
+        check_memory("replay_steps", feeding.capacity, needed, stores)
         say(f"replay of {feeding.capacity:,} agent steps: up to {needed / GIB:.2f} GiB of memory")
         self._store = ReplayStore(
             example,
@@ -237,13 +237,17 @@ class ReplayedBatches:
 Feeder = Batches | Rollouts | ReplayedBatches | GradientBatches  # what makes a learner's batches
 
 
-def check_memory(steps: int, needed: int, stores: int) -> None:
-    """Refuses stores that this machine, or this process's container, has no room for."""
+def check_memory(flag: str, capacity: int, needed: int, stores: int) -> None:
+    """Refuses stores that this machine, or this process's container, has no room for.
+
+    ``flag`` gives the ``capacity``, for which so many bytes are ``needed``.
+    """
     free = free_memory() / stores  # memory is taken only as a store fills
     if needed > free:
         of_all = f" for each of {stores} replays" if stores > 1 else ""
+        fit = int(capacity * free / needed)
         raise UserError(
-            f"--replay_steps={steps}: the replay would take {needed / GIB:.1f} GiB of memory, but "
-            f"{free / GIB:.1f} GiB are free{of_all}. At most {int(steps * free / needed):,} fit; "
+            f"--{flag}={capacity}: the replay would take {needed / GIB:.1f} GiB of memory, but "
+            f"{free / GIB:.1f} GiB are free{of_all}. At most {fit:,} fit; "
             "smaller pictures (--width, --height) take less."
         )

@@ -54,8 +54,6 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 if run:
                     run.report_trained(meter)
                 return
-            if run and of_all.level.agents:
-                several.write_settings(Path(of_all.run_folder), of_all, run.reporter.say)
             say = run.reporter.say if run else terminal.say
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings.remote, settings.credentials_file, team)
@@ -70,6 +68,10 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             actors = stack.enter_context(
                 _actors(settings, spec, agent, team, receiver, make_batches, say, peers)
             )
+            if run:
+                run.begin()
+                if of_all.level.agents:
+                    several.write_settings(Path(of_all.run_folder), of_all, run.reporter.say)
             if peers and run:
                 run.add(stack.enter_context(peers))
                 _begin_among(peers, settings, learner, meter, stop)
@@ -205,6 +207,7 @@ def _start(
     run, error, first = None, None, {}
     if team.rank == 0:
         try:
+            build.check_windows(settings, spec, learner.agent)
             run = stack.enter_context(Run(settings, spec, learner, companions=companions))
             meter = run.resume(learner)
             first = {"counters": meter.counters(), "updates": learner.updates}

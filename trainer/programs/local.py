@@ -51,6 +51,7 @@ def train(
     settings = build.complete(settings, spec)
     make_environment = make_environment or functools.partial(build.actor_environment, spec=spec)
     learner = build.learner(settings, spec, pieces=gpus.pieces(parallel))
+    build.check_windows(settings, spec, learner.agent)
     with Run(settings, spec, learner, on_report, launched, companions) as run:
         meter = run.resume(learner)
         if meter.environment_frames >= settings.learning.total_environment_frames:
@@ -65,6 +66,7 @@ def train(
         threads = ActorThreads(
             settings, players, make, learner.updates, make_environment, spec.num_bodies
         )
+        run.begin()
         with stop, threads as actors:
             training = Training(settings, learner, meter, actors, stop, run)
             computes = not isinstance(settings.algorithm.feeding, Gradients)

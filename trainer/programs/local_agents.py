@@ -65,9 +65,14 @@ def train(
             on_report(figures | {"agent": name})
 
     with contextlib.ExitStack() as stack:
+        learners = [
+            build.learner(agent.settings, agent.spec, pieces=gpus.pieces(parallel))
+            for agent in agents
+        ]
+        for agent, learner in zip(agents, learners, strict=True):
+            build.check_windows(agent.settings, agent.spec, learner.agent)
         parts = []
-        for agent in agents:
-            learner = build.learner(agent.settings, agent.spec, pieces=gpus.pieces(parallel))
+        for agent, learner in zip(agents, learners, strict=True):
             own = functools.partial(report, agent.name)
             run = stack.enter_context(
                 Run(agent.settings, agent.spec, learner, own, launched, several=terminal)
@@ -75,6 +80,9 @@ def train(
             parts.append(_part(agent, learner, run, len(agents)))
         folder = Path(settings.run_folder)
         if not all(part.is_trained for part in parts):
+            for part in parts:
+                if not part.is_trained:
+                    part.run.begin()
             several.write_settings(folder, settings, terminal.say)
             _train(settings, parts, stop)
         outcomes = {

@@ -134,12 +134,6 @@ class Run:
 
     def resume(self, learner: Learner) -> Meter:
         """Restores the newest checkpoint, if there is one; returns the run's counters."""
-        meter = self._resumed(learner)
-        if meter.environment_frames < self._settings.learning.total_environment_frames:
-            self.reporter.write_settings()
-        return meter
-
-    def _resumed(self, learner: Learner) -> Meter:
         levels, frames_per_step = self._settings.level.levels, self._spec.frames_per_step
         measures, bodies = [one.name for one in self._spec.measures], self._spec.bodies
         if self._initial:
@@ -156,6 +150,10 @@ class Run:
         meter = Meter(levels, frames_per_step, counters, learner.figures, measures, bodies)
         self.reporter.say(f"Resuming from {path} at {meter.environment_frames:,} frames.")
         return meter
+
+    def begin(self) -> None:
+        """Records the settings, which nothing has refused: it is trained with them from now on."""
+        self.reporter.write_settings()
 
     def report_trained(self, meter: Meter) -> Outcome:
         """Reports that the run has already reached its end."""

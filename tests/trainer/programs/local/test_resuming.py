@@ -8,6 +8,7 @@ from tests.trainer.levels import Pictures, Steps, Tens, TwoChoices, level
 from tests.trainer.programs.local.conftest import RETURNS, flags, refusal, settings
 from trainer.programs.local import train
 from trainer.storage.checkpoints import Store
+from user_error import UserError
 
 
 def test_a_finished_run_continues_if_more_frames_are_given(tmp_path):
@@ -96,8 +97,14 @@ SIZE = ["--width=40", "--height=40"]
             [f"--level_name={level(Pictures)}", *SIZE],
             "trained with --backdrop=False.",
         ),
+        (["--algorithm=dqn"], ["--algorithm=dqn", "--burn_in=3"], "--burn_in=3: the agent has no"),
+        (
+            ["--algorithm=dqn"],
+            ["--algorithm=dqn", "--unroll_length=64", "--replay_steps=100"],
+            "--replay_steps=100: expected",
+        ),
     ],
-    ids=["agent", "optimizer", "popart", "actions", "levels", "size", "backdrop"],
+    ids=["agent", "optimizer", "popart", "actions", "levels", "size", "backdrop", "rows", "room"],
 )
 def test_a_resume_that_does_not_fit_is_refused_and_changes_nothing(
     tmp_path, capsys, before, now, message
@@ -106,3 +113,13 @@ def test_a_resume_that_does_not_fit_is_refused_and_changes_nothing(
     kept = contents(tmp_path)
     assert message in refusal(capsys, *flags(tmp_path, "--total_environment_frames=900", *now))
     assert contents(tmp_path) == kept
+
+
+def test_a_resume_for_which_there_is_no_memory_records_no_other_settings(tmp_path, monkeypatch):
+    train(settings(tmp_path))
+    recorded = (tmp_path / "settings.json").read_bytes()
+    monkeypatch.setattr("trainer.learning.replayed.free_memory", lambda: 10**6)
+    more = {"total_environment_frames": 900, "replay_share": 0.5, "replay_capacity": 10**6}
+    with pytest.raises(UserError, match="--replay_capacity=1000000: the replay would take"):
+        train(settings(tmp_path, **more))
+    assert (tmp_path / "settings.json").read_bytes() == recorded
