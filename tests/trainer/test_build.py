@@ -100,3 +100,26 @@ def test_games_of_an_evaluation_are_as_many_as_its_remotes(remotes, count, monke
     settings = Settings(level_name="vnc:Catch-v0", remotes=places)
     build.test_environment(settings, 0, 16, 1)
     assert made == [count]
+
+
+@pytest.mark.parametrize(("capacity", "told"), [(512, ""), (100_000, "replay of 100,000 unrolls")])
+def test_a_large_replay_of_recent_unrolls_is_told_with_its_size(capacity, told, monkeypatch):
+    monkeypatch.setattr("trainer.learning.replayed.free_memory", lambda: 2**40)
+    settings = small("PongNoFrameskip-v4", replay_share=0.5, replay_capacity=capacity)
+    spec, said = build.level_spec(settings), list[str]()
+    agent = build.acting_agent(settings, spec)
+    build.batches(settings, spec, agent, Nobody(), said.append)
+    assert all(line.startswith(told) for line in said) and len(said) == bool(told)
+    # Of an unroll of six steps, seven pictures, and three before them that the agent remembers.
+    pictures = (7 + 3) * 84 * 84 * capacity / 2**30
+    assert not told or float(said[0].split()[-4]) == pytest.approx(pictures, rel=0.05)
+
+
+class Nobody:
+    """No actors."""
+
+    def present(self) -> int:
+        return 0
+
+    def play_again(self, number: int) -> None:
+        pass
