@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 
 from benchmarks.tools import common
 from lab.results import tables
+from sandbox import studies
 from trainer.machine.launching import PROJECT
 from trainer.machine.provenance import machine, versions
-from trainer.storage.records import read_metrics, write_whole
+from trainer.storage.records import read_metrics
 from user_error import UserError
 
 MODEL = "simple_cpu"
@@ -162,7 +163,7 @@ def study(given: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def draw(path: Path, rows: Sequence[Mapping[str, Any]], level: str) -> None:
+def draw(rows: Sequence[Mapping[str, Any]], level: str) -> Any:
     """A line for each training, and at the end what its policy got in whole games."""
     from matplotlib.figure import Figure
 
@@ -192,7 +193,19 @@ def draw(path: Path, rows: Sequence[Mapping[str, Any]], level: str) -> None:
     )
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(path, dpi=110)
+    return figure
+
+
+def write(out: Path, given: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes all files, prints the table."""
+    short = [{name: one for name, one in row.items() if name != "curve"} for row in rows]
+    columns = list(short[0])
+    command = shlex.join(["python", "-m", "sandbox.study_dreams", *sys.argv[1:]])
+    about = {"command": command, "machine": machine(), "versions": versions(), "rows": rows}
+    cells = [list(row.values()) for row in short]
+    studies.write(out, about, columns, cells, lambda: draw(rows, given.level))
+    print(tables.markdown(columns, short))
+    print(f"Written: {out}.csv, {out}.png, {out}.json")
 
 
 def main() -> int:
@@ -212,23 +225,15 @@ def main() -> int:
     given = parser.parse_args()
     if not all(seed.isdigit() for seed in given.seeds.split(",")):
         parser.error(f"--seeds={given.seeds}: give numbers with commas between, as in 1,2,3")
-    out = Path(given.out)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        out = studies.place(given.out)
         rows = study(given)
+        write(out, given, rows)
     except (UserError, OSError) as error:
         print(f"study_dreams: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    short = [{name: one for name, one in row.items() if name != "curve"} for row in rows]
-    tables.write(Path(f"{out}.csv"), list(short[0]), short)
-    command = shlex.join(["python", "-m", "sandbox.study_dreams", *sys.argv[1:]])
-    about = {"command": command, "machine": machine(), "versions": versions(), "rows": rows}
-    write_whole(Path(f"{out}.json"), f"{json.dumps(about, indent=2)}\n".encode())
-    draw(Path(f"{out}.png"), rows, given.level)
-    print(tables.markdown(list(short[0]), short))
-    print(f"Written: {out}.csv, {out}.png, {out}.json")
     return 0
 
 

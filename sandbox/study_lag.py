@@ -4,7 +4,7 @@
         [--out=docs/studies/lag] [--smoke]
 
 The player follows the ball: without lag it catches almost every one. So what it loses, it loses to
-lag. The study writes OUT.csv, OUT.json and OUT.png, and prints a line for each lag. Lags that are
+lag. After each lag the study writes OUT.json, OUT.csv and OUT.png, and prints a line. Lags that are
 in OUT.json already are not played again: the same command goes on where it was.
 
 The truth comes from the remotes: each notes when it drew a picture, when a key arrived and how an
@@ -14,7 +14,6 @@ episode ended. The only thing that is taken from the client is which picture it 
 import argparse
 import collections
 import contextlib
-import csv
 import json
 import math
 import statistics
@@ -30,12 +29,12 @@ import numpy as np
 from benchmarks.tools import common
 from environments import View
 from environments.realtime import environment as realtime
-from environments.realtime import levels
+from environments.realtime import levels, stamp
 from environments.realtime.keeping import StartedHere
 from environments.realtime.link import Link
 from environments.realtime.seat import Row, Seat, observation_lag
-from trainer.storage.records import write_whole
-from user_error import UserError, exit_code
+from sandbox import studies
+from user_error import EndedOutside, UserError, exit_code
 
 LEVEL, FPS = "vnc:Catch-v0", 10
 COLUMNS = (
@@ -79,7 +78,7 @@ class Watched:
             return row
 
         def watched_age(snapshot: Any, link: Link, now: float) -> float:
-            self.acted_on[link] = snapshot.drawn
+            self.acted_on[link] = float("nan") if snapshot.drawn is None else snapshot.drawn
             return observation_lag(snapshot, link, now)
 
         for owner, name, new in (
@@ -127,8 +126,7 @@ def play(lag_ms: float, seconds: float, remotes: int) -> dict[str, Any]:
             print,
         )
         with contextlib.closing(env):
-            figures, episodes = _played(env, seconds)
-            links = [seat.link for seat in env._seats]
+            figures, episodes, links = _played(env, seconds)
         true = [
             one for pair in zip(records, links, strict=True) for one in _reactions(*pair, watched)
         ]
@@ -155,17 +153,24 @@ def play(lag_ms: float, seconds: float, remotes: int) -> dict[str, Any]:
 
 def _played(
     env: realtime.RealTimeEnvironment, seconds: float
-) -> tuple[dict[str, list[float]], list[Any]]:
+) -> tuple[dict[str, list[float]], list[Any], list[Link]]:
+    """The figures of each tick, the episodes that ended, and the links to the remotes."""
     step = env.reset()
+    links = [seat.link for seat in env._seats if seat.link]
     figures: dict[str, list[float]] = collections.defaultdict(list)
     episodes: list[Any] = []
     started = time.monotonic()
     while time.monotonic() - started < seconds:
         step = env.step(follow(step.observation))
+        # Another one notes in the same record: its keys are not those of the first one's link.
+        if links != [seat.link for seat in env._seats]:
+            raise EndedOutside(
+                "a remote was lost while it was measured; the same command plays this lag again."
+            )
         episodes += env.episodes()
         for name, values in env.figures().items():
             figures[name] += values.tolist()
-    return figures, episodes
+    return figures, episodes, links
 
 
 def _lines(record: Path, what: str) -> list[dict[str, Any]]:
@@ -173,12 +178,12 @@ def _lines(record: Path, what: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["what"] == what]
 
 
-def _reactions(record: Path, link: Link | None, watched: Watched) -> list[float]:
+def _reactions(record: Path, link: Link, watched: Watched) -> list[float]:
     """From the picture that was acted on to the key's arrival, by the remote's clock alone."""
-    assert link
     keys = [line["at"] for line in _lines(record, "key")]
     # Both in order; at the end, a key may not have arrived, or not have been noted.
-    return [at - drawn for at, drawn in zip(keys, watched.keys[link], strict=False)][5:]
+    pairs = zip(keys, watched.keys[link], strict=False)
+    return [stamp.since(at, drawn) for at, drawn in pairs][5:]
 
 
 def _differing(records: Sequence[Path], watched: Watched) -> tuple[int, int]:
@@ -215,60 +220,53 @@ def _study() -> None:
     lags, seconds = _numbers("--lags", given.lags), _numbers("--seconds", given.seconds)
     if given.remotes < 1:
         raise UserError(f"--remotes={given.remotes}: must be 1 or more.")
-    try:
-        Path(given.out).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out={given.out} cannot be written ({error.strerror}).") from None
+    out = studies.place(given.out)
     if len(seconds) not in (1, len(lags)):
         raise UserError(
             f"--seconds={given.seconds}: {len(seconds)} numbers for {len(lags)} lags; expected one "
             "for all, or one for each."
         )
-    rows, commands = ([], []) if given.smoke else _played_before(given)
+    rows, commands = ([], []) if given.smoke else _played_before(out, given.remotes)
     known = {row["lag_ms"] for row in rows}
     longs = seconds * (len(lags) if len(seconds) == 1 else 1)
     left = [(lag, long) for lag, long in zip(lags, longs, strict=True) if lag not in known]
     if known.intersection(lags):
         there = ", ".join(f"{lag:g}" for lag in lags if lag in known)
-        print(f"{given.out}.json has lags of {there} ms; another --out plays them again")
+        print(f"{out}.json has lags of {there} ms; another --out plays them again")
     if not left:
+        if not studies.file(out, "png").exists():  # there was no room for all files
+            _write(out, given.remotes, rows, commands)
         return
     commands.append(" ".join(sys.argv[1:]))
-    # A lag is a turn.
-    with common.whole_turns({"lags": rows}, lambda whole: _write(given, whole["lags"], commands)):
-        for lag, long in left:
-            rows.append(play(lag, long, given.remotes))
-            print("  ".join(f"{name} {rows[-1][name]:.4g}" for name in COLUMNS), flush=True)
+    for lag, long in left:
+        rows.append(play(lag, long, given.remotes))
+        print("  ".join(f"{name} {rows[-1][name]:.4g}" for name in COLUMNS), flush=True)
+        _write(out, given.remotes, rows, commands)
 
 
-def _played_before(given: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
+def _played_before(out: Path, remotes: int) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows that are in OUT.json already, and the commands that they are of."""
-    path = Path(given.out).with_suffix(".json")
+    path = studies.file(out, "json")
     if not path.exists():
         return [], []
     try:
         about = json.loads(path.read_text())
         rows, commands, was = about["rows"], about["command"], (about["remotes"], about["fps"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise UserError(f"--out={given.out}: {path} is not of this study; give another.") from None
-    if was != (given.remotes, FPS):
+        raise UserError(f"--out={out}: {path} is not of this study; give another.") from None
+    if was != (remotes, FPS):
         raise UserError(
-            f"--remotes={given.remotes}: {path} was played with {was[0]} at {was[1]} frames a "
+            f"--remotes={remotes}: {path} was played with {was[0]} at {was[1]} frames a "
             f"second, now {FPS}. Give these, or another --out."
         )
     return rows, [commands] if isinstance(commands, str) else commands
 
 
-def _write(given: argparse.Namespace, rows: list[dict[str, Any]], commands: list[str]) -> None:
+def _write(out: Path, remotes: int, rows: list[dict[str, Any]], commands: list[str]) -> None:
     rows = sorted(rows, key=lambda row: row["lag_ms"])
-    out = Path(given.out)
-    with open(out.with_suffix(".csv"), "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-    about = {"command": commands, "remotes": given.remotes, "fps": FPS, "rows": rows}
-    write_whole(out.with_suffix(".json"), f"{json.dumps(about, indent=2)}\n".encode())
-    _draw(rows, out.with_suffix(".png"))
+    about = {"command": commands, "remotes": remotes, "fps": FPS, "rows": rows}
+    cells = [[row.get(name, "") for name in COLUMNS] for row in rows]  # older ones have fewer
+    studies.write(out, about, COLUMNS, cells, lambda: _draw(rows))
 
 
 def _numbers(flag: str, given: str) -> list[float]:
@@ -283,13 +281,11 @@ def _numbers(flag: str, given: str) -> list[float]:
     return found
 
 
-def _draw(rows: list[dict[str, Any]], path: Path) -> None:
-    import matplotlib
+def _draw(rows: list[dict[str, Any]]) -> Any:
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 3.5))
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    axes = figure.subplots()
     xs = [row["reaction_ms"] for row in rows]
     errors = [2 * row["return_error"] for row in rows]
     axes.errorbar(xs, [row["mean_return"] for row in rows], errors, marker="o", capsize=3)
@@ -299,8 +295,7 @@ def _draw(rows: list[dict[str, Any]], path: Path) -> None:
         )
     axes.set(xlabel="reaction_time (ms)", ylabel="mean return", ylim=(-1.05, 1.15))
     axes.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    return figure
 
 
 if __name__ == "__main__":

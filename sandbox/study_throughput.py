@@ -8,9 +8,9 @@ average their gradients over unrolls that they make up, as actors for several of
 more cores than one machine has. Published rates of impala_horovod_gym on many machines stand
 beside both.
 
-What it writes: OUT.csv with the rate of each turn, OUT.png, OUT.json with machine and command.
-The tables are printed in Markdown. Turns that are in OUT.csv already count: the same command goes
-on where it was.
+What it writes after each turn: OUT.csv with the rate of each turn, OUT.png, OUT.json with machine
+and command. At the end the tables are printed in Markdown. Turns that are in OUT.csv already count:
+the same command goes on where it was.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import json
 import shlex
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,10 +31,9 @@ from benchmarks.whole.scaleup.__main__ import check_mpirun, described, in_turns,
 from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.report import Rates, against_one
+from sandbox import studies
 from trainer.machine.launching import PROJECT
 from trainer.machine.provenance import machine, versions
-from trainer.reporting import curve
-from trainer.storage.records import write_whole
 from user_error import UserError, exit_code
 
 PUBLISHED = PROJECT / "benchmarks" / "plan" / "measured" / "published.csv"
@@ -85,13 +84,16 @@ def main() -> int:
         if chosen.hosts.workers_csv_path or 0 in chosen.actors:
             raise UserError("this is for one machine and real actors; see benchmarks scaleup.")
         check_mpirun(todo)
-        out = _writable(Path(given.out or (SMOKE_OUT if given.smoke else OUT)))
+        default = SMOKE_OUT if given.smoke else OUT
+        out = studies.place(default if given.out is None else given.out)
         rates = {case: [] for case in todo} if given.smoke else measured_before(out, todo, chosen)
         turns = min(map(len, rates.values()))
         if turns >= chosen.options.repeats:
+            if not studies.file(out, "png").exists():  # there was no room for all files
+                write(out, rates, chosen)
             print(f"{out}.csv has {turns} turns already. Give more --repeats, or another --out.")
             return
-        measure(chosen, rates, lambda whole: finish(out, whole, chosen))
+        measure(out, chosen, rates)
 
     return exit_code("study_throughput.py", run)
 
@@ -109,33 +111,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _writable(out: Path) -> Path:
-    """The results' name, whose folder is there from now on."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out={out} cannot be written ({error.strerror}).") from None
-    return out
-
-
 def measured_before(out: Path, todo: Sequence[Case], chosen: Chosen) -> Rates:
     """The turns that OUT.csv has already; a ``UserError`` if they are of other settings."""
     rates: Rates = {case: [] for case in todo}
-    if not Path(f"{out}.json").exists():
+    if not studies.file(out, "json").exists():
         return rates
     try:
-        record = json.loads(Path(f"{out}.json").read_text())
-        with open(f"{out}.csv", newline="") as file:
-            for row in csv.DictReader(file):
-                learners = int(row["learners"])
-                case = Case(learners, int(row["actors"]) // learners)
-                rates.setdefault(case, []).append(float(row["steps_per_second"]))
+        record = json.loads(studies.file(out, "json").read_text())
+        for row in _rows(studies.file(out, "csv")):
+            learners = int(row["learners"])
+            case = Case(learners, int(row["actors"]) // learners)
+            rates.setdefault(case, []).append(float(row["steps_per_second"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"--out={out} cannot be gone on with ({error}). Give another.") from None
-    if list(rates) != list(todo) or not all(rates.values()):
+    if list(rates) != list(todo) or len({bool(turns) for turns in rates.values()}) > 1:
         raise UserError(f"--out={out} has other --actors or --learners. Give these, or another.")
     for name, now in described(chosen, min(map(len, rates.values()))).items():
-        if record.get(name) != now:
+        if _without_turns(str(record.get(name))) != _without_turns(now):
             raise UserError(
                 f"--out={out} has turns of other settings or of another machine ({name}: "
                 f"{record.get(name)}; now: {now}). Give another --out."
@@ -143,8 +135,21 @@ def measured_before(out: Path, todo: Sequence[Case], chosen: Chosen) -> Rates:
     return rates
 
 
-def measure(chosen: Chosen, rates: Rates, write: Callable[[Rates], None]) -> None:
-    """Measures all rates, turn by turn, and writes them."""
+def _rows(table: Path) -> list[dict[str, str]]:
+    """The rows of a table; none where there was no room for it."""
+    if not table.exists():
+        return []
+    with open(table, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _without_turns(how: str) -> str:
+    """How it is measured; a full disk may have taken the number of turns, but not their table."""
+    return how.rpartition(" turns; ")[2]
+
+
+def measure(out: Path, chosen: Chosen, rates: Rates) -> None:
+    """Measures all rates, turn by turn, and writes them after each."""
     seconds = chosen.options.windows * chosen.options.window_s
 
     def rate(case: Case) -> float:
@@ -153,18 +158,13 @@ def measure(chosen: Chosen, rates: Rates, write: Callable[[Rates], None]) -> Non
             return rate_of(chosen.settings, case.actors, seconds)
         return measured(case, chosen)
 
-    in_turns(rates, chosen.options.repeats, rate, write)
-
-
-def finish(out: Path, rates: Rates, chosen: Chosen) -> None:
-    """Writes all files, prints the tables."""
-    command = shlex.join(["python", "-m", "sandbox.study_throughput", *sys.argv[1:]])
-    about = {"command": command, "machine": machine(), "versions": versions()}
-    turns = min(map(len, rates.values()))
-    write(out, rates, about | described(chosen, turns))
-    groups = [here(rates), published()]
-    draw(Path(f"{out}.png"), groups)
-    print(table(groups))
+    in_turns(
+        rates,
+        chosen.options.repeats,
+        rate,
+        lambda whole: print(table([here(whole), published()])),
+        lambda whole: write(out, whole, chosen),
+    )
     print(f"Written: {out}.csv, {out}.png, {out}.json")
 
 
@@ -211,15 +211,18 @@ def _of_the_most(points: Sequence[Point]) -> list[Point]:
     return [point._replace(share=point.rate / most) for point in points]
 
 
-def write(out: Path, rates: Rates, record: dict[str, Any]) -> None:
+def write(out: Path, rates: Rates, chosen: Chosen) -> None:
     """The rate of each turn, and how they were measured."""
-    with open(f"{out}.csv", "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("learners", "actors", "turn", "steps_per_second"))
-        for case, turns in rates.items():
-            for turn, rate in enumerate(turns, start=1):
-                writer.writerow((case.learners, case.learners * case.actors, turn, f"{rate:.1f}"))
-    write_whole(Path(f"{out}.json"), json.dumps(record, indent=1).encode() + b"\n")
+    command = shlex.join(["python", "-m", "sandbox.study_throughput", *sys.argv[1:]])
+    about = {"command": command, "machine": machine(), "versions": versions()}
+    about |= described(chosen, min(map(len, rates.values())))
+    rows = [
+        (case.learners, case.learners * case.actors, turn, f"{rate:.1f}")
+        for case, turns in rates.items()
+        for turn, rate in enumerate(turns, start=1)
+    ]
+    columns = ("learners", "actors", "turn", "steps_per_second")
+    studies.write(out, about, columns, rows, lambda: draw([here(rates), published()]))
 
 
 def table(groups: Sequence[Group]) -> str:
@@ -239,7 +242,7 @@ def _row(name: str, point: Point) -> str:
     return f"| {name} | {point.number} | {point.rate:,.0f}{spread} | {point.share:.2f} |"
 
 
-def draw(path: Path, groups: Sequence[Group]) -> None:
+def draw(groups: Sequence[Group]) -> Any:
     """Rates over actors, a panel for each group, as their numbers differ; then efficiency."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -258,7 +261,7 @@ def draw(path: Path, groups: Sequence[Group]) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-    write_whole(path, curve.png(figure))
+    return figure
 
 
 def _line(axes: Any, points: Sequence[Point], color: str, name: str, what: str) -> None:

@@ -1,6 +1,7 @@
 """The study of dreams: the same real steps, with and without a world model."""
 
 import csv
+import errno
 import json
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from sandbox import study_dreams
+from sandbox import studies, study_dreams
 from user_error import UserError
 
 PROJECT = Path(__file__).parents[2]
@@ -108,3 +109,21 @@ def test_a_wrong_seed_is_refused_before_anything_is_trained(tmp_path):
     done = run("--seeds=1,two", f"--logdir={tmp_path / 'runs'}", f"--out={tmp_path}/x")
     assert done.returncode == 2 and "--seeds=1,two" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [("", "--out=: expected a name for files"), ("full", "full cannot be written (No space left")],
+)
+def test_files_that_cannot_be_written_are_one_line(out, told, tmp_path, monkeypatch, capsys):
+    def refuses(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(study_dreams, "study", lambda given: [{"way": "ppo", "curve": []}])
+    monkeypatch.setattr(study_dreams.common, "unwind_when_stopped", lambda: None)
+    monkeypatch.setattr(studies, "write_whole", refuses)
+    place = f"{tmp_path}/{out}" if out else ""
+    monkeypatch.setattr(sys, "argv", ["study_dreams", f"--out={place}"])
+    assert study_dreams.main() == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert told in line and not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 """The study of throughput: real learners and actors, beside published rates."""
 
 import csv
+import errno
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.whole.scaleup.cases import Case
-from sandbox import study_throughput
+from sandbox import studies, study_throughput
 
 PROJECT = Path(__file__).parents[2]
 
@@ -82,6 +83,40 @@ def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypa
         assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("full", [1, 2])
+def test_turns_count_once_their_table_is_written_whatever_ends_the_study(
+    full, tmp_path, monkeypatch, capsys
+):
+    calls, tables = [], []
+    write_whole = studies.write_whole
+
+    def rate(*_):
+        calls.append(1)
+        return 100.0
+
+    def write(path, content):
+        tables.extend([path] if path.suffix == ".csv" else [])
+        if len(tables) == full and path.suffix == ".csv":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_whole(path, content)
+
+    monkeypatch.setattr(study_throughput, "rate_of", rate)
+    monkeypatch.setattr(study_throughput, "measured", rate)
+    monkeypatch.setattr(study_throughput.common, "unwind_when_stopped", lambda: None)
+    monkeypatch.setattr(studies, "write_whole", write)
+    out = tmp_path / "result-1.5"
+    flags = ["--actors=1", "--learners=1", f"--out={out}", "--", "--repeats=2"]
+    monkeypatch.setattr(sys, "argv", ["study_throughput", *flags])
+    assert study_throughput.main() == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith(f"--out={out} cannot be written (No space left on device).")
+    assert json.loads(Path(f"{out}.json").read_text())["how"].startswith(f"{full} turns; ")
+    assert study_throughput.main() == 0
+    assert len(calls) == 2 * (2 + 1)  # the turn that is missing is measured again
+    with open(f"{out}.csv", newline="") as file:
+        assert [row["turn"] for row in csv.DictReader(file)] == ["1", "2"] * 2
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -90,6 +125,7 @@ def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypa
         (["--learners=two"], "--learners=two: expected numbers from 1"),
         (["--", "--workers_csv_path=hosts.csv"], "one machine"),
         (["--out=/proc/none/result"], "--out=/proc/none/result cannot be written"),
+        (["--out="], "--out=: expected a name for files"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(flags, words, tmp_path):

@@ -70,16 +70,18 @@ def in_turns(
     turns: int,
     measured: Callable[[Case], float],
     write: Callable[[report.Rates], None],
+    keep: Callable[[report.Rates], None] = lambda rates: None,
 ) -> None:
     """Measures every case in every turn, and writes the turns that there are, also if stopped.
 
-    ``rates`` has those of earlier turns, and gets the new ones.
+    ``rates`` has those of earlier turns, and gets the new ones; ``keep`` takes them after each.
     """
     with common.whole_turns(rates, write):
         for turn in range(1 + min(map(len, rates.values())), turns + 1):
             for case, found in rates.items():
                 found.append(measured(case))
                 print(f"turn {turn} of {turns}, {case}: {found[-1]:,.0f} agent steps/s", flush=True)
+            keep(rates)
 
 
 def measured(case: Case, chosen: Chosen, rows: Sequence[Row] = ()) -> float:
