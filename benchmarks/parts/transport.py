@@ -65,6 +65,7 @@ from user_error import UserError  # noqa: E402
 CODECS = {"none": None, "zstd": Zstd, "lz4": Lz4}
 WEIGHTS = Layout([ArraySpec(np.dtype(np.uint8), (1,))])
 WARM_UP_S = 1.0
+CONNECTS_WITHIN_S = 60.0
 WANTED_MB = 600
 SHARES = ("compute", "pack", "send", "wait")
 COLUMNS = (
@@ -238,8 +239,11 @@ def messages_a_second(
         with senders(actors, where, job) as sending:
             receiver.publish([np.zeros(1, np.uint8)], 0)
             found = measured(own, lambda: receiver.take(60.0) is not None, sending)
-        if not sending.printed:
-            raise UserError("no actor of the benchmark came to its end; what it said is above.")
+        if missing := actors - len(sending.printed):  # so the rate is not that of all
+            raise UserError(
+                f"{missing} of {actors} actors of the benchmark did not come to their end; what "
+                "they said is above."
+            )
         shares = {
             name: statistics.mean(one[name] for one in sending.printed)
             for name in sending.printed[0]
@@ -250,17 +254,32 @@ def messages_a_second(
 def bare_bytes_a_second(own: Own, where: Where, size: int) -> Spread:
     """What a socket takes from another process."""
     with socket.create_server((where.host, 0)) as listening:
+        listening.settimeout(CONNECTS_WITHIN_S)
         job = Job("bare", where.host, listening.getsockname()[1], size)
-        with senders(1, where, job) as sending, listening.accept()[0] as taken:
+        with senders(1, where, job) as sending, _accepted(listening) as taken:
             room = memoryview(bytearray(size))
 
             def take() -> int:
                 missing = size
                 while missing:
-                    missing -= taken.recv_into(room[size - missing :])
+                    if not (got := taken.recv_into(room[size - missing :])):
+                        raise UserError(
+                            "the process that sends over bare TCP has ended; what it said is above."
+                        )
+                    missing -= got
                 return size
 
             return measured(own, take, sending)
+
+
+def _accepted(listening: socket.socket) -> socket.socket:
+    try:
+        return listening.accept()[0]
+    except TimeoutError:
+        raise UserError(
+            f"the process that sends over bare TCP has not connected within {CONNECTS_WITHIN_S:g} "
+            "s; what it said is above."
+        ) from None
 
 
 def measured(own: Own, take: Callable[[], int], sending: Senders) -> Spread:

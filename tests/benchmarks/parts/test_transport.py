@@ -1,5 +1,6 @@
 """The benchmark of transport runs and shows both transports' figures beside the bare copy."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -47,6 +48,41 @@ def test_it_is_measured_once_the_last_actor_sends():
         assert slow.wait(60) == 0
         sending.end()  # the first is ended before it can say more
     assert sending.printed == [{"wait": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("", "has not connected within 0.5 s"),
+        ("import socket, sys; s = socket.create_connection(('localhost', {port}));"
+         "s.sendall(bytes(1500)); print('begun')", "bare TCP has ended"),
+    ],
+)  # fmt: skip
+def test_a_bare_sender_that_ends_ends_the_benchmark_in_one_line(program, told, monkeypatch):
+    @contextlib.contextmanager
+    def senders(count, where, job):
+        with sender(program.format(port=job.port)) as one:
+            yield transport.Senders([one])
+
+    monkeypatch.setattr(transport, "senders", senders)
+    monkeypatch.setattr(transport, "CONNECTS_WITHIN_S", 0.5 if not program else 60.0)
+    with pytest.raises(UserError, match=told):
+        transport.bare_bytes_a_second(transport.Own(), transport.Where("localhost"), 1000)
+
+
+def test_a_rate_to_which_an_actor_did_not_come_to_its_end_is_refused(monkeypatch):
+    @contextlib.contextmanager
+    def senders(count, where, job):
+        with sender("print('begun'); print('{\"wait\": 1.0}')") as one, sender("") as killed:
+            yield (sending := transport.Senders([one, killed]))
+            assert one.wait(60) == killed.wait(60) == 0
+            sending.end()
+
+    monkeypatch.setattr(transport, "senders", senders)
+    monkeypatch.setattr(transport, "measured", lambda *_: transport.spread([1.0]))
+    job = transport.Job("secure", "localhost", transport.free_port(), 1000)
+    with pytest.raises(UserError, match="1 of 2 actors of the benchmark did not come to their end"):
+        transport.messages_a_second(transport.Own(), transport.Where("localhost"), job, 2)
 
 
 @pytest.mark.skipif(bool(namespaces.missing("tc")), reason=namespaces.missing("tc"))
