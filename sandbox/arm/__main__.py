@@ -78,9 +78,11 @@ def _act(arguments: list[str]) -> None:
 
 
 def _control(options: Options) -> None:
+    from benchmarks.tools import common
     from sandbox.arm.control import control
     from sandbox.arm.drivers import OwiArm, SimulatedArm
 
+    common.unwind_when_stopped()  # or else motors would run on
     control(OwiArm() if options.driver == "owi" else SimulatedArm())
 
 

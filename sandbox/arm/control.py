@@ -1,5 +1,6 @@
 """Moves an arm by keys, from a terminal or from a file of keys."""
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import TextIO
@@ -52,4 +53,5 @@ def _keys(source: TextIO) -> Iterator[str]:
     except KeyboardInterrupt:
         return
     finally:
-        termios.tcsetattr(source, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):  # the terminal may have been closed
+            termios.tcsetattr(source, termios.TCSADRAIN, before)

@@ -3,8 +3,11 @@
 import io
 import os
 import pty
+import signal
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,22 @@ from user_error import UserError
 
 PROJECT = Path(__file__).parents[3]
 TURN = drivers.DEGREES_PER_SECOND * SECONDS
+
+
+# A motor runs for a minute; what the arm is sent is written to a file.
+SLOW = """
+import signal, sys
+from sandbox.arm import __main__ as program, control, drivers
+
+class Device:
+    def ctrl_transfer(self, kind, request, value, index, data, timeout):
+        with open(sys.argv[1], "a") as file:
+            print(*data, file=file)
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+drivers._plugged_in, control.SECONDS = Device, 60.0
+sys.exit(program.main(["control", "--driver=owi"]))
+"""
 
 
 class StandIn:
@@ -65,6 +84,30 @@ def test_an_arm_stops_whatever_happens(monkeypatch):
     with pytest.raises(RuntimeError):
         control(arm, io.StringIO("f"))
     assert device.sent[-1] == (0, 0, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_arm_stops_when_its_program_is_ended_and_the_terminal_is_as_it_was(number, tmp_path):
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    sent = tmp_path / "sent"
+    sent.touch()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(sent)], cwd=PROJECT, stdin=theirs, stdout=subprocess.PIPE
+    )
+    assert process.stdout and process.stdout.readline().decode().strip() == HELP
+    os.write(ours, b"f")
+    until = time.monotonic() + 30
+    while "64 0 0\n" not in sent.read_text():
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert process.wait(30) == 128 + number
+    assert sent.read_text().splitlines() == ["0 0 0", "64 0 0", "0 0 0"]
+    assert termios.tcgetattr(theirs) == before
+    process.stdout.close()
+    os.close(theirs)
+    os.close(ours)
 
 
 def test_without_its_library_one_line_says_how_to_install_it(monkeypatch):
