@@ -44,6 +44,10 @@ class ChromiumSilent(ChromiumLost, TimeoutError):
     """The browser is there, but does not answer in time."""
 
 
+class ChromiumUnready(ChromiumLost):
+    """The browser does not start, or gets no page: at first that is a mistake of the user."""
+
+
 def _program(names: Sequence[str]) -> str:
     """The first of these programs that is here."""
     if found := next(filter(None, map(shutil.which, names)), None):
@@ -72,7 +76,7 @@ class Tab:
             self._begin(width, height)
         except ChromiumLost as error:
             self.close()
-            raise UserError(f"{program} does not start: {error}.") from None
+            raise ChromiumUnready(f"{program} does not start: {error}") from None
         except BaseException:
             self.close()
             raise
@@ -121,18 +125,24 @@ class Tab:
         try:
             failed = self.call("Page.navigate", url=url).get("errorText")
         except TimeoutError:
-            raise UserError(f"{url} does not answer within {ANSWERS_WITHIN_S:g} s.") from None
+            told = f"{url} does not answer within {ANSWERS_WITHIN_S:g} s"
+            raise ChromiumUnready(told) from None
         if failed and not url.startswith("chrome:"):  # these say so and come nevertheless
             raise UserError(f"{url} cannot be loaded ({failed}).")
         self.wait_until(ready, pause, url)
 
     def wait_until(self, ready: str, pause: Callable[[], None], url: str) -> None:
         """Calls `pause` until the page is there whole and the expression `ready` is true."""
-        complete = f"document.readyState === 'complete' && Boolean({ready})"
+        # What it throws may pass, as a page may make later what it names.
+        complete = (
+            f"(() => {{ try {{ return document.readyState === 'complete' && Boolean({ready}); }}"
+            " catch (error) { return String(error); } })()"
+        )
         until = time.monotonic() + ANSWERS_WITHIN_S
-        while not self.evaluate(complete):
+        while (found := self.evaluate(complete)) is not True:
             if time.monotonic() > until:
-                raise UserError(f"{url} never had {ready}.")
+                thrown = f" ({' '.join(found.split())})" if found else ""
+                raise UserError(f"{url} never had {ready}{thrown}.")
             pause()
 
     def evaluate(self, expression: str) -> Any:

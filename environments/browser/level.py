@@ -13,7 +13,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from environments.browser.chromium import ANSWERS_WITHIN_S, ChromiumLost, Command, Tab
+from environments.browser.chromium import (
+    ANSWERS_WITHIN_S,
+    ChromiumLost,
+    ChromiumUnready,
+    Command,
+    Tab,
+)
 from environments.browser.inputs import Inputs
 from environments.browser.page import VIRTUAL, Page
 from environments.realtime.actions import Action
@@ -41,14 +47,12 @@ class BrowserLevel(gymnasium.Env):
         self.action_space = spaces.Discrete(len(page.actions))
         self.desktop_actions = page.actions  # on a desktop, steps take any other one, too
         self.most_fps = math.inf if page.time == VIRTUAL else 1000 / page.step_ms  # and there
-        self._tab = self._opened()
         self._starts, self._steps = 1, 0  # of the browser, and steps since the last one
         try:
-            self._load()
-            self.observation_space: spaces.Box = self._space()
-        except BaseException:
-            self._tab.close()
-            raise
+            self._tab = self._opened()
+            self.observation_space: spaces.Box = self._first_space()
+        except ChromiumUnready as error:
+            raise UserError(f"{error}.") from None
 
     def _opened(self) -> Tab:
         """A new browser, in which nothing is pressed or shown."""
@@ -56,7 +60,18 @@ class BrowserLevel(gymnasium.Env):
         self._shot: dict[str, Any] = {}
         self._ahead_ms = 0  # of where steps have brought the page's clock
         page = self._page
-        return Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
+        tab = Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
+        tab.listen_to = {_PASSED if page.time == VIRTUAL else _FRAME}
+        return tab
+
+    def _first_space(self) -> spaces.Box:
+        """Loads the page; returns the space of what there is to observe."""
+        try:
+            self._load()
+            return self._space()
+        except BaseException:
+            self._tab.close()
+            raise
 
     def _space(self) -> spaces.Box:
         page = self._page
@@ -85,12 +100,18 @@ class BrowserLevel(gymnasium.Env):
 
     def _open_again(self, error: ChromiumLost) -> None:
         """Another browser in place of one that has ended, does not answer or has failed."""
-        if self._starts == MOST_STARTS:
-            raise ChromiumLost(f"{error}, after {MOST_STARTS} starts") from None
-        print(f"{self._page.url}: {error}; it is started again.", file=sys.stderr, flush=True)
-        self._starts, self._steps = self._starts + 1, 0
-        lost, self._tab = self._tab, self._opened()
-        lost.close()
+        while self._starts < MOST_STARTS:
+            print(f"{self._page.url}: {error}; it is started again.", file=sys.stderr, flush=True)
+            self._starts, self._steps = self._starts + 1, 0
+            try:
+                opened = self._opened()
+            except ChromiumLost as again:
+                error = again
+                continue
+            lost, self._tab = self._tab, opened
+            lost.close()
+            return
+        raise ChromiumLost(f"{error}, after {MOST_STARTS} starts") from None
 
     def _begin(self, seed: int | None) -> np.ndarray:
         """Begins an episode; returns its first observation."""
@@ -140,13 +161,10 @@ class BrowserLevel(gymnasium.Env):
 
     def _load(self) -> None:
         page, tab = self._page, self._tab
+        tab.open(page.url, page.ready, self._pause)
         if page.time == VIRTUAL:
-            tab.listen_to = {_PASSED}
-            tab.open(page.url, page.ready, self._pause)
             self._advance(_LOADING_MS)  # it stops after that
         else:
-            tab.listen_to = {_FRAME}
-            tab.open(page.url, page.ready, self._pause)
             # That of the page before, if there was one, is not started twice.
             tab.call("Page.stopScreencast")
             tab.events.clear()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import environments
-from environments.browser import level
-from environments.browser.chromium import ChromiumLost, Tab
+from environments.browser import chromium, level
+from environments.browser.chromium import ChromiumLost, ChromiumSilent, Tab
 from tests.environments.browser.browsers import (
     DESCRIPTION,
     PAGE,
@@ -113,6 +113,71 @@ def test_a_browser_that_ends_is_started_again_and_its_episode_cut(described, mon
             env.reset()
 
 
+def test_a_browser_that_cannot_be_started_again_is_tried_as_often_as_one_that_ends(
+    described, monkeypatch, capfd
+):
+    env = undressed(f"browser:{described}/page.yaml")
+    begin = Tab._begin
+    failures = iter([ChromiumLost("Chromium has ended (no room)"), ChromiumSilent("nothing")])
+
+    def failing(tab: Tab, width: int, height: int) -> None:
+        if error := next(failures, None):
+            raise error
+        begin(tab, width, height)
+
+    with contextlib.closing(env):
+        env.reset()
+        monkeypatch.setattr(Tab, "_begin", failing)
+        os.killpg(env._tab._process.pid, signal.SIGKILL)
+        assert env.step(1)[1:4] == (0, False, True)
+        told = capfd.readouterr().err.splitlines()
+        assert len(told) == 3 and all("started again" in line for line in told)
+        assert "does not start: Chromium has ended (no room);" in told[1]
+        env.reset()
+        assert env.step(1)[1] == 1
+        os.killpg(env._tab._process.pid, signal.SIGKILL)
+        with pytest.raises(EndedOutside, match="Chromium has ended .*after 4 starts"):
+            env.reset()
+
+
+def test_a_page_that_does_not_come_is_a_mistake_at_first_and_then_loaded_in_another_browser(
+    described, monkeypatch, capfd, one_line
+):
+    env, call, silent = undressed(f"browser:{described}/page.yaml"), Tab.call, [True, True]
+
+    def failing(tab: Tab, method: str, **parameters: Any) -> Any:
+        if method == "Page.navigate" and silent:
+            silent.pop()
+            raise ChromiumSilent("nothing for 30 s")
+        return call(tab, method, **parameters)
+
+    monkeypatch.setattr(Tab, "call", failing)
+    with contextlib.closing(env):
+        one_line(lambda: undressed(f"browser:{described}/page.yaml"), "does not answer within 30 s")
+        assert not capfd.readouterr().err
+        env.reset()
+        assert env.step(1)[1] == 1
+        told = capfd.readouterr().err
+        assert told.count("\n") == 1 and "page.html does not answer within 30 s; it is" in told
+
+
+def test_a_new_browser_that_shows_nothing_at_once_is_given_its_clock(described, monkeypatch):
+    env, results, late = undressed(f"browser:{described}/page.yaml"), Tab.results, [True]
+
+    def shown(tab: Tab, commands: Any, *within_s: float) -> Any:
+        if late and commands[0][0] == "Page.captureScreenshot":
+            late.pop()
+            raise ChromiumSilent("nothing for 0.25 s")
+        return results(tab, commands, *within_s)
+
+    with contextlib.closing(env):
+        env.reset()
+        os.killpg(env._tab._process.pid, signal.SIGKILL)
+        monkeypatch.setattr(Tab, "results", shown)
+        assert env.step(1)[3]
+        assert env.render().shape == (40, 60, 3) and not late  # as a desktop shows it then
+
+
 @pytest.mark.parametrize("observed", ["[1, 2].slice(presses)", "[ticks, presses ? NaN : 1]"])
 def test_what_is_observed_instead_of_a_picture_stays_so_many_numbers(described, observed, one_line):
     file = described / "changing.yaml"
@@ -131,7 +196,10 @@ def test_what_is_observed_instead_of_a_picture_stays_so_many_numbers(described, 
         ("url: http://127.0.0.1:9/", "cannot be loaded"),
     ],
 )
-def test_a_page_that_cannot_be_played_leaves_no_browser(described, entry, told, one_line):
+def test_a_page_that_cannot_be_played_leaves_no_browser(
+    described, entry, told, one_line, monkeypatch
+):
+    monkeypatch.setattr(chromium, "ANSWERS_WITHIN_S", 5.0)  # it is waited for what is not there
     before = children()
     file = described / "unplayable.yaml"
     key = entry.split(":")[0]

@@ -97,6 +97,21 @@ def test_dialogs_of_a_page_are_answered(described, kind):
             env.step(0)
 
 
+@pytest.mark.parametrize("kind", ["virtual", "real"])
+def test_a_page_is_played_once_its_own_work_has_made_what_it_needs(described, kind):
+    (described / "late.html").write_text(
+        "<script>setTimeout(() => { window.game = {points: 7}; }, 200);</script>"
+    )
+    (described / "late.yaml").write_text(
+        "{url: late.html, ready: game !== undefined, score: game.points, end: 'false',"
+        f" actions: [none, space], time: {kind}}}"
+    )
+    env = undressed(f"browser:{described}/late.yaml")
+    with contextlib.closing(env):
+        env.reset()
+        assert env._score == 7
+
+
 def test_a_page_that_is_always_busy_does_not_stop_the_clock(described):
     env = undressed(f"browser:{described}/busy.yaml")
     with contextlib.closing(env):
