@@ -138,7 +138,10 @@ def _first(
         with suppress(queue.Empty):
             return arrived.get(timeout=LOOKS_EVERY_S)
         if (code := build.poll()) is not None:
-            raise Unusable(f"ended with exit code {code} before it connected{_said(launch)}")
+            # Whether another start might help, the other end knows: at first it is a mistake.
+            raise ConnectionError(
+                f"it ended with exit code {code} before it connected{_said(launch)}"
+            )
 
 
 def _said(launch: Launch) -> str:

@@ -16,11 +16,14 @@ BRAIN = {"stateSize": 2, "stateSpaceType": 1, "actionSize": 4, "actionSpaceType"
          "actionDescriptions": []}  # fmt: skip
 
 time.sleep(0.1 if FAULT != "silent" else 600)
-unity = socket.create_connection(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])))
 with open(os.environ["PID_FILE"], "a+") as file:
     print(os.getpid(), file=file, flush=True)
     file.seek(0)
-    is_first = int(file.readline()) == os.getpid()
+    started = file.read().split()
+is_first = int(started[0]) == os.getpid()
+if FAULT == "dies twice" and len(started) == 2:
+    sys.exit("no room")
+unity = socket.create_connection(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])))
 unity.sendall(json.dumps({
     "apiNumber": "API-3" if FAULT == "version" else "API-2", "AcademyName": "Counting",
     "logPath": "", "resetParameters": {"start": 0.0}, "brainNames": ["Counter"],
@@ -58,8 +61,8 @@ while True:
         unity.sendall(b"STEPPING")
         actions = json.loads(unity.recv(10000))["action"]["Counter"]
         steps += 1
-        if steps == 6 and is_first and FAULT in ("dies", "hangs"):
-            sys.exit(1) if FAULT == "dies" else time.sleep(600)
+        if steps == 6 and is_first and FAULT in ("dies", "dies twice", "hangs"):
+            sys.exit(1) if FAULT != "hangs" else time.sleep(600)
         if FAULT == "always dies":
             sys.exit(1)
         age = {agent: passed + 1 for agent, passed in age.items()}

@@ -92,6 +92,17 @@ def test_the_only_build_is_waited_for_and_begins_with_its_first_rows(build):
     np.testing.assert_array_equal(rows[8].observation[:, 1], 1)
 
 
+def test_a_build_that_dies_while_it_is_started_again_is_started_once_more(build, capsys):
+    env = environments.make(build("old_build", "dies twice"), 3, seed=1)
+    rows = [copied(env.reset())] + [copied(env.step(np.zeros(3, int))) for _ in range(8)]
+    env.close()
+    first = np.array([row.first for row in rows])
+    assert first[6].all() and first[7].all() and not first[8].any()  # gone, again there, played
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2 and all("it is started again" in line for line in told)
+    assert "it ended with exit code 1 before it connected: no room; it is" in told[1]
+
+
 def test_a_build_that_always_dies_ends_in_one_line(build, monkeypatch):
     monkeypatch.setattr(seat, "MOST_STARTS", 2)
     env = environments.make(build("old_build", "always dies"), 3, seed=1)
