@@ -17,6 +17,8 @@ def named(path: str, flag: str, returns: str) -> Callable[..., Any]:
     module_name, _, attribute = path.partition(":")
     search_current_folder()
     try:
+        if module_name.startswith("."):
+            raise ValueError(module_name)  # relative to nothing
         found: Any = importlib.import_module(module_name)
     except (ModuleNotFoundError, ValueError) as error:
         missing = getattr(error, "name", None) or module_name

@@ -43,7 +43,7 @@ def program(build: str, say: Callable[[str], None]) -> Path:
     if build in BUILDS:
         named = BUILDS[build]
         return fetching.fetched(named.package, f"unity:{build}", say) / named.program
-    given = Path(build).expanduser()
+    given = Path(os.path.expanduser(build))  # of an unknown user it stays as it is
     found = next((one for one in (given, Path(f"{given}.x86_64")) if one.is_file()), None)
     if found is None:
         if os.sep in build or given.exists():

@@ -108,7 +108,10 @@ def load(path: Path) -> Kept:
     """What ``save`` wrote; files of weights alone say nothing of how they were trained."""
     network = built()
     try:
-        with np.load(path) as kept:
+        loaded = np.load(path)
+        if isinstance(loaded, np.ndarray):
+            raise ValueError("it holds one array and no names")
+        with loaded as kept:
             names = sorted({*kept.files} - {ABOUT, SEEN})
             optimizer = [kept[name] for name in names if name.startswith(OPTIMIZER)]
             weights = [kept[name] for name in names if not name.startswith(OPTIMIZER)]
@@ -117,5 +120,5 @@ def load(path: Path) -> Kept:
             about = json.loads(str(kept[ABOUT])) if ABOUT in kept else {}
             seen = kept[SEEN] if SEEN in kept else np.array([], str)
             return Kept(network, about, seen, optimizer)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(f"--network={path} cannot be read ({error}). Train one first.") from None

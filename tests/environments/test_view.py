@@ -96,6 +96,7 @@ def test_wrappers_are_applied_in_order(processes):
         ("CartPole-v1", {"wrappers": "doubled"}, "doubled: expected package.module:name"),
         ("CartPole-v1", {"wrappers": f"{HERE}:dubled"}, "has no 'dubled'. Did you mean doubled"),
         ("CartPole-v1", {"wrappers": "nowhere.wrap:one"}, "there is no module 'nowhere'"),
+        ("CartPole-v1", {"wrappers": ".wrap:one"}, "there is no module '.wrap'; expected package"),
         ("CartPole-v1", {"wrappers": f"{HERE}:HERE"}, "is a str, expected a function that returns"),
         ("CartPole-v1", {"wrappers": f"{HERE}:lost"}, "lost returned a NoneType, expected a gym"),
         ("CartPole-v1", {"wrappers": f"{HERE}:Sized"}, "Sized cannot wrap CartPole-v1: TypeError"),

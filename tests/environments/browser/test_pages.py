@@ -237,6 +237,7 @@ def test_mistakes_are_told_in_one_line(described, tmp_path, one_line, monkeypatc
     file = tmp_path / "wrong.yaml"
     for wrong, told in (
         ("a: [", "cannot be read"),
+        (DESCRIPTION + "reset: 2026-13-01", "cannot be read (month must be in 1..12"),
         ("url: x", "score is missing"),
         (DESCRIPTION + "hight: 3", "'hight'. Did you mean height"),
         (DESCRIPTION.replace("40", "high"), "'high': expected int"),

@@ -353,8 +353,12 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
         ("command: python racer.py", "command: ''", "expected a program"),
         ("reset: [tap space]", "reset: 5", "reset: 5: expected a list"),
         ("reset: [tap space]", "reset: tap space", "expected a list"),
+        ("reset: [tap space]", "reset: 2026-13-01", "cannot be read (month must be in 1..12"),
         ("racer_digits", "digits", "there is no picture"),
         ("left, right", "lleft", "lleft"),
     ):
         file.write_text(right.replace(old, new))
         one_line(lambda: game_file.read(str(file), View()), "--game=", told)
+    file.write_text(right.replace("end: sandbox.racer:is_over", "end: .racer:is_over"))
+    game = game_file.read(str(file), View())
+    one_line(lambda: ProgramWorld("own", game, 0.0), "--game: end: .racer:is_over: there is no")

@@ -193,6 +193,7 @@ def test_a_program_that_is_none_is_told_in_one_line(tmp_path, one_line, monkeypa
 
     refuses("3dbal", "Did you mean 3dball?")
     refuses(f"{tmp_path}/none.x86_64", "there is no such file")
+    refuses("~no-such-user/Walker", "there is no such file")
     refuses(tmp_path, "there is no such file; expected the program of a build")
     program = tmp_path / "text"
     program.write_text("text")

@@ -228,6 +228,9 @@ def test_mistakes_are_one_line(pictures, tmp_path):
     (tmp_path / "text.png").write_text("no picture")
     (tmp_path / "half.npz").write_bytes(b"PK\x03\x04half")
     (tmp_path / "empty.png").write_bytes(b"")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    (tmp_path / "array.npy").rename(tmp_path / "array.npz")
     (tmp_path / "folder.npz").mkdir()
     (tmp_path / "begun").mkdir()
     head = (pictures / capture.MANIFEST).read_text().splitlines(keepends=True)[0]
@@ -240,6 +243,8 @@ def test_mistakes_are_one_line(pictures, tmp_path):
         (["train", f"--network={tmp_path}/folder.npz"], "folder.npz: Is a directory"),
         (["evaluate", f"--data={pictures}", f"--network={tmp_path}/x.npz"], "Train one first"),
         (["evaluate", f"--data={pictures}", f"--network={tmp_path}/half.npz"], "cannot be read"),
+        (["evaluate", f"--data={pictures}", f"--network={tmp_path}/empty.npz"], "cannot be read"),
+        (["train", f"--data={pictures}", f"--network={tmp_path}/array.npz"], "holds one array"),
         (["predict"], "expected the name of one picture"),
         (["train", "--network=weights"], "--network=weights: expected a name that ends with .npz"),
         (["predict", f"{tmp_path}/text.png"], "is not a picture"),
