@@ -215,7 +215,7 @@ def write(out: Path, rates: Rates, chosen: Chosen) -> None:
     """The rate of each turn, and how they were measured."""
     command = shlex.join(["python", "-m", "sandbox.study_throughput", *sys.argv[1:]])
     about = {"command": command, "machine": machine(), "versions": versions()}
-    about |= described(chosen, min(map(len, rates.values())))
+    about = about | described(chosen, min(map(len, rates.values())))
     rows = [
         (case.learners, case.learners * case.actors, turn, f"{rate:.1f}")
         for case, turns in rates.items()

@@ -5,8 +5,10 @@ import contextlib
 import os
 import signal
 import tempfile
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from environments.realtime import keeping, messages, password
@@ -18,6 +20,16 @@ from user_error import UserError
 
 pytestmark = pytest.mark.xdist_group("remotes")
 
+# Makes its folder, and starts a helper that has its pipes.
+HELPED = """
+import pathlib, subprocess, sys
+folder = pathlib.Path(sys.argv[-1].partition("=")[2])
+folder.mkdir()
+helper = subprocess.Popen(["sleep", "600"])
+(folder / "new").write_text(str(helper.pid))
+(folder / "new").rename(folder / "helper")
+sys.stdin.read()
+"""
 ENDS_BADLY = "import sys; print('remote: no score', file=sys.stderr); sys.exit({code})"
 
 
@@ -71,6 +83,30 @@ def test_the_folder_of_a_remote_does_not_stay_however_it_ends(tmp_path, monkeypa
         return process.returncode
 
     assert asyncio.run(play()) == (-signal.SIGKILL if is_stopped else 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_frozen_remote_has_started_ends_with_it_and_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(keeping, "ENDS_WITHIN_S", 1.0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def play() -> psutil.Process:
+        one = source(HELPED)
+        finding = asyncio.create_task(one.find())
+        while not (files := list(tmp_path.glob("*/helper"))):
+            await asyncio.sleep(0.02)
+        helper = psutil.Process(int(files[0].read_text()))
+        assert one.pid
+        os.kill(one.pid, signal.SIGSTOP)
+        await asyncio.wait_for(one.drop(), 20)
+        await asyncio.gather(finding, return_exceptions=True)
+        return helper
+
+    helper, until = asyncio.run(play()), time.monotonic() + 20
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while helper.status() != psutil.STATUS_ZOMBIE:  # as which nobody may collect it
+            assert time.monotonic() < until
+            time.sleep(0.02)
     assert not list(tmp_path.iterdir())
 
 

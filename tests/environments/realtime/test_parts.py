@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import struct
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -149,6 +150,45 @@ def test_the_way_of_keys_that_nobody_times_has_the_injected_lag():
 
     assert asyncio.run(way(150.0)) == 5.0 + 75.0
     assert asyncio.run(way(0.0)) == 5.0
+
+
+def test_what_was_being_sent_before_a_link_runs_ends_with_it():
+    cancelled: list[str] = []
+
+    class Rewarder:
+        """Is never done with what it is told; says nothing, and goes away."""
+
+        async def send(self, text: str) -> None:
+            try:
+                await asyncio.sleep(600)
+            except asyncio.CancelledError:
+                cancelled.append(messages.decoded(text).method)
+                raise
+
+        def __aiter__(self) -> "Rewarder":
+            return self
+
+        async def __anext__(self) -> str:
+            await asyncio.sleep(0.05)
+            raise StopAsyncIteration
+
+    rewarder: Any = Rewarder()
+
+    async def run() -> None:
+        faults: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(context["message"]))
+        link = Link(Address("127.0.0.1", 1, 2), 0.0)
+        link._desktop = Mock(run=lambda _: asyncio.sleep(600))
+        link._rewarder = rewarder
+        link._tell(Message(messages.RESET))
+        assert await link.run() == "the connection was lost (it was closed)"
+        assert not cancelled
+        await link.close()
+        await asyncio.sleep(0)
+        assert messages.RESET in cancelled and not faults
+
+    asyncio.run(run())
 
 
 class Told(Link):

@@ -21,11 +21,22 @@ from environments.realtime.rfb import Refused
 from environments.realtime.seat import Seat
 from environments.remote.desktop import Desktop
 from environments.remote.program import Screen
-from tests.environments.realtime.remotes import REFLEX, REWARDING, refusal, remote
+from tests.environments.realtime.remotes import REFLEX, REWARDING, ROOT, refusal, remote
 
 pytestmark = pytest.mark.xdist_group("remotes")
 
 
+# A remote whose disk has no room for its password.
+NO_ROOM = """
+import errno, sys
+from environments.remote import __main__ as program
+
+def make(path):
+    raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+program.password.make = make
+sys.exit(program.main())
+"""
 WRITES = """
 import sys, pygame
 pygame.display.init()
@@ -158,6 +169,53 @@ def test_mistakes_are_told_in_one_line(tmp_path):
     assert "Discrete" in refusal("--level_name=Pendulum-v1")
     told = refusal("--game=sandbox/racer.yaml", "--env_kwargs=a=1")
     assert "--env_kwargs=a=1 is for levels, but sandbox/racer.yaml" in told and "\n" not in told
+
+
+@pytest.mark.parametrize("module", ["websockets", "pygame"])
+def test_what_a_remote_needs_and_is_not_there_is_named_with_what_installs_it(tmp_path, module):
+    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{module!r}] = None")
+    told = refusal("--level_name=Catch-v0", **os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert told == (f"remote: worlds in real time need {module}: run bin/setup --extra=vnc.")
+
+
+def test_a_full_disk_ends_no_game_but_its_record_is_said_to_have_gaps_once(capfd):
+    with remote("--level_name=Catch-v0", "--fps=20", "--record=/dev/full") as served:
+
+        async def watch() -> None:
+            link = Link(served.address, 0.0)
+            try:
+                await link.connect(password.read(served.password_file, "--password_file"))
+                reading = asyncio.create_task(link.run())
+                seen = set[float | None]()
+                while len(seen) < 20:
+                    seen.add(link.take().drawn)
+                    await asyncio.sleep(0.02)
+                reading.cancel()
+            finally:
+                await link.close()
+
+        asyncio.run(watch())
+    assert served.process.returncode == 0
+    told = capfd.readouterr().err.splitlines()
+    assert [line for line in told if line.startswith("remote: ")] == [
+        "remote: --record=/dev/full: lines are missing from now on (No space left on device)."
+    ]
+
+
+def test_a_remote_that_a_full_disk_keeps_from_starting_says_so_in_one_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOM, "serve", "--level_name=Catch-v0"],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("remote: ") and "No space left on device" in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_reward_is_lost_or_doubled(tmp_path, monkeypatch):
@@ -347,6 +405,15 @@ def test_a_wrong_password_and_too_few_remotes_are_one_line(tmp_path, one_line):
         assert all(keeper._source.packed for keeper in env._keepers)  # type: ignore[attr-defined]
         env.close()
         one_line(lambda: environments.make("vnc:Catch-v0", 2, 1, remotes=places), "--remotes: 1")
+
+
+def test_a_remote_that_is_named_twice_is_refused(one_line):
+    places = Remotes(["127.0.0.1:1+2", "127.0.0.1:3+4", "127.0.0.1:1+2"], "none")
+    one_line(
+        lambda: environments.make("vnc:Catch-v0", 2, 1, remotes=places),
+        "--remotes: 127.0.0.1:1+2 is named twice",
+        "expected one for each environment",
+    )
 
 
 def test_messages_name_their_episode_and_what_they_answer():
