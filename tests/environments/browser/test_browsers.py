@@ -165,7 +165,7 @@ def test_a_new_browser_that_shows_nothing_at_once_is_given_its_clock(described, 
     env, results, late = undressed(f"browser:{described}/page.yaml"), Tab.results, [True]
 
     def shown(tab: Tab, commands: Any, *within_s: float) -> Any:
-        if late and commands[0][0] == "Page.captureScreenshot":
+        if late and level._SHOT in commands:
             late.pop()
             raise ChromiumSilent("nothing for 0.25 s")
         return results(tab, commands, *within_s)
