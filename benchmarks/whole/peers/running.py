@@ -16,8 +16,6 @@ import psutil
 
 from benchmarks.whole.peers.known import Peer
 
-Point = tuple[float, float]  # seconds, agent steps
-
 # A driver prints lines of this word and {"steps": agent steps trained, "time": seconds}.
 WORD = "PROGRESS "
 STARTS_WITHIN_S = 600
@@ -28,6 +26,14 @@ LOOK_EVERY_S = 0.1
 
 class Failed(Exception):
     """A peer did not do its work; the text says why."""
+
+
+class Ended(Failed):
+    """Its driver has ended."""
+
+    def __init__(self, code: int, log: Path):
+        super().__init__(f"it ended with exit code {code}: {last_words(log)}")
+        self.code = code
 
 
 class Reached(NamedTuple):
@@ -59,12 +65,14 @@ def run(
     """One run of a peer from its launch to its steady state; all its output is in the log."""
     launched, started = time.monotonic(), time.time()
     with _driven(peer, python, work, log) as process:
-        first = _wait(process, log, launched + STARTS_WITHIN_S, lambda p: p[1] > 0)
-        until = first[0] + warm_up_s
-        before = _wait(process, log, _limit(warm_up_s), lambda p: p[0] >= until)
-        until = before[0] + seconds
-        after = _wait(process, log, _limit(seconds), lambda p: p[0] >= until)
-    return Reached(first[0] - started, (after[1] - before[1]) / (after[0] - before[0]))
+        told = _told(process, log)
+        first = _wait(told, log, launched + STARTS_WITHIN_S, lambda one: one["steps"] > 0)
+        until = first["time"] + warm_up_s
+        before = _wait(told, log, _limit(warm_up_s), lambda one: one["time"] >= until)
+        until = before["time"] + seconds
+        after = _wait(told, log, _limit(seconds), lambda one: one["time"] >= until)
+    passed, steps = (after[name] - before[name] for name in ("time", "steps"))
+    return Reached(first["time"] - started, steps / passed)
 
 
 class Progress(NamedTuple):
@@ -86,13 +94,13 @@ def watch(
 ) -> list[Progress]:
     """A run's progress until its mean return reaches ``until``, its end, or so many seconds."""
     started, found = time.time(), list[Progress]()
-    with _driven(peer, python, work, log) as process, open(log, "rb") as said:
-        while True:
-            ended = process.poll()
-            new = lines(_whole_lines(said))
-            if ended or (ended is not None and not found and not new):
-                raise Failed(f"it ended with exit code {ended}: {last_words(log)}")
-            for point in new:
+    with _driven(peer, python, work, log) as process:
+        try:
+            for point in _told(process, log):
+                if point is None:
+                    if time.time() - started > seconds + NO_PROGRESS_WITHIN_S:
+                        raise Failed(f"it made no progress in time: {last_words(log)}")
+                    continue
                 one = Progress(
                     point["time"] - started,
                     point["steps"],
@@ -101,12 +109,38 @@ def watch(
                 )
                 found.append(one)
                 if (one.mean is not None and one.mean >= until) or one.seconds >= seconds:
-                    return found
-            if ended is not None:
-                return found
-            if time.time() - started > seconds + NO_PROGRESS_WITHIN_S:
-                raise Failed(f"it made no progress in time: {last_words(log)}")
+                    break
+        except Ended as end:
+            if end.code or not found:
+                raise
+    return found
+
+
+def _told(process: subprocess.Popen, log: Path) -> Iterator[dict[str, Any] | None]:
+    """Each point of progress, None while there is no new one; ``Ended`` after the last."""
+    with open(log, "rb") as said:
+        while True:
+            code = process.poll()
+            yield from lines(_whole_lines(said))
+            if code is not None:
+                raise Ended(code, log)
+            yield None
             time.sleep(LOOK_EVERY_S)
+
+
+def _wait(
+    told: Iterator[dict[str, Any] | None],
+    log: Path,
+    limit: float,
+    wanted: Callable[[dict[str, Any]], bool],
+) -> dict[str, Any]:
+    """The first matching point of progress."""
+    for point in told:
+        if point and wanted(point):
+            return point
+        if point is None and time.monotonic() > limit:
+            break
+    raise Failed(f"it made no progress in time: {last_words(log)}")
 
 
 def _whole_lines(file: BinaryIO) -> str:
@@ -145,11 +179,6 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in own}
 
 
-def points(text: str) -> list[Point]:
-    """Time and agent steps of each line of progress in a log."""
-    return [(point["time"], point["steps"]) for point in lines(text)]
-
-
 def lines(text: str) -> list[dict[str, Any]]:
     """Each line of progress in a log."""
     found = []
@@ -184,22 +213,6 @@ def end(process: subprocess.Popen) -> None:
 
 def _limit(seconds: float) -> float:
     return time.monotonic() + seconds + NO_PROGRESS_WITHIN_S
-
-
-def _wait(
-    process: subprocess.Popen, log: Path, limit: float, wanted: Callable[[Point], bool]
-) -> Point:
-    """The first matching point of progress."""
-    while True:
-        ended = process.poll()
-        found = next(filter(wanted, points(log.read_text(errors="replace"))), None)
-        if found:
-            return found
-        if ended is not None:
-            raise Failed(f"it ended with exit code {ended}: {last_words(log)}")
-        if time.monotonic() > limit:
-            raise Failed(f"it made no progress in time: {last_words(log)}")
-        time.sleep(LOOK_EVERY_S)
 
 
 def last_words(log: Path) -> str:

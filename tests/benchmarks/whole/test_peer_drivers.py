@@ -173,8 +173,8 @@ def said(peer: Peer, tmp_path: Any) -> str:
 @pytest.mark.parametrize("peer", [*PEERS, *UNTIL_PEERS], ids=lambda peer: peer.key)
 def test_a_driver_says_how_many_agent_steps_its_library_has_trained_on(peer: Peer, tmp_path):
     text = said(peer, tmp_path)
-    steps = [steps for _, steps in running.points(text)]
-    times = [seconds for seconds, _ in running.points(text)]
+    told = running.lines(text)
+    steps, times = ([point[name] for point in told] for name in ("steps", "time"))
     assert times == sorted(times)
     assert steps == sorted(steps) and set(steps) <= {0.0, 640.0, 1280.0, 1920.0}, text
     if peer.key == "sample_factory":  # which is looked at now and then

@@ -15,7 +15,7 @@ from benchmarks.tools.common import Spread, spread
 from benchmarks.whole.peers import __main__ as program
 from benchmarks.whole.peers import known, running, tuning
 from benchmarks.whole.peers.known import PEERS, chosen
-from benchmarks.whole.peers.running import Failed, Reached, Work, points
+from benchmarks.whole.peers.running import Failed, Reached, Work, lines
 from tests.benchmarks.whole.stopping import stopped_at
 from trainer.machine.launching import PROJECT
 from user_error import UserError
@@ -55,7 +55,8 @@ def run(peer, tmp_path, seconds=0.5):
 
 
 def test_progress_is_read_among_other_lines():
-    assert points(RECORDED) == [(100.0, 0.0), (102.5, 640.0), (103.0, 1920.0)]
+    told = [(point["time"], point["steps"]) for point in lines(RECORDED)]
+    assert told == [(100.0, 0.0), (102.5, 640.0), (103.0, 1920.0)]
 
 
 def test_a_driver_is_measured_and_ended_with_all_that_it_started(tmp_path):
