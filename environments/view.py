@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from user_error import UserError
 
+# Where things move by themselves, one picture does not tell where to.
+FRAMES_OF_MOTION = 4
+
 
 class Crop(NamedTuple):
     """The part of a picture that is kept."""

@@ -21,8 +21,9 @@ from environments.browser.chromium import (
     Tab,
 )
 from environments.browser.inputs import Inputs
-from environments.browser.page import VIRTUAL, Page
+from environments.browser.page import REAL, VIRTUAL, Page
 from environments.realtime.actions import Action
+from environments.view import FRAMES_OF_MOTION
 from user_error import UserError
 
 _PASSED = "Emulation.virtualTimeBudgetExpired"
@@ -46,6 +47,8 @@ class BrowserLevel(gymnasium.Env):
         self._page = page
         self.action_space = spaces.Discrete(len(page.actions))
         self.desktop_actions = page.actions  # on a desktop, steps take any other one, too
+        is_seen_moving = page.time == REAL and not page.observe
+        self.usual_frame_stack = FRAMES_OF_MOTION if is_seen_moving else 1
         self.most_fps = math.inf if page.time == VIRTUAL else 1000 / page.step_ms  # and there
         self._starts, self._steps = 1, 0  # of the browser, and steps since the last one
         try:

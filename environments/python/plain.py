@@ -48,7 +48,7 @@ def gymnasium_spec(env: gymnasium.Env, level_name: str, view: View) -> Environme
         level_name=level_name,
         observation_space=numbers(env.observation_space),
         action_space=action_space,
-        frame_stack=view.frame_stack or 1,
+        frame_stack=view.frame_stack or getattr(env.unwrapped, "usual_frame_stack", 1),
         frames_per_step=view.num_action_repeats,
         image=is_image(env.observation_space),
         masked=view.action_masks,

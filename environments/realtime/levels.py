@@ -16,7 +16,7 @@ from environments.realtime.environment import RealTimeEnvironment
 from environments.realtime.keeping import Elsewhere, Source, StartedHere
 from environments.rules import AtariRules
 from environments.step import EnvironmentSpec
-from environments.view import View, refuse
+from environments.view import FRAMES_OF_MOTION, View, refuse
 from user_error import UserError
 
 
@@ -54,7 +54,7 @@ def spec(level: RealTimeLevel, level_name: str, view: View) -> EnvironmentSpec:
         level_name=level_name,
         observation_space=gymnasium.spaces.Box(0, 255, shape, np.uint8),
         action_space=gymnasium.spaces.Discrete(len(game(level, view).actions)),
-        frame_stack=view.frame_stack or 1,
+        frame_stack=view.frame_stack or FRAMES_OF_MOTION,
         frames_per_step=view.num_action_repeats,
         image=True,
         measures=measures.MEASURES,

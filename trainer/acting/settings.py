@@ -55,7 +55,8 @@ class LevelSettings:
     frame_stack: int = setting(
         0,
         "Environment",
-        "newest observations that the agent sees at once; 0: 4 for Atari, otherwise 1",
+        "newest observations that the agent sees at once; 0: 4 for Atari and pictures in real "
+        "time, otherwise 1",
         least=0,
         most=64,
     )
