@@ -177,10 +177,12 @@ class ReplayedBatches:
 
         ``has_learned`` is for copies of earlier versions, which do not say how many are left.
         """
-        left = self._store.load(folder).get(WARM_UP)
-        if left is None:
+        saved = self._store.load(folder).get(WARM_UP)
+        if saved is not None:
+            left = int(saved)
+        else:
             left = 0 if has_learned else max(0, self._warm_up - self._store.windows)
-        self._warm_up = min(self._warm_up, int(left))
+        self._warm_up = min(self._warm_up, left)
         return self._warm_up
 
     def _add(self, block: Unroll) -> None:

@@ -254,9 +254,10 @@ def policy_at(checkpoint: str, number: float) -> np.ndarray:
     spec = found.spec()
     agent = found.agent(spec)
     zeros = np.zeros([1, 1], np.float32)
+    seen, action = spec.observation_space.shape or (), spec.action_space.shape or ()
     output, _ = agent(
-        np.full([1, 1, *spec.observation_space.shape], number, np.float32),
-        *(zeros, np.zeros([1, 1, *spec.action_space.shape], np.float32), zeros > 0),
+        np.full([1, 1, *seen], number, np.float32),
+        *(zeros, np.zeros([1, 1, *action], np.float32), zeros > 0),
         agent.initial_state(1),
     )
     return np.asarray(output.policy)
