@@ -235,7 +235,7 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     # Resolved here: hosts need neither the file nor the preset. Settings that the plan decides may
     # be in a file, because settings.json of a run has them all.
     algorithm, defaults = sources.read(arguments, _definitions, DECIDED)
-    config.check_owner(arguments, algorithm)
+    config.check_owner(arguments, algorithm, [field.name for field in dataclasses.fields(Options)])
     parsed = flags.parse(make_parser(algorithm), arguments, defaults)
     given = sources.given(arguments)
     values = checks.without_unused(config.without_sources(parsed), given)

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import credentials
@@ -159,13 +159,15 @@ def parse(arguments: Sequence[str]) -> Settings:
     return settings
 
 
-def check_owner(arguments: Sequence[str], algorithm: str) -> None:
-    """Refuses a flag of another algorithm, and says whose it is."""
-    mine = {field.name for field in flag_fields(algorithm)}
-    for name in (name for name in sources.given(arguments) if name not in mine):
+def check_owner(arguments: Sequence[str], algorithm: str, besides: Collection[str] = ()) -> None:
+    """Refuses a flag of another algorithm, and says whose it is; ``besides`` are flags, too."""
+    mine = {*besides, *(field.name for field in flag_fields(algorithm))}
+    for name in sources.given(arguments):
+        if mine & {name, name.removeprefix("no")}:
+            continue
         setting = name if registry.owners(name) else name.removeprefix("no")
         owners = registry.owners(setting)
-        if owners and setting not in mine:
+        if owners:
             given = "" if setting == name else f"--{name}: "
             raise UserError(
                 f"{given}--{setting} is a setting of --algorithm={' or '.join(owners)}; this "

@@ -202,7 +202,12 @@ def test_a_search_in_which_nobody_came_to_play_keeps_nothing(tmp_path, monkeypat
 def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
     run = stopped_at(5, Reached(1.0, 100.0))
     monkeypatch.setattr(program, "ours", lambda *_: [program.Contender("ours", "float32", run)])
-    flags = ["--peers=none", "--agent_name=One,Two", "--repeats=3", f"--results={tmp_path}"]
+    flags = [
+        "--peers=none",
+        "--agent_name=SimpleConvNetAgent,ResNetAgent",
+        "--repeats=3",
+        f"--results={tmp_path}",
+    ]
     with pytest.raises(KeyboardInterrupt):
         program.measure(flags)
     rows = json.loads((tmp_path / "peers.json").read_text())["rows"]
