@@ -29,7 +29,7 @@ from user_error import UserError
 
 # Settings of an optimizer that an actor may have for itself.
 OF_OPTIMIZERS = ("optimizer", "gradients_clipping", "decay", "momentum", "epsilon")
-# A replay of unrolls is told if it takes so many bytes.
+# From so many bytes on, the size of a replay of unrolls is printed.
 LARGE = GIB // 10
 
 

@@ -21,22 +21,12 @@ from environments.realtime.rfb import Refused
 from environments.realtime.seat import Seat
 from environments.remote.desktop import Desktop
 from environments.remote.program import Screen
-from tests.environments.realtime.remotes import REFLEX, REWARDING, ROOT, refusal, remote
+from tests.environments.realtime.remotes import REFLEX, REWARDING, remote
 
 pytestmark = pytest.mark.xdist_group("remotes")
 
 
 # A remote whose disk has no room for its password.
-NO_ROOM = """
-import errno, sys
-from environments.remote import __main__ as program
-
-def make(path):
-    raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-program.password.make = make
-sys.exit(program.main())
-"""
 WRITES = """
 import sys, pygame
 pygame.display.init()
@@ -97,16 +87,6 @@ def test_a_remote_is_guarded_and_shows_the_same_packed_or_not():
             assert [one for one in ours if one.endswith(f":{port}")] == [f"127.0.0.1:{port}"]
 
 
-def test_a_remote_that_serves_another_world_is_refused(one_line):
-    with remote("--level_name=Catch-v0", "--fps=20") as served:
-        places = Remotes([str(served.address)], served.password_file)
-        for name, fps in (("vnc:Catch-v0", 10), ("vnc:CartPole-v1", 20)):
-            env = environments.make(name, 1, 1, fps=fps, remotes=places)
-            expected = f"expected {name[4:]} with --fps={fps}"
-            one_line(env.reset, f"{served.address} serves Catch-v0 with --fps=20", expected)
-            env.close()
-
-
 def test_letters_arrive_as_they_are_written(tmp_path):
     secret = password.make(tmp_path / "p")
     desktop = Desktop(80, 40, "127.0.0.1", 0, tmp_path / "p", tmp_path)
@@ -144,78 +124,6 @@ def test_connections_without_a_login_lock_nobody_out():
                 await link.close()
 
         asyncio.run(log_in())
-
-
-def test_mistakes_are_told_in_one_line(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        told = refusal("--level_name=Catch-v0", f"--rewarder_port={port}")
-        assert f"--rewarder_port={port}" in told and "Choose another" in told
-    told = refusal("--level_name=Catch-v0", "--vnc_port=15901", "--rewarder_port=15901")
-    assert "are both 15901" in told and "\n" not in told
-    told = refusal("--level_name=Catch-v0", "--host=192.0.2.1")
-    assert "--host=192.0.2.1: nothing can listen there" in told and "\n" not in told
-    told = refusal("--level_name=Catch-v0", "--host=a..b")
-    assert "--host=a..b: nothing can listen there" in told and "\n" not in told
-    told = refusal("--level_name=Catch-v0", "--host=")
-    assert "--host=: expected an address" in told and "\n" not in told
-    told = refusal("--level_name=Catch-v0", f"--record={tmp_path}/none/record")
-    assert "it cannot be written (No such file" in told and "\n" not in told
-    told = refusal("--level_name=Catch-v0", PATH="/nowhere", HOME=str(tmp_path))
-    assert "bin/setup --extra=vnc" in told and "\n" not in told
-    assert "one of --level_name and --game" in refusal()
-    assert "Discrete" in refusal("--level_name=Pendulum-v1")
-    told = refusal("--game=sandbox/racer.yaml", "--env_kwargs=a=1")
-    assert "--env_kwargs=a=1 is for levels, but sandbox/racer.yaml" in told and "\n" not in told
-
-
-@pytest.mark.parametrize("module", ["websockets", "pygame"])
-def test_what_a_remote_needs_and_is_not_there_is_named_with_what_installs_it(tmp_path, module):
-    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{module!r}] = None")
-    told = refusal("--level_name=Catch-v0", **os.environ | {"PYTHONPATH": str(tmp_path)})
-    assert told == (f"remote: worlds in real time need {module}: run bin/setup --extra=vnc.")
-
-
-def test_a_full_disk_ends_no_game_but_its_record_is_said_to_have_gaps_once(capfd):
-    with remote("--level_name=Catch-v0", "--fps=20", "--record=/dev/full") as served:
-
-        async def watch() -> None:
-            link = Link(served.address, 0.0)
-            try:
-                await link.connect(password.read(served.password_file, "--password_file"))
-                reading = asyncio.create_task(link.run())
-                seen = set[float | None]()
-                while len(seen) < 20:
-                    seen.add(link.take().drawn)
-                    await asyncio.sleep(0.02)
-                reading.cancel()
-            finally:
-                await link.close()
-
-        asyncio.run(watch())
-    assert served.process.returncode == 0
-    told = capfd.readouterr().err.splitlines()
-    assert [line for line in told if line.startswith("remote: ")] == [
-        "remote: --record=/dev/full: lines are missing from now on (No space left on device)."
-    ]
-
-
-def test_a_remote_that_a_full_disk_keeps_from_starting_says_so_in_one_line(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", NO_ROOM, "serve", "--level_name=Catch-v0"],
-        cwd=ROOT,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    [line] = done.stderr.splitlines()
-    assert line.startswith("remote: ") and "No space left on device" in line
-    assert not list(tmp_path.iterdir())
 
 
 def test_no_reward_is_lost_or_doubled(tmp_path, monkeypatch):
@@ -394,26 +302,6 @@ def test_a_remote_elsewhere_is_waited_for(tmp_path):
         assert any("next try in" in line for line in told)
     finally:
         env.close()
-
-
-def test_a_wrong_password_and_too_few_remotes_are_one_line(tmp_path, one_line):
-    password.make(tmp_path / "p")
-    with remote("--level_name=Catch-v0") as served:
-        places = Remotes([str(served.address)], str(tmp_path / "p"))
-        env = environments.make("vnc:Catch-v0", 1, 1, remotes=places)
-        one_line(env.reset, "wrong password", "environment 0 of vnc:Catch-v0")
-        assert all(keeper._source.packed for keeper in env._keepers)  # type: ignore[attr-defined]
-        env.close()
-        one_line(lambda: environments.make("vnc:Catch-v0", 2, 1, remotes=places), "--remotes: 1")
-
-
-def test_a_remote_that_is_named_twice_is_refused(one_line):
-    places = Remotes(["127.0.0.1:1+2", "127.0.0.1:3+4", "127.0.0.1:1+2"], "none")
-    one_line(
-        lambda: environments.make("vnc:Catch-v0", 2, 1, remotes=places),
-        "--remotes: 127.0.0.1:1+2 is named twice",
-        "expected one for each environment",
-    )
 
 
 def test_messages_name_their_episode_and_what_they_answer():
