@@ -47,6 +47,7 @@ class BrowserLevel(gymnasium.Env):
         self._page = page
         self.action_space = spaces.Discrete(len(page.actions))
         self.desktop_actions = page.actions  # on a desktop, steps take any other one, too
+        self.goes_on_by_itself = page.time == REAL
         is_seen_moving = page.time == REAL and not page.observe
         self.usual_frame_stack = FRAMES_OF_MOTION if is_seen_moving else 1
         self.most_fps = math.inf if page.time == VIRTUAL else 1000 / page.step_ms  # and there

@@ -1,12 +1,15 @@
-"""Some environments of a batch, stepped one after another."""
+"""Some environments of a batch, stepped one after another, or at once if they do not wait."""
 
+import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
+from environments.python.at_once import Begun, goes_on_by_itself
 from environments.python.plain import gymnasium_spec
 from environments.spaces import agent_actions
 from environments.view import View
@@ -34,13 +37,47 @@ class _WithoutInfo(SyncVectorEnv):
         return vector_infos
 
 
+class _AtOnce(_WithoutInfo):
+    """Steps environments that go on by themselves, each in a thread of its own."""
+
+    def __init__(self, factories: list[Factory], copy: bool) -> None:
+        self._threads = ThreadPoolExecutor(len(factories), "environment")
+        made = (functools.partial(self._begun, factory) for factory in factories)
+        super().__init__(list(made), copy=copy)
+
+    def _begun(self, factory: Factory) -> Begun:
+        return Begun(factory(), self._threads)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        for env, one in zip(self.envs, seed, strict=True):
+            assert isinstance(env, Begun)
+            env.begin_reset(seed=one, options=options)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> Any:
+        over = self._terminations | self._truncations
+        for env, action, is_over in zip(self.envs, actions, over, strict=True):
+            assert isinstance(env, Begun)
+            if is_over:
+                env.begin_reset()
+            else:
+                env.begin_step(action)
+        return super().step(actions)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        super().close_extras(**kwargs)
+        self._threads.shutdown()
+
+
 class Slice:
     """N environments in this process."""
 
     def __init__(self, factory: Factory, seeds: list[int], level_name: str, view: View) -> None:
+        one = factory()
+        factories: list[Factory] = [lambda: one] + [factory] * (len(seeds) - 1)
         # No copy: the observations are the caller's until the next step only.
-        self.vector = _WithoutInfo([factory] * len(seeds), copy=False)
-        one = self.vector.envs[0]
+        made = _AtOnce if goes_on_by_itself(one) else _WithoutInfo
+        self.vector = made(factories, copy=False)
         self.spec = gymnasium_spec(one, level_name, view)
         self.pictures_per_second = pictures_per_second(one, view)
         _, self._environment_actions = agent_actions(one.action_space, level_name)
