@@ -20,6 +20,7 @@ from trainer.settings.config import Settings
 from trainer.trained import video
 from trainer.trained.dashboard import Dashboard, bars, fitted
 from trainer.trained.evaluation import evaluate
+from trainer.trained.movie import Movie
 from user_error import UserError
 
 
@@ -75,7 +76,7 @@ def test_a_gif_of_atari_has_its_colours_and_is_small(tmp_path):
 def test_a_gif_has_at_most_fifteen_pictures_per_second_and_one_minute(tmp_path):
     path = tmp_path / "long.gif"
     canvas = np.zeros((32, 32, 3), np.uint8)
-    with video.Movie(path, 50) as movie:
+    with Movie(path, 50) as movie:
         for index in range(3200):
             canvas[:] = index % 251
             movie.add(canvas)
@@ -86,14 +87,14 @@ def test_a_gif_has_at_most_fifteen_pictures_per_second_and_one_minute(tmp_path):
 def test_a_name_is_no_pattern_of_numbers(tmp_path):
     path = tmp_path / "50%d" / "100%d.gif"
     path.parent.mkdir()
-    with video.Movie(path, 30) as movie:
+    with Movie(path, 30) as movie:
         for _ in range(4):
             movie.add(np.zeros((32, 32, 3), np.uint8))
     assert not movie.problem and list(path.parent.iterdir()) == [path]
 
 
 def test_an_interrupted_game_leaves_no_file_behind(tmp_path):
-    with pytest.raises(KeyboardInterrupt), video.Movie(tmp_path / "game.mp4", 30) as movie:
+    with pytest.raises(KeyboardInterrupt), Movie(tmp_path / "game.mp4", 30) as movie:
         movie.add(np.zeros((32, 32, 3), np.uint8))
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
