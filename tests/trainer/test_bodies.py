@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import imageio.v3 as imageio
 import numpy as np
 import pytest
 
@@ -122,6 +123,12 @@ def test_all_bodies_play_whole_games(run):
     }
     assert figures["episodes"] == 9 and figures["mean"] == 13.0
     assert figures["interval_of_mean"] is None
+
+
+def test_a_video_goes_on_until_the_last_body_has_left(run, tmp_path):
+    path = tmp_path / "game.mp4"
+    report(run, video=str(path))
+    assert len(imageio.imread(path)) == LENGTH + 1
 
 
 def test_against_an_opponent_the_agent_plays_one_body_of_each_game(run, tmp_path):

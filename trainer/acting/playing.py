@@ -72,7 +72,8 @@ class Player:
         return Choice(decision.action, *decision.output), state
 
 
-Onlooker = Callable[[VectorEnvironment, EnvironmentStep, Choice], None]
+# Also gets how many games of each environment, of one body or several, were over before the row.
+Onlooker = Callable[[VectorEnvironment, EnvironmentStep, Choice, np.ndarray], None]
 
 
 def play(
@@ -132,9 +133,11 @@ def play_shared(
             player.act(step, action)
             for player, step, action in zip(players, steps, actions, strict=True)
         ]
-        for part, looks, step, choice in zip(parts, onlookers, steps, choices, strict=False):
+        for part, looks, step, choice, mine in zip(
+            parts, onlookers, steps, choices, games, strict=False
+        ):
             for look in looks:  # also at the last row of the last game
-                look(part, step, choice)
+                look(part, step, choice, mine.over)
         if not any(mine.are_due for mine in games):
             break
         actions = [choice.action for choice in choices]
@@ -168,7 +171,8 @@ class _Games:
         # all who do have been cut off. A game of one body always has one, and may have `first` rows
         # before it is over.
         self._several = several
-        self._over = np.zeros(games, int)  # games that no body plays any more
+        self.over = np.zeros(games, int)  # how many were, before the newest row
+        self._ending = np.zeros(games, bool)  # with the newest row, where one body plays
         self._limit = step_limit
         self._frames_per_step = environment.spec.frames_per_step
         self._finished = finished
@@ -184,7 +188,7 @@ class _Games:
     def are_due(self) -> bool:
         """Whether there are games that are still to be played."""
         counted = np.reshape([len(mine) for mine in self.played], [-1, self._bodies]).min(1)
-        return bool((np.maximum(counted, self._over) < self._due).any())
+        return bool((np.maximum(counted, self.over) < self._due).any())
 
     def playing(self, step: EnvironmentStep) -> np.ndarray:
         """In which games there is a body at this row that has not been cut off."""
@@ -193,11 +197,10 @@ class _Games:
 
     def add(self, step: EnvironmentStep, episodes: list[Episode], playing: np.ndarray) -> None:
         """Counts a row, and the episodes that it ended; anybody is ``playing`` in these games."""
+        self.over += (self._playing & ~playing) if self._several else self._ending
+        self._playing, self._ending = playing, np.zeros_like(self._ending)
         if self._limit:
             self._cut_off(step.first)
-        if self._several:
-            self._over += self._playing & ~playing
-        self._playing = playing
         self._returns += [step.reward, np.clip(step.reward, -1, 1)]
         self._lengths += 1
         for restarted in (self._returns.T, self._lengths, self._cut):
@@ -216,6 +219,7 @@ class _Games:
             self._cut[index] = True
 
     def _count(self, index: int, game: Game) -> None:
+        self._ending[index // self._bodies] = True
         if len(self.played[index]) < self._due[index // self._bodies]:
             self.played[index].append(game._replace(environment=index))
             self._finished(self.played[index][-1])

@@ -111,7 +111,13 @@ class Alongside:
         with self._lock:
             self._figures |= figures
 
-    def check(self, environment: VectorEnvironment, step: EnvironmentStep, choice: Choice) -> None:
+    def check(
+        self,
+        environment: VectorEnvironment,
+        step: EnvironmentStep,
+        choice: Choice,
+        over: np.ndarray,
+    ) -> None:
         """An onlooker that ends the game with the training."""
         if self._closing:
             raise _Ended

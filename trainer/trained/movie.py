@@ -13,6 +13,7 @@ GIF_PICTURES_PER_SECOND = 15
 GIF_SECONDS = 60
 GIF_COLOURS = 96
 ENCODER_FAILED = "ffmpeg could not write it: is the disk full?"
+NO_PICTURE = "no game with pictures has begun"
 
 
 class Movie:
@@ -35,6 +36,7 @@ class Movie:
 
     def __exit__(self, kind: Any, *error: Any) -> None:
         if self._encoder is None:
+            self.problem = NO_PICTURE
             return
         if kind is not None:
             self._encoder.kill()

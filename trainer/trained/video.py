@@ -74,7 +74,7 @@ def spectators(
     rate = environment.pictures_per_second
     with contextlib.ExitStack() as stack:
         window = stack.enter_context(Window(rate)) if settings.trained.watch else None
-        _check_drawable(settings, environment)
+        check_drawable(_flag(settings), environment)
         movies = {i: stack.enter_context(Movie(path, rate)) for i, path in files.items()}
         subtitle = f"{settings.agent.agent_name}, {settings.trained.test_policy} actions"
         of_actions = build.algorithm(settings).heads.action_values
@@ -141,7 +141,7 @@ class Window:
 
 
 class Spectator:
-    """Draws an environment: its first episode for the movie, all for the window."""
+    """Draws an environment: its first game for the movie, all for the window."""
 
     def __init__(
         self,
@@ -156,19 +156,25 @@ class Spectator:
         self._value = value
         self._movie = movie
         self._window = window
-        self._episodes = 0
+        self._waiting: np.ndarray | None = None  # the newest picture before the game begins
+        self._begun = False
 
     def __call__(
-        self, environment: VectorEnvironment, step: EnvironmentStep, choice: Choice
+        self,
+        environment: VectorEnvironment,
+        step: EnvironmentStep,
+        choice: Choice,
+        over: np.ndarray,
     ) -> None:
         """Draws one step of the game."""
-        index = self._index
-        self._episodes += bool(step.first[index])
-        recording = self._movie is not None and self._episodes == 1
+        index, bodies = self._index, environment.spec.num_bodies
+        game = index // bodies
+        recording = self._movie is not None and not over[game]
         if not recording and self._window is None:
             return
         picture = environment.render(index)
-        assert picture is not None
+        if picture is None:  # a world in real time that is not there yet
+            return
         drawn = self._dashboard.draw(
             picture,
             reward=float(step.reward[index]),
@@ -178,23 +184,41 @@ class Spectator:
             value=self._value(choice.baseline[index]),
         )
         if recording and self._movie:
-            self._movie.add(drawn)
+            self._begun |= not step.first[bodies * game : bodies * (game + 1)].all()
+            self._record(self._movie, drawn)
         if self._window:
             self._window.show(drawn)
 
+    def _record(self, movie: Movie, drawn: np.ndarray) -> None:
+        """Adds a picture; of those before the game begins, the last one only."""
+        if not self._begun:
+            self._waiting = drawn
+            return
+        if self._waiting is not None:
+            movie.add(self._waiting)
+            self._waiting = None
+        movie.add(drawn)
 
-def _check_drawable(settings: Settings, environment: VectorEnvironment) -> None:
+
+def check_drawable(flag: str, environment: VectorEnvironment) -> None:
     """Draws once, so that missing libraries are reported before anything is played."""
-    test, level = settings.trained, environment.spec.level_name
-    flag = "--video" if test.video else "--num_videos" if test.num_videos else "--watch"
+    level = environment.spec.level_name
     environment.reset()
     try:
         picture = environment.render(0)
     except Exception as error:  # each simulator has errors of its own for a missing library
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"{flag}: {level} cannot be drawn here: {reason}.") from error
-    if picture is None:
+    spoilt = environment.spoilt()
+    # A world in real time has no picture while it is not there.
+    if picture is None and (spoilt is None or not spoilt[0]):
         raise UserError(f"{flag}: {level} cannot be drawn: it has no render mode rgb_array.")
+
+
+def _flag(settings: Settings) -> str:
+    """The flag that asks for pictures."""
+    test = settings.trained
+    return "--video" if test.video else "--num_videos" if test.num_videos else "--watch"
 
 
 def _check_writable(path: Path, flag: str) -> None:

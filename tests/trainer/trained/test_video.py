@@ -12,14 +12,15 @@ import pytest
 
 import environments
 from agents import FORBIDDEN
-from environments import EnvironmentSpec
+from environments import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
 from environments.python.mujoco_pictures import MujocoPictures
+from tests.environments.realtime.remotes import REWARDING
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import make_run
 from trainer.settings.config import Settings
 from trainer.trained import video
 from trainer.trained.dashboard import Dashboard, bars, fitted
-from trainer.trained.evaluation import evaluate
+from trainer.trained.evaluation import Place, evaluate
 from trainer.trained.movie import Movie
 from user_error import UserError
 
@@ -54,6 +55,73 @@ def test_an_mp4_shows_the_first_game_from_its_first_picture_to_its_last(cartpole
     pairs = zip(pictures[:-1], pictures[1:], strict=True)
     assert all((one != other).mean() > 0.001 for one, other in pairs)
     assert list(path.parent.iterdir()) == [path]
+
+
+class World(VectorEnvironment):
+    """A world in real time that is not there at first; a row of its first game comes late."""
+
+    num_envs, pictures_per_second = 1, 10.0
+    first = (True, True, True, False, True, False, True, False)
+    over = (5, 7)
+
+    def __init__(self) -> None:
+        self.spec = environments.spec("CartPole-v1")
+
+    def reset(self) -> EnvironmentStep:
+        self._row = 0
+        return self._step()
+
+    def step(self, actions: np.ndarray) -> EnvironmentStep:
+        self._row += 1
+        return self._step()
+
+    def _step(self) -> EnvironmentStep:
+        zero = np.zeros(1, np.float32)
+        seen, first = np.zeros([1, 4], np.float32), np.array([self.first[self._row]])
+        return EnvironmentStep(seen, zero, zero > 0, first)
+
+    def episodes(self) -> list[Episode]:
+        return [Episode(0, 1.0, 2, 2)] if self._row in self.over else []
+
+    def spoilt(self) -> np.ndarray:
+        return np.array([self._row == 0])
+
+    def render(self, index: int) -> np.ndarray | None:
+        return np.full([8, 8, 3], 20 * self._row, np.uint8) if self._row else None
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_video_begins_with_the_game_and_not_with_the_wait_for_it(cartpole, tmp_path):
+    video = str(tmp_path / "game.mp4")
+    settings = Settings(mode="test", logdir=str(cartpole), video=video, test_num_episodes=2)
+    evaluate(settings, (), Place(lambda *_: World()))
+    pictures = imageio.imread(video)
+    assert len(pictures) == 4  # rows 2 to 5
+    brightness = [one[100:300, 100:300].mean() for one in pictures]
+    np.testing.assert_allclose(brightness, [40, 60, 80, 100], atol=8)
+
+
+@pytest.mark.xdist_group("remotes")
+def test_the_first_game_of_a_world_in_real_time_is_recorded(tmp_path, monkeypatch):
+    # Rows that come late are no steps; on a busy machine some are.
+    monkeypatch.setattr("environments.realtime.environment.MOST_LATE_S", 60.0)
+    level = f"vnc:{REWARDING}"
+    make_run(tmp_path / "run", level, fps=30, width=40, height=40)
+    path = tmp_path / "game.mp4"
+    lengths = played(tmp_path / "run", video=str(path), test_num_episodes=8)[level]["lengths"]
+    pictures = imageio.imread(path)
+    # The first of four environments plays two of these games.
+    assert lengths[0] < len(pictures) <= sum(lengths[:2])
+    game = pictures[:, 150:300, 100:500]  # dark, and then bright
+    assert game.mean(axis=(1, 2, 3)).max() > 200
+
+
+def test_without_a_picture_there_is_no_video_and_a_reason(tmp_path):
+    with Movie(tmp_path / "game.mp4", 30) as movie:
+        pass
+    assert movie.problem == "no game with pictures has begun" and not [*tmp_path.iterdir()]
 
 
 def test_recording_does_not_change_the_games(cartpole, tmp_path):
