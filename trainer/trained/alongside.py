@@ -243,9 +243,9 @@ class Watching(Alongside):
 
     def work(self) -> None:
         from trainer.trained.dashboard import Dashboard
-        from trainer.trained.video import Spectator, Window
+        from trainer.trained.video import Spectator, Window, check_drawable
 
-        settings = self.settings
+        settings, player = self.settings, self.player
         subtitle = f"{settings.agent.agent_name}, {settings.trained.test_policy} actions"
         with contextlib.ExitStack() as stack:
             window, game = None, 0
@@ -255,6 +255,8 @@ class Watching(Alongside):
                 environment = build.test_environment(settings, 0, 1, seed, self.spec)
                 with contextlib.closing(environment):
                     if window is None:
+                        check_drawable("--watch", environment)
+                        player = against(settings, environment.spec, self.player)
                         window = stack.enter_context(Window(environment.pictures_per_second))
                     spectator = Spectator(
                         Dashboard(
@@ -267,4 +269,4 @@ class Watching(Alongside):
                         window,
                     )
                     onlookers = (self.check, spectator)
-                    play(environment, self.player, 1, seed=seed, onlookers=onlookers)
+                    play(environment, player, 1, seed=seed, onlookers=onlookers)

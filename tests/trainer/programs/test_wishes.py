@@ -2,6 +2,8 @@
 
 import os
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from agents.vector import VectorAgent
+from environments import RandomActions
 from tests.environments.test_masks import HERE as MASKS
 from tests.trainer import launching
 from tests.trainer.launching import newest
@@ -175,6 +178,41 @@ def test_a_training_can_be_watched(tmp_path, monkeypatch):
     run(tmp_path, level_name="CartPole-v1", watch=True, stop_after_s=20.0,
         total_environment_frames=10**9)  # fmt: skip
     assert len(shown) > 20 and len(set(shown)) == 1
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, is_enough: Callable[[], Any], **changes: Any) -> str:
+    """What is said of games that are watched until that is enough."""
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    made, said = parts(small(watch=True, **changes)), list[str]()
+    watching = alongside.Watching(made.settings, made.spec, said.append)
+    until = time.monotonic() + 60
+    while not (said or is_enough()) and time.monotonic() < until:
+        watching.offer(made.learner, 0)
+        time.sleep(0.01)
+    watching.close()
+    return "\n".join(said)
+
+
+def test_a_level_without_pictures_cannot_be_watched_and_says_so(monkeypatch):
+    assert watched(monkeypatch, lambda: False, level_name=level(Steps)) == (
+        f"warning: --watch: {level(Steps)} cannot be drawn: it has no render mode rgb_array. "
+        "Training continues."
+    )
+
+
+def test_an_opponent_also_plays_in_games_that_are_watched(monkeypatch):
+    drawn, draw = [], RandomActions.draw
+
+    def counted(*given: Any, **more: Any) -> np.ndarray:
+        drawn.append(given)
+        return draw(*given, **more)
+
+    monkeypatch.setattr(RandomActions, "draw", counted)
+    game = "pettingzoo:tests.environments.bodies.game"
+    said = watched(
+        monkeypatch, lambda: len(drawn) > 3, level_name=game, opponent="random", envs_per_actor=4
+    )
+    assert not said and len(drawn) > 3
 
 
 def test_watching_a_training_without_a_screen_is_refused_before_it_starts(tmp_path, monkeypatch):
