@@ -3,6 +3,7 @@
 import io
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,38 +29,50 @@ class EventsFile(GrowingFile):
 
     def add(self, figures: dict[str, Any], samples: dict[str, np.ndarray]) -> None:
         """Writes one report."""
-        now, step = time.time(), int(figures["environment_frames"])
-        event = Event(wall_time=now, step=step)
-        for name, value in figures.items():
-            scalar = plain(value)
-            if isinstance(scalar, (int, float)):
-                event.summary.value.add(tag=name, simple_value=scalar)
+        event = _event(figures)
         for name, values in samples.items():
             finite = np.asarray(values, np.float64)
             finite = finite[np.isfinite(finite)]
             event.summary.MergeFrom(histogram_pb(name, finite))
-        self.append(_records([*self._head(now, step), event]))
-        self._started = self._started or self.error is None
+        self._write([event])
+
+    def add_all(self, reports: Sequence[dict[str, Any]]) -> None:
+        """Writes several reports, all or none; their frames must ascend."""
+        self._write([_event(figures) for figures in reports])
 
     def add_picture(self, name: str, picture: np.ndarray, step: int) -> None:
         """Writes a picture [H, W, 3] uint8."""
-        now, event = time.time(), Event(wall_time=time.time(), step=step)
+        event = Event(wall_time=time.time(), step=step)
         height, width, _ = picture.shape
         image = event.summary.value.add(tag=name).image
         image.height, image.width, image.colorspace = height, width, 3
         content = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1]
         image.encoded_image_string = content.tobytes()
-        self.append(_records([*self._head(now, step), event]))
+        self._write([event])
+
+    def _write(self, events: list[Event]) -> None:
+        self.append(_records([*self._head(events[0]), *events]))
         self._started = self._started or self.error is None
 
-    def _head(self, now: float, step: int) -> list[Event]:
+    def _head(self, first: Event) -> list[Event]:
         """The file's first events; the second makes readers drop an earlier file's later steps."""
         if self._started:
             return []
+        now, start = first.wall_time, SessionLog(status=SessionLog.START)
         return [
             Event(wall_time=now, file_version="brain.Event:2"),
-            Event(wall_time=now, step=step, session_log=SessionLog(status=SessionLog.START)),
+            Event(wall_time=now, step=first.step, session_log=start),
         ]
+
+
+def _event(figures: dict[str, Any]) -> Event:
+    """A report's numbers."""
+    event = Event(wall_time=time.time(), step=int(figures["environment_frames"]))
+    for name, value in figures.items():
+        scalar = plain(value)
+        if isinstance(scalar, (int, float)):
+            event.summary.value.add(tag=name, simple_value=scalar)
+    return event
 
 
 def _records(events: list[Event]) -> bytes:

@@ -1,9 +1,11 @@
 """What an evaluation of several settings leaves: figures, a picture and TensorBoard's curves."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trainer.reporting.curve import BLUE, GREY, png
 from trainer.reporting.events import EventsFile
@@ -61,7 +63,7 @@ def write(
     picture, events = folder / f"{PICTURE}{suffix}.png", folder / f"{EVENTS}{suffix}"
     return written(
         ("Picture", picture, lambda: _draw(picture, title, rows(played))),
-        ("TensorBoard", events, lambda: _add_events(events, frames, played)),
+        ("TensorBoard", events, lambda: add_events(events, frames, _by_tag(played))),
     )
 
 
@@ -77,18 +79,45 @@ def written(*files: tuple[str, Path, Callable[[], None]]) -> list[str]:
     return lines
 
 
-def _add_events(folder: Path, frames: int, played: Sequence[Played]) -> None:
+def add_events(folder: Path, step: int, figures: Mapping[str, Any]) -> None:
+    """Adds an evaluation to TensorBoard's curves; may raise OSError.
+
+    Readers forget whatever has a later step than what follows it. So there is one file, written
+    anew, with all evaluations in the order of their steps, whichever was made first.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    figures: dict[str, Any] = {"environment_frames": frames}
+    before = list(folder.glob("events.out.tfevents.*"))
+    steps = _steps(folder)
+    steps[step] = steps.get(step, {}) | dict(figures)
+    events = EventsFile(folder)
+    events.add_all([steps[one] | {"environment_frames": one} for one in sorted(steps)])
+    if events.error:
+        raise events.error
+    for path in before:
+        path.unlink(missing_ok=True)
+
+
+def _steps(folder: Path) -> dict[int, dict[str, Any]]:
+    """The figures of each step in the folder's files, the newest where there are several."""
+    everything = {"scalars": 0}
+    curves = EventAccumulator(str(folder), size_guidance=everything, purge_orphaned_data=False)
+    curves.Reload()
+    found: dict[int, dict[str, Any]] = {}
+    for tag in curves.Tags()["scalars"]:
+        for event in curves.Scalars(tag):
+            found.setdefault(event.step, {})[tag] = event.value
+    return found
+
+
+def _by_tag(played: Sequence[Played]) -> dict[str, float]:
+    """What TensorBoard shows of an evaluation."""
     several = len({one.level for one in played}) > 1
+    figures = {}
     for one in played:
         tag = f"{one.tag}_{one.level}" if several else one.tag
         figures[f"{tag}_unclipped"] = one.figures["mean"]
         figures[f"{tag}_clipped"] = one.figures["clipped_mean"]
-    events = EventsFile(folder)
-    events.add(figures, {})
-    if events.error:
-        raise events.error
+    return figures
 
 
 def _draw(path: Path, title: str, figures: dict[str, dict[str, Any]]) -> None:

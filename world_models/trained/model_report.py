@@ -8,7 +8,6 @@ from rich import box
 from rich.table import Table
 
 from trainer.reporting.curve import BLUE, GREY, ORANGE, png
-from trainer.reporting.events import EventsFile
 from trainer.storage.records import write_whole
 from trainer.trained import grid_report
 
@@ -52,20 +51,17 @@ def write(
     picture, events = folder / PICTURE, folder / EVENTS
     return grid_report.written(
         ("Picture", picture, lambda: _draw(picture, names, figures)),
-        ("TensorBoard", events, lambda: _add_events(events, updates, figures)),
+        ("TensorBoard", events, lambda: grid_report.add_events(events, updates, _shown(figures))),
     )
 
 
-def _add_events(folder: Path, updates: int, figures: Sequence[dict[str, Any]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    shown: dict[str, Any] = {"environment_frames": updates}  # TensorBoard's step
+def _shown(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What TensorBoard shows of an evaluation."""
+    shown: dict[str, Any] = {}
     for one in figures:
         tag = _tag(one) if len(figures) > 1 else ""
         shown |= {f"{name}{tag}": value for name, value in one.items() if "/" in name}
-    events = EventsFile(folder)
-    events.add(shown, {})
-    if events.error:
-        raise events.error
+    return shown
 
 
 def _tag(figures: dict[str, Any]) -> str:

@@ -17,12 +17,13 @@ from algorithms.impala import Impala
 from algorithms.own_settings.impala import ImpalaSettings
 from environments import EnvironmentSpec, EnvironmentStep, Episode
 from environments.levels import environment_seeds
+from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import Uneven, make_run
 from trainer import build
 from trainer.acting.playing import Choice, Game, Player, play
 from trainer.settings import checks, grid
 from trainer.settings.config import Settings
-from trainer.trained import trained_agent
+from trainer.trained import grid_report, trained_agent
 from trainer.trained.evaluation import evaluate, interval_of_mean
 from user_error import UserError
 
@@ -171,6 +172,34 @@ def test_each_combination_is_played_with_its_settings_and_reported(tmp_path, cap
     [event] = curves.Scalars(f"{tag}_unclipped")
     assert (event.step, event.value) == (1000, pytest.approx(found[3]["mean"]))
     assert curves.Scalars(f"{tag}_clipped")
+
+
+def test_tensorboard_keeps_all_evaluations_whichever_checkpoint_is_the_older(tmp_path):
+    for frames in (1000, 2000):
+        make_run(tmp_path, UNEVEN, frames=frames)
+    chosen = Settings(mode="test", logdir=str(tmp_path), grid="episodes=3")
+    means = {}
+    for seed, frames in enumerate([2000, 1000, 2000]):
+        report = evaluate(chosen.replace(checkpoint=str(frames), seed=seed))
+        means[frames] = report["grid"][0]["mean"]
+    curves = EventAccumulator(str(tmp_path / "evaluation"))
+    curves.Reload()
+    tag = "mean_reward/eval/sampling_temp_1_max_noops_30_test_num_episodes_3_unclipped"
+    assert [one.step for one in curves.Scalars(tag)] == [1000, 2000]
+    assert {one.step: one.value for one in curves.Scalars(tag)} == pytest.approx(means)
+    assert len(list((tmp_path / "evaluation").iterdir())) == 1
+
+
+def test_a_full_disk_keeps_earlier_evaluations(tmp_path):
+    grid_report.add_events(tmp_path, 2000, {"mean": 2.0})
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with files_limited_to(10), pytest.raises(OSError):
+        grid_report.add_events(tmp_path, 1000, {"mean": 1.0})
+    assert {path: path.read_bytes() for path in before} == before
+    grid_report.add_events(tmp_path, 1000, {"mean": 1.0})
+    curves = EventAccumulator(str(tmp_path))
+    curves.Reload()
+    assert [(one.step, one.value) for one in curves.Scalars("mean")] == [(1000, 1.0), (2000, 2.0)]
 
 
 def test_rewards_are_clipped_one_by_one(tmp_path):
