@@ -81,7 +81,8 @@ def _registry(given: str, what: str) -> tuple[dict[str, dict[str, Any]], str]:
                 text = answer.read(2**20).decode()
         else:
             text = Path(base).read_text()
-        entries = yaml.safe_load(text) or {}
+        # As text: a name may be 2048, or yes.
+        entries = yaml.load(text, Loader=yaml.BaseLoader) or {}
     except (OSError, ValueError, http.client.HTTPException, yaml.YAMLError) as error:
         raise UserError(f"{what}: the registry {base} cannot be read ({_reason(error)}).") from None
     if not isinstance(entries, dict) or not all(isinstance(one, dict) for one in entries.values()):

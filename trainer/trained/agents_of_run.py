@@ -40,7 +40,13 @@ class Playing:
 
 
 def settings_of(settings: Settings, given: Collection[str]) -> Settings | None:
-    """The settings of a run of several agents; None if ``--logdir`` is that of one agent."""
+    """The settings of a run of several agents; None if ``--logdir`` is that of one agent.
+
+    Without ``--logdir``, a checkpoint's file, address or name is one agent's, too, whatever has
+    been trained in the level's usual folder.
+    """
+    if not (settings.storage.logdir or settings.level.agents or _is_of_run(settings)):
+        return None
     folder = Path(settings.run_folder)
     try:
         record = json.loads((folder / SETTINGS).read_text())
@@ -80,11 +86,17 @@ def _check(settings: Settings) -> None:
             f"--{flag} is for one agent: give --logdir={settings.run_folder}/agents/NAME, or leave "
             "it out."
         )
-    if trained.checkpoint not in ("newest", "best") and not trained.checkpoint.isdecimal():
+    if not _is_of_run(settings):
         raise UserError(
             f"--checkpoint={trained.checkpoint}: the run in {settings.run_folder} has several "
             "agents; expected newest, best or a number of frames, of each of them."
         )
+
+
+def _is_of_run(settings: Settings) -> bool:
+    """Whether ``--checkpoint`` is one of those in the run's folder."""
+    which = settings.trained.checkpoint
+    return which in ("newest", "best") or which.isdecimal()
 
 
 def find(settings: Settings, given: Collection[str]) -> list[Playing]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import urllib.parse
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
     which = settings.trained.checkpoint
     fetched = fetching.located(which, "--checkpoint", settings.storage.registry)
     try:
-        folder = _run_folder(settings)
+        folder = Path(settings.run_folder) if fetched else _run_folder(settings)
         store = Store(folder / "checkpoints", settings.storage.keep_checkpoints)
         path, checkpoint = store.find(str(fetched or which), _warn)
     except OSError as error:
@@ -151,8 +152,13 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
 
 def folder_of(which: str) -> Path:
     """Where the results of a checkpoint go that is of no run here: never into another's folder."""
-    path = Path(which.partition("#")[0].removeprefix(fetching.NAMED))
-    return Path("logs/trained") / (path.name if which.startswith(fetching.NAMED) else path.stem)
+    if which.startswith(fetching.NAMED):
+        name = Path(which.removeprefix(fetching.NAMED)).name
+    elif fetching.ADDRESS.match(which):
+        name = Path(urllib.parse.urlsplit(which).path).stem  # what follows may be a signature
+    else:
+        name = Path(which).stem
+    return Path("logs/trained") / name
 
 
 def _is_of_a_run(path: Path) -> bool:

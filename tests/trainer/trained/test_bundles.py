@@ -120,6 +120,7 @@ def test_its_results_are_in_a_folder_of_its_own_and_not_in_that_of_a_training(
         "zoo:pole-0.5",
         "here/pole-0.5.npz",
         f"https://example.org/agents/pole-0.5.npz#sha256={64 * 'a'}",
+        f"https://example.org/agents/pole-0.5.npz?key=a/b.c&signature=d#sha256={64 * 'a'}",
     ],
 )
 def test_its_folder_has_its_name(which):
@@ -142,6 +143,28 @@ def test_it_is_fetched_once_and_only_with_its_checksum(bundle, served, tmp_path)
     assert [path.name for path in (tmp_path / "cache/impala/bundles").iterdir()] == [
         f"{sha256(bundle)}.npz"
     ]
+
+
+def test_its_address_may_be_long_as_those_with_signatures_are(bundle, served):
+    address = f"{served}/{bundle.name}?signature={5000 * 's'}#sha256={sha256(bundle)}"
+    assert len(greedy(checkpoint=address)) == 4
+    assert Path("logs/trained/CartPole-v1/evaluation.json").exists()
+
+
+@pytest.mark.parametrize("name", ["2048", "1.50", "yes", "null", "2026-11-26"])
+def test_a_name_is_text_whatever_yaml_takes_it_for(bundle, name, capsys):
+    registry = bundle.parent / "names.yaml"
+    registry.write_text(f"{name}: {{source: {bundle.name}, sha256: {sha256(bundle)}}}\n")
+    assert fetching.located(f"zoo:{name}", "--checkpoint", str(registry)) == bundle
+    assert fetching.listing(str(registry)).strip() == f"zoo:{name}"
+    assert f"Did you mean {name}?" in refused(f"zoo:{name}s", registry=str(registry))
+
+
+def test_it_plays_beside_a_run_of_several_agents_in_the_usual_folder(bundle):
+    folder = Path(Settings().run_folder)
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text('{"agents": "left,right"}')
+    assert len(greedy(checkpoint=str(bundle))) == 4
 
 
 @pytest.mark.parametrize("hosted", [False, True])
