@@ -3,17 +3,19 @@
 import hashlib
 import json
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import flags
 from trainer import build
 from trainer.machine.provenance import here
 from trainer.storage import bundles
 from trainer.storage.checkpoints import KINDS, Checkpoint
-from trainer.trained.trained_agent import Trained, inherited
+from trainer.trained.trained_agent import NAMING_CODE, Trained, inherited
 from user_error import UserError
 
 # Beside the settings that an agent depends on: how it was trained.
@@ -37,10 +39,31 @@ def export(found: Trained) -> None:
     copies = build.algorithm(found.settings).copies
     bundle = bundles.bundled(found.checkpoint, kept, card(found), copies)
     content = written(bundle, path)
+    needed = _needed(found)
+    # Code is not taken from a file.
+    code = [name for name in NAMING_CODE if ":" in str(needed.get(name))]
     print(f"Bundled {found.path} into {path} ({len(content):,} bytes).")
-    print(f"  play      bin/train --mode=test --checkpoint={path}")
-    print(f"  train on  bin/train --initial_weights={path} --level_name={','.join(found.levels)}")
+    play = {name: needed[name] for name in code}
+    print(f"  play      {_command({'mode': 'test', 'checkpoint': path} | play)}")
+    print(f"  train on  {_command({'initial_weights': path} | needed)}")
     print(f"  registry  {_name(found)}: {entry(path.name, content)}")
+
+
+def _needed(found: Trained) -> dict[str, Any]:
+    """The levels, and whatever else the agent depends on that is not the default."""
+    trained = found.checkpoint.settings
+    others = {
+        name: trained[name]
+        for name, default in inherited(found.settings.program.algorithm).items()
+        if trained.get(name) not in (None, default) and name not in OF_THIS_MACHINE
+    }
+    return {"level_name": ",".join(found.levels)} | others
+
+
+def _command(values: dict[str, Any]) -> str:
+    """A command line with these settings, as it can be pasted into a shell."""
+    given = (f"--{name}={flags.text_of(value)}" for name, value in values.items())
+    return shlex.join(["bin/train", *given])
 
 
 def written(bundle: Checkpoint, path: Path) -> bytes:
@@ -55,21 +78,25 @@ def written(bundle: Checkpoint, path: Path) -> bytes:
 
 
 def card(found: Trained) -> dict[str, Any]:
-    """Where an agent comes from, and what it reached."""
-    counters = found.checkpoint.counters
-    recent = [one for each in counters.get("recent_returns", []) for one in np.ravel(each)]
+    """Where an agent comes from, and what it reached; of a bundle, what its own card says."""
+    counters, evaluation = found.checkpoint.counters, _evaluation(found)
+    now = {"created": time.strftime("%Y-%m-%d"), "bundled_with": here()}
+    before = bundles.card(found.checkpoint)
+    if before is not None:
+        return before | ({"evaluation": evaluation} if evaluation else {}) | now
+    # Of each level, or of each body on each level.
+    means = [np.mean(each) for each in counters.get("recent_returns", []) if np.size(each)]
     return {
         "levels": found.levels,
         "agent": found.settings.agent.agent_name,
         "algorithm": found.settings.program.algorithm,
         "environment_frames": found.environment_frames,
-        "mean_return_in_training": float(np.mean(recent)) if recent else None,
+        "mean_return_in_training": float(np.mean(means)) if means else None,
         **_remarks(found),
-        "evaluation": _evaluation(found),
+        "evaluation": evaluation,
         "seed": found.checkpoint.settings.get("seed"),
         "trained_with": counters.get("trained_with"),
-        "created": time.strftime("%Y-%m-%d"),
-        "bundled_with": here(),
+        **now,
     }
 
 

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import http.server
 import json
+import shlex
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 import experiment
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import make_run
+from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage import bundles, fetching
 from trainer.storage.checkpoints import read
@@ -295,6 +297,62 @@ def test_a_card_has_the_evaluation_of_its_own_checkpoint_only(run):
     report = json.loads(written.read_text())
     written.write_text(json.dumps(report | {"environment_frames": 999}))
     assert bundling.card(found)["evaluation"] is None
+
+
+def test_the_mean_return_on_a_card_is_that_of_the_levels_and_a_bundle_of_it_keeps_the_card(run):
+    [original] = (run / "checkpoints").glob("*.npz")
+    whole = read(original)
+    whole.counters |= {"recent_returns": [[1.0] * 3, [5.0], []], "trained_with": {"commit": "abc"}}
+    bundles.write(whole, original)
+    greedy(logdir=str(run))
+    export(Settings(mode="export", logdir=str(run), export_format="bundle"))
+    first = run / "bundle" / "CartPole-v1.npz"
+    card = bundles.card(read(first))
+    assert card is not None and card["mean_return_in_training"] == 3.0
+    assert card["evaluation"]["policy"] == "greedy" and card["trained_with"] == {"commit": "abc"}
+    chosen = Settings(mode="export", export_format="bundle", export_dir=str(run / "again"))
+    export(chosen.replace(checkpoint=str(first)))
+    again = bundles.card(read(run / "again" / first.name))
+    assert again == card
+    report = greedy(checkpoint=str(first), test_num_episodes=2)
+    export(chosen.replace(checkpoint=str(first)))
+    again = bundles.card(read(run / "again" / first.name))
+    assert again is not None and len(report) == 2
+    assert again.pop("evaluation")["levels"]["CartPole-v1"]["episodes"] == 2
+    assert again == {name: value for name, value in card.items() if name != "evaluation"}
+
+
+def commands(capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
+    """The flags of the commands that an export has printed."""
+    lines = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
+    found = {" ".join(words[: words.index("bin/train")]): words for words in lines
+             if "bin/train" in words}  # fmt: skip
+    return {name: words[words.index("bin/train") + 1 :] for name, words in found.items()}
+
+
+def test_the_commands_of_an_export_use_an_agent_that_is_not_the_default(run, capsys):
+    folder = run.parent / "a run"
+    make_run(folder, "CartPole-v1", hidden_sizes="8,8", frame_stack=2)
+    export(Settings(mode="export", logdir=str(folder), export_format="bundle"))
+    printed = commands(capsys)
+    assert printed["play"] == ["--mode=test", f"--checkpoint={folder}/bundle/CartPole-v1.npz"]
+    assert experiment.main([*printed["play"], "--test_num_episodes=1"]) == 0
+    quick = ["--total_environment_frames=400", "--num_actors=1", f"--logdir={run.parent / 'on'}"]
+    assert experiment.main([*printed["train on"], *quick]) == 0
+    flat = json.loads((run.parent / "on" / "settings.json").read_text())
+    assert (flat["hidden_sizes"], flat["frame_stack"]) == ("8,8", 2)
+
+
+def test_the_commands_of_an_export_name_the_algorithm_and_code_that_a_file_must_not(run, capsys):
+    level = "tests.trainer.untrained:Uneven"
+    trained_by = make_run(run.parent / "own", level, algorithm="ppo", clip_ratio=0.3)
+    export(Settings(mode="export", logdir=str(run.parent / "own"), export_format="bundle"))
+    printed = commands(capsys)
+    play, train_on = printed["play"], printed["train on"]
+    assert f"--level_name={level}" in play
+    assert trained.find(config.parse(play), config.given(play)).levels == [level]
+    assert "--algorithm=ppo" in train_on
+    assert config.parse(train_on).algorithm == trained_by.algorithm
 
 
 def test_an_address_that_none_can_be_is_one_line(run):
