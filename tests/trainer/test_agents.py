@@ -5,12 +5,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import imageio.v3 as imageio
 import numpy as np
 import pytest
 
 from environments import RandomActions
+from tests.trainer.disks import files_limited_to
 from tests.trainer.launching import newest
 from tests.trainer.levels import Breaks, Steps, Tens, level
+from tests.trainer.untrained import make_run
 from trainer import seats
 from trainer.programs import local_agents
 from trainer.programs.local import train
@@ -210,6 +213,23 @@ def test_random_play_of_several_agents_is_random(trained, monkeypatch):
 def test_one_of_them_plays_against_an_opponent(trained):
     for opponent in ("random", str(trained / "agents" / "left")):
         assert set(report(trained, agent="right", opponent=opponent)) == {"right"}
+
+
+def test_the_video_is_of_an_agent_that_is_trained_and_is_there_if_it_is_named(tmp_path, capsys):
+    levels = ["tests.trainer.untrained:Continuous", "CartPole-v1"]
+    for name, played in zip(["first", "second"], levels, strict=True):
+        make_run(tmp_path / "agents" / name, played)
+    record = {"agents": "first,second", "product": "inner", "level_name": ",".join(levels)}
+    (tmp_path / "settings.json").write_text(json.dumps(record))
+    path = tmp_path / "game.mp4"
+    chosen: dict[str, Any] = {"agent": "second", "opponent": "random", "video": str(path)}
+    with files_limited_to(6000):
+        report(tmp_path, **chosen)
+    printed = capsys.readouterr().out
+    assert f"warning: {path} could not be written" in printed and "Video: " not in printed
+    [figures] = report(tmp_path, **chosen).values()
+    assert f"Video: {path}" in capsys.readouterr().out
+    assert len(imageio.imread(path)) == figures["lengths"][0] + 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -128,18 +128,18 @@ def play_level(
     count: int,
     seed: int,
     counter: scoreboard.Counter,
+    warn: Callable[[str], None],
 ) -> list[tuple[str, EnvironmentSpec, list[Game]]]:
     """Plays ``count`` games of a level at a time; the name, spec and games of each agent."""
     there = [one for one in agents if level in one.agent.bodies]
     shares = [one.agent.bodies[level] for one in there]
-    shown = next((index for index, one in enumerate(there) if one.found), 0)
     environment = build.shared_test_environment(settings, level, count, seed, shares)
     with contextlib.closing(environment), contextlib.ExitStack() as stack:
         counted = [part for one, part in zip(there, environment.parts, strict=True) if one.found]
         counter.total *= sum(part.spec.num_bodies for part in counted)
         onlookers: list[Any] = [()] * len(there)
-        chosen = there[shown].found
-        if chosen and settings.trained.video and level == 0:
+        if settings.trained.video and level == _first_level(agents):
+            shown, chosen = next((i, one.found) for i, one in enumerate(there) if one.found)
             part = environment.parts[shown]
             onlookers[shown] = stack.enter_context(
                 video.spectators(
@@ -147,7 +147,7 @@ def play_level(
                     part,
                     chosen.value(part.spec.level_name),
                     {0: Path(settings.trained.video)},
-                    print,
+                    warn,
                 )
             )
 
@@ -170,6 +170,11 @@ def play_level(
         for one, spec, mine in zip(there, specs, games, strict=True)
         if one.found
     ]
+
+
+def _first_level(agents: list[Playing]) -> int:
+    """The first level that a trained agent plays: the video shows it."""
+    return min(level for one in agents if one.found for level in one.agent.bodies)
 
 
 def report(settings: Settings, agents: list[Playing]) -> dict[str, Any]:

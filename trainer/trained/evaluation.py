@@ -69,12 +69,17 @@ def evaluate(
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
         console.print(f"Human-normalised, mean over levels: {mean:.1f}%")
-    for warning in warnings:
-        console.print(warning)
-    if settings.trained.video and not any(settings.trained.video in one for one in warnings):
-        console.print(f"Video: {settings.trained.video} (first game)")
+    _print_video(console, settings.trained.video, warnings)
     console.print(_written(found.folder / f"evaluation{place.suffix}.json", report))
     return report
+
+
+def _print_video(console: Console, path: str, warnings: list[str]) -> None:
+    """Says what has come of ``--video``, after all warnings."""
+    for warning in warnings:
+        console.print(warning)
+    if path and not any(path in one for one in warnings):
+        console.print(f"Video: {path} (first game)")
 
 
 def _evaluate_grid(
@@ -113,18 +118,20 @@ def _evaluate_agents(settings: Settings, given: Collection[str]) -> dict[str, An
     for one in agents:
         console.print(f"{one.agent.name}: {one.about}.")
     results: dict[str, dict[str, Any]] = {}
+    warnings: list[str] = []
     for level, name in enumerate(settings.level.levels):
         count = min(test.test_num_episodes, MOST_ENVIRONMENTS)
         seed = seed_of_level(settings.program.seed, level)
         with scoreboard.Counter(console, name, test.test_num_episodes) as counter:
-            played = agents_of_run.play_level(settings, agents, level, count, seed, counter)
+            played = agents_of_run.play_level(
+                settings, agents, level, count, seed, counter, warnings.append
+            )
         for agent, spec, games in played:
             results[f"{agent} on {name}" if len(settings.level.levels) > 1 else agent] = _figures(
                 spec, games
             )
     console.print(scoreboard.table(_with_bodies(results), "agent"), soft_wrap=False)
-    if test.video:
-        console.print(f"Video: {test.video} (first game)")
+    _print_video(console, test.video, warnings)
     report = agents_of_run.report(settings, agents) | {"levels": results}
     console.print(_written(Path(settings.run_folder) / "evaluation.json", report))
     return report
