@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -110,21 +111,65 @@ def test_a_reporter_that_hangs_is_left_behind():
     for number in range(2000):
         thread.report({"environment_frames": number})
     assert thread.problem == "it is too slow, and some reports are left out"
-    thread.finish({"reason": "all frames are played"}, within_s=0.01)
+    thread.finish({"reason": "all frames are played"})
+    thread.wait(time.monotonic(), 0.01)
     hanging.set()
 
 
-def test_a_reporter_that_does_not_finish_is_reported():
-    hanging = threading.Event()
+class Held(Remembering):
+    """Finishes when it may."""
 
-    class Hanging(Remembering):
-        def finish(self, summary: dict[str, Any]) -> None:
-            hanging.wait()
+    may = threading.Event()
 
-    thread = ReporterThread("hanging", lambda: Hanging(Path("."), {}))
-    thread.finish({}, within_s=0.01)
-    assert thread.problem == "it has not finished within 0.01 s"
-    hanging.set()
+    def finish(self, summary: dict[str, Any]) -> None:
+        self.may.wait()
+
+
+class Busy(Held):
+    """Takes no report before that."""
+
+    def report(self, figures: dict[str, Any]) -> None:
+        self.may.wait()
+
+
+class Releasing(Held):
+    """Lets the others finish."""
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        self.may.set()
+
+
+def test_all_know_of_the_end_before_any_is_waited_for(monkeypatch):
+    monkeypatch.setattr(Held, "may", threading.Event())
+    names = ",".join(f"my_reporters:{one}" for one in ("Busy", "Held", "Releasing"))
+    all_of_them = ReporterThreads(names, Path("."), {})
+    all_of_them.report({"environment_frames": 0})
+    busy, *_ = all_of_them._running
+    while not busy.problem:
+        busy.report({"environment_frames": 1})
+    all_of_them.finish({"reason": "all frames are played"})
+    assert [line.split(": ")[2] for line in all_of_them.new_warnings()] == [
+        "it is too slow, and some reports are left out. Training is not affected."
+    ]
+
+
+def test_those_that_do_not_finish_are_reported_and_share_the_time_for_it(monkeypatch):
+    monkeypatch.setattr(Held, "may", threading.Event())
+    waited, wait = list[float](), ReporterThread.wait
+
+    def noted(one: ReporterThread, until: float, within_s: float) -> None:
+        waited.append(until)
+        wait(one, until, within_s)
+
+    monkeypatch.setattr(ReporterThread, "wait", noted)
+    all_of_them = ReporterThreads("my_reporters:Held,my_reporters:Busy", Path("."), {})
+    all_of_them.report({"environment_frames": 0})
+    all_of_them.finish({"reason": "all frames are played"}, within_s=0.01)
+    assert len(waited) == 2 and len(set(waited)) == 1
+    assert [line.split(": ")[2] for line in all_of_them.new_warnings()] == 2 * [
+        "it has not finished within 0.01 s. Training is not affected."
+    ]
+    Held.may.set()
 
 
 def test_a_second_end_is_not_passed_on():
@@ -161,17 +206,25 @@ def test_a_known_reporter_that_is_not_installed_is_answered_with_the_command(nam
 
 
 class FakeRun:
-    """A run of wandb that keeps what it gets."""
+    """A run of wandb that keeps what it gets: each step's figures until there is a later step."""
 
     id = "abc"
 
     def __init__(self) -> None:
-        self.logged: list[tuple[dict[str, Any], int]] = []
+        self.logged: list[dict[str, Any]] = []
+        self.axes: dict[str, str | None] = {}
         self.summary: dict[str, Any] = {}
         self.exit_code = -1
+        self._step = 0
 
-    def log(self, figures: dict[str, Any], step: int) -> None:
-        self.logged.append((figures, step))
+    def define_metric(self, name: str, step_metric: str | None = None) -> None:
+        self.axes[name] = step_metric
+
+    def log(self, figures: dict[str, Any], step: int | None = None) -> None:
+        step = self._step + 1 if step is None else step
+        if step >= self._step:
+            self._step = step
+            self.logged.append(figures)
 
     def finish(self, exit_code: int) -> None:
         self.exit_code = exit_code
@@ -195,9 +248,14 @@ def test_weights_and_biases_gets_a_run_of_its_own_and_resumes_it(tmp_path, monke
     first.finish({"reason": "SIGINT"})
     options, run = runs[0]
     assert (options["id"], options["mode"], options["config"]) == (None, "offline", {"seed": 1})
-    assert run.logged == [({"environment_frames": 10, "entropy": 0.5}, 10)]
+    assert run.logged == [{"environment_frames": 10, "entropy": 0.5}]
+    assert run.axes["*"] == "environment_frames"
     assert run.summary == {"end/reason": "SIGINT"} and run.exit_code == 0
-    make(tmp_path, {}).finish({"reason": "an error", "error": "x"})
+    second = make(tmp_path, {})
+    for frames in (20, 12):  # as after a resume from an older checkpoint
+        second.report({"environment_frames": frames})
+    second.finish({"reason": "an error", "error": "x"})
     options, run = runs[1]
+    assert [one["environment_frames"] for one in run.logged] == [20, 12]
     assert (options["id"], options["resume"]) == ("abc", "allow")
     assert run.exit_code == 1

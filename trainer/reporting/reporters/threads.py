@@ -1,8 +1,8 @@
 """Runs reporters beside the training: a slow or failing one affects nothing else."""
 
-import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,23 +21,25 @@ class ReporterThread:
         self.name = name
         self.problem = ""  # the first one
         self._make = make
-        self._waiting: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.SimpleQueue[tuple[str, dict[str, Any]]] = queue.SimpleQueue()
         # A daemon: a reporter that hangs does not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name=f"reporter {name}", daemon=True)
         self._thread.start()
 
     def report(self, figures: dict[str, Any]) -> None:
         """Leaves a report to the thread."""
-        try:
-            self._waiting.put_nowait(("report", dict(figures)))
-        except queue.Full:
+        if self._waiting.qsize() < MOST_WAITING:
+            self._waiting.put(("report", dict(figures)))
+        else:
             self._note("it is too slow, and some reports are left out")
 
-    def finish(self, summary: dict[str, Any], within_s: float = FINISHES_WITHIN_S) -> None:
-        """Leaves the end to the thread and waits for it."""
-        with contextlib.suppress(queue.Full):
-            self._waiting.put(("finish", dict(summary)), timeout=within_s)
-        self._thread.join(within_s)
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Leaves the end to the thread, after all reports that wait."""
+        self._waiting.put(("finish", dict(summary)))
+
+    def wait(self, until: float, within_s: float) -> None:
+        """Waits for its end until then, which is so long after it was left to the thread."""
+        self._thread.join(max(0.0, until - time.monotonic()))
         if self._thread.is_alive():
             self._note(f"it has not finished within {within_s:g} s")
 
@@ -77,12 +79,16 @@ class ReporterThreads:
         for one in self._running:
             one.report(figures)
 
-    def finish(self, summary: dict[str, Any]) -> None:
-        """Ends all that run; only the first call counts."""
-        if not self._finished:
-            self._finished = True
-            for one in self._running:
-                one.finish(summary)
+    def finish(self, summary: dict[str, Any], within_s: float = FINISHES_WITHIN_S) -> None:
+        """Ends all that run, which have so long together; only the first call counts."""
+        if self._finished:
+            return
+        self._finished = True
+        until = time.monotonic() + within_s
+        for one in self._running:
+            one.finish(summary)
+        for one in self._running:
+            one.wait(until, within_s)
 
     def new_warnings(self) -> list[str]:
         """A warning for each reporter whose first problem has come since the last call."""

@@ -12,12 +12,17 @@ import wandb
 from trainer.reporting.reporters import run_ids
 
 RUN_ID = "wandb_run"  # the file in the run's folder
+FRAMES = "environment_frames"  # the axis of every chart
 # Else it takes the package `agents` for one of language models, and prints advice about those.
 os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")
 
 
 class WandbReporter:
-    """One run of Weights & Biases, whose steps are environment frames."""
+    """One run of Weights & Biases, whose charts are over environment frames.
+
+    They are no steps of its own: those may never go back, as frames do after a resume from an older
+    checkpoint.
+    """
 
     def __init__(self, folder: Path, settings: dict[str, Any]):
         found = run_ids.read(folder, RUN_ID)
@@ -34,11 +39,13 @@ class WandbReporter:
             settings=wandb.Settings(console="off", silent=True),
         )
         run_ids.write(folder, RUN_ID, self._run.id)
+        self._run.define_metric(FRAMES)
+        self._run.define_metric("*", step_metric=FRAMES)
 
     def report(self, figures: dict[str, Any]) -> None:
         """Logs every figure that is known."""
         known = {name: value for name, value in figures.items() if value is not None}
-        self._run.log(known, step=int(figures["environment_frames"]))
+        self._run.log(known)
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Uploads what is left, with the figures of the whole run."""
