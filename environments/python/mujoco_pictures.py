@@ -7,8 +7,10 @@ one process it crashes at the first picture or at its exit.
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -42,7 +44,8 @@ class MujocoPictures:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_draw, args=(theirs, spec), daemon=True)
-        self._process.start()
+        with _ctrl_c_held_back():
+            self._process.start()
         # Otherwise the end of that process would go unnoticed here.
         theirs.close()
         self._has_drawn = False
@@ -117,6 +120,20 @@ def opengl_disabled() -> Iterator[None]:
             del os.environ["MUJOCO_GL"]
         else:
             os.environ["MUJOCO_GL"] = backend
+
+
+@contextlib.contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Processes that are started meanwhile never get Ctrl-C: who starts them ends them.
+
+    A handler of their own would be there only after their imports. This process gets it later.
+    """
+    resource_tracker.ensure_running()  # otherwise it starts with the first one, and undoes this
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _draw(pipe: Connection, spec: Any) -> None:

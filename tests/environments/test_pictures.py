@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import environments
-from environments.python.mujoco_pictures import NEEDS
+from environments.python.mujoco_pictures import NEEDS, MujocoPictures
 from tests.environments.playing import picture
 from tests.environments.test_atari import atari
 
@@ -97,6 +98,20 @@ def test_mujoco_draws_what_a_world_has_moved_and_coloured_in_its_model():
         coloured = picture(env)
         world.model.geom_size[:] *= 2
         assert (coloured != before).any() and (picture(env) != coloured).any()
+
+
+def test_ctrl_c_does_not_reach_what_draws_for_mujoco_not_even_while_it_starts():
+    env = environments.make("InvertedPendulum-v5", 1, seed=0, render=True)
+    env.reset()
+    world: Any = env._stepped.vector.envs[0].unwrapped  # type: ignore[attr-defined]
+    with contextlib.closing(env), contextlib.closing(MujocoPictures(world.spec)) as pictures:
+        for _ in range(2):
+            os.kill(pictures._process.pid or 0, signal.SIGINT)
+            try:
+                assert pictures.picture(world).shape == (480, 480, 3)
+            except RuntimeError as error:
+                assert NEEDS in str(error) and "ended with exit code" not in str(error)
+        assert pictures._process.is_alive()
 
 
 MADE_ELSEWHERE = """
