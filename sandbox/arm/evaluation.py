@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 
 from sandbox.arm import geometry
+from trainer.storage.records import write_whole
 
 SHOWN, ACROSS, SCALE = 12, 4, 4
 TRUE, PREDICTED = (90, 220, 90), (250, 90, 60)
@@ -52,13 +53,13 @@ def table(found: dict[str, Any]) -> str:
 
 
 def write(folder: Path, found: dict[str, Any], about: dict[str, Any]) -> None:
-    """Writes evaluation.json."""
+    """Writes evaluation.json; may raise OSError."""
     text = json.dumps(about | {"errors": found}, indent=2) + "\n"
-    (folder / "evaluation.json").write_text(text)
+    write_whole(folder / "evaluation.json", text.encode())
 
 
 def draw(path: Path, images: np.ndarray, poses: np.ndarray, truth: np.ndarray) -> None:
-    """Writes pictures with the true arm in green and the predicted one in red."""
+    """Writes pictures with the true arm in green and the predicted one in red; as ``write``."""
     tiles = []
     for image, pose, real in zip(images[:SHOWN], poses, truth, strict=False):
         large = cv2.resize(image, None, fx=SCALE, fy=SCALE, interpolation=cv2.INTER_CUBIC)
@@ -71,4 +72,4 @@ def draw(path: Path, images: np.ndarray, poses: np.ndarray, truth: np.ndarray) -
     across = min(ACROSS, len(tiles))
     whole = len(tiles) // across * across
     rows = [np.hstack(tiles[start : start + across]) for start in range(0, whole, across)]
-    cv2.imwrite(str(path), np.vstack(rows)[:, :, ::-1])
+    write_whole(path, cv2.imencode(".png", np.vstack(rows)[:, :, ::-1])[1].tobytes())

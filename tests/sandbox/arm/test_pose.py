@@ -14,6 +14,7 @@ from environments.python.arm import model
 from environments.python.mujoco_pictures import NEEDS
 from sandbox.arm import __main__ as program
 from sandbox.arm import capture, evaluation, geometry, network, training
+from tests.trainer.disks import files_limited_to
 from user_error import UserError
 
 PROJECT = Path(__file__).parents[3]
@@ -222,6 +223,21 @@ def test_few_pictures_are_drawn_as_well(count, tmp_path):
     images = np.zeros([count, 96, 96, 3], np.uint8)
     evaluation.draw(tmp_path / "few.png", images, poses(count), poses(count))
     assert (tmp_path / "few.png").stat().st_size > 0
+
+
+def test_a_full_disk_leaves_an_earlier_evaluation_as_it_was(tmp_path):
+    images = np.zeros([4, 96, 96, 3], np.uint8)
+    found = evaluation.figures({"direct": poses(4)}, poses(4))
+    picture = tmp_path / "predictions.png"
+    evaluation.write(tmp_path, found, {"pictures": 1})
+    evaluation.draw(picture, images, poses(4), poses(4))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with files_limited_to(20):
+        with pytest.raises(OSError):
+            evaluation.write(tmp_path, found, {"pictures": 2})
+        with pytest.raises(OSError):
+            evaluation.draw(picture, images, poses(4), poses(4, seed=1))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_mistakes_are_one_line(pictures, tmp_path):
