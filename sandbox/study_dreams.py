@@ -26,8 +26,10 @@ from lab.results import tables
 from sandbox import studies
 from trainer.machine.launching import PROJECT
 from trainer.machine.provenance import machine, versions
-from trainer.storage.records import read_metrics
+from trainer.settings import config
+from trainer.storage.records import SETTINGS, read_metrics
 from user_error import UserError
+from world_models import schedule
 
 MODEL = "simple_cpu"
 WAYS: Mapping[str, Sequence[str]] = {
@@ -61,13 +63,13 @@ class Training(NamedTuple):
 
     def play(self, level: str, games: int) -> dict[str, Any]:
         """What the trained policy gets in whole games; trains and plays if that is not done."""
-        policy = self.folder / "policy" if self.way == MODEL else self.folder
-        done = policy / "evaluation.json"
+        done = self._policy / "evaluation.json"
         if not done.exists():
             _experiment(*self.flags, f"--seed={self.seed}", f"--logdir={self.folder}")
+            self._check_end()
             _experiment(
                 *("--mode=test", f"--test_num_episodes={games}"),
-                *(f"--logdir={policy}", f"--level_name={level}"),
+                *(f"--logdir={self._policy}", f"--level_name={level}"),
             )
         levels: dict[str, dict[str, Any]] = json.loads(done.read_text())["levels"]
         if level not in levels:
@@ -80,6 +82,32 @@ class Training(NamedTuple):
     def reports(self) -> list[dict[str, Any]]:
         """What the training has reported."""
         return read_metrics(self.folder)
+
+    @property
+    def _policy(self) -> Path:
+        """The folder of the policy's training."""
+        return self.folder / "policy" if self.way == MODEL else self.folder
+
+    def _check_end(self) -> None:
+        """Refuses a training that was stopped from outside: it ends with code 0, too."""
+        settings = config.from_record(json.loads((self.folder / SETTINGS).read_text()))
+        if self.way == MODEL:
+            totals = schedule.totals(settings.algorithm)
+            ends = [
+                (self.folder, "real_steps", totals["collect"]),
+                (self._policy, "agent_steps", totals["policy"]),
+            ]
+        else:
+            frames = settings.learning.total_environment_frames
+            ends = [(self.folder, "environment_frames", frames)]
+        for folder, name, total in ends:
+            reports = read_metrics(folder)
+            done = reports[-1].get(name, 0) if reports else 0
+            if done < total:
+                raise UserError(
+                    f"the training above was stopped: {folder} has {name} {done:,} of {total:,}; "
+                    "the same command goes on."
+                )
 
 
 def _experiment(*flags: str) -> None:

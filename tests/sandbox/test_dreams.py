@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from sandbox import studies, study_dreams
+from trainer.settings.config import Settings, to_json
 from user_error import UserError
 
 PROJECT = Path(__file__).parents[2]
@@ -92,6 +94,40 @@ def test_a_study_that_is_ended_waits_for_its_training(tmp_path, number):
     process.send_signal(number)
     assert process.wait(60) == 128 + number
     assert (tmp_path / "saved").read_text() == "once"
+
+
+@pytest.mark.parametrize(
+    ("way", "reports", "told"),
+    [
+        ("ppo", {}, "environment_frames 0 of 100"),
+        ("ppo", {"": {"environment_frames": 90}}, "environment_frames 90 of 100"),
+        ("simple_cpu", {"": {"environment_frames": 64, "real_steps": 64}}, "real_steps 64 of 128"),
+        (
+            "simple_cpu",
+            {
+                "": {"environment_frames": 128, "real_steps": 128},
+                "policy": {"environment_frames": 700, "agent_steps": 700},
+            },
+            "policy has agent_steps 700 of 800",
+        ),
+    ],
+)
+def test_a_training_that_was_stopped_is_not_complete(way, reports, told, tmp_path, monkeypatch):
+    short: dict[str, Any] = {"algorithm": "simple", "model_epochs": 1, "real_steps": 64}
+    settings = Settings(**short, dream_ratio=12.5)
+    if way == "ppo":
+        settings = Settings(algorithm="ppo", total_environment_frames=100)
+    folder = tmp_path / "run"
+    (folder / "policy").mkdir(parents=True)
+    (folder / "settings.json").write_text(to_json(settings))
+    for name, row in reports.items():
+        (folder / name / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    # It ends with code 0 after SIGTERM, too.
+    code = "import sys\nif '--mode=test' in sys.argv: sys.exit('it plays')\n"
+    (tmp_path / "experiment.py").write_text(code)
+    monkeypatch.setattr(study_dreams, "PROJECT", tmp_path)
+    with pytest.raises(UserError, match=f"was stopped: .*{told}; the same command goes on"):
+        study_dreams.Training(way, 1, [], folder).play("Catch-v0", 3)
 
 
 def test_a_curve_has_the_games_that_ended_since_its_last_point():
