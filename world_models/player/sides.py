@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from environments import EnvironmentStep, Episode, VectorEnvironment
+from user_error import UserError
 from world_models.training.world_model import WorldModel
 
 
@@ -37,6 +38,12 @@ class RealGame(Side):
         self.spec = self._environment.spec
         super().__init__()
         self._row = self._copied(self._environment.reset())
+        if self.picture.ndim != 3:
+            self.close()
+            raise UserError(
+                f"--level_name={self.spec.level_name} draws no pictures, and there is nothing to "
+                "see without; name one that does (a Gymnasium environment: in mode rgb_array)."
+            )
 
     def reset(self) -> None:
         """Starts another game."""
