@@ -23,6 +23,7 @@ from flags import setting
 from trainer.acting.settings import LevelSettings
 from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
+from trainer.machine.terminal import end_output, say
 from user_error import UserError, exit_code
 
 GROUP = "What to do"
@@ -61,7 +62,9 @@ class Options:
 def main(arguments: list[str]) -> int:
     """Plays; returns the exit code."""
     import_from_here()
-    return exit_code("world_models.play", lambda: _run(arguments))
+    code = exit_code("world_models.play", lambda: _run(arguments))
+    end_output()
+    return code
 
 
 def _run(arguments: list[str]) -> None:
@@ -143,23 +146,22 @@ def _play(options: Options, level: dict[str, Any]) -> None:
                     play_in_window(session, options.fps)
                 else:
                     with served(session, options.port) as address:
-                        print(
-                            f"Play at {address} (only on this machine; Ctrl-C or Q ends)",
-                            flush=True,
-                        )
+                        say(f"Play at {address} (only on this machine; Ctrl-C or Q ends)")
                         _tick(session, options.fps)
         finally:
             recording.close()
-    if recording.error:
-        print(f"warning: {recording.path} is not complete ({recording.error}).", file=sys.stderr)
-    print(f"What was shown: {recording.path}")
+    files = {recording.path: recording.error, recording.steps_path: recording.steps_error}
+    for path, error in files.items():
+        if error:
+            print(f"warning: {path} is not complete ({error}).", file=sys.stderr)
+    say(f"What was shown: {recording.path}")
     if options.record:
         count = len(recording.parts)
-        print(f"Your steps: {count} files in {logdir / 'play'}" if count else "No steps to record.")
+        say(f"Your steps: {count} files in {logdir / 'play'}" if count else "No steps to record.")
 
 
 def _tick(session: Any, fps: float) -> None:
-    """Steps at the rate of ``fps`` until the session is ended."""
+    """Steps at the rate of ``fps`` until the session is ended; raises what has ended it."""
     due = time.monotonic()
     while not session.ended:
         due = max(due + 1 / fps, time.monotonic())
@@ -167,6 +169,8 @@ def _tick(session: Any, fps: float) -> None:
         time.sleep(max(0.0, due - time.monotonic()))
     session.shown(session.number, 0.0)
     time.sleep(0.3)  # for the page to hear of it
+    if session.error:
+        raise session.error
 
 
 def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any]:

@@ -11,6 +11,9 @@ from pathlib import Path
 from user_error import UserError
 
 LOCK = ".lock"
+GOES_ON = (
+    "Nothing else is lost: make room and run the same command again, and it goes on where it was."
+)
 
 
 def make_writable(folder: Path) -> None:
@@ -69,12 +72,14 @@ def flush(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def writing(what: Path) -> Iterator[None]:
-    """Turns a failure to write into one line; what was written before is still there."""
+def writing(what: Path, then: str = GOES_ON) -> Iterator[None]:
+    """Turns a failure to write into one line, which ends with what is to be done ``then``.
+
+    What was written before is still there.
+    """
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"{what} could not be written ({error.strerror or error}). Nothing else is lost: make "
-            "room and run the same command again, and it goes on where it was."
+            f"{what} could not be written ({error.strerror or error}). {then}"
         ) from None

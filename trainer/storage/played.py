@@ -18,7 +18,7 @@ import numpy as np
 
 from environments import EnvironmentSpec
 from trainer.storage import npz
-from trainer.storage.folder import writing
+from trainer.storage.folder import GOES_ON, writing
 from user_error import UserError
 
 NAME = re.compile(r"part-(\d{6})\.npz")
@@ -46,9 +46,12 @@ class Stored(NamedTuple):
     about: dict[str, Any]  # level_name, epoch, returns of the episodes that ended
 
 
-def store(folder: Path, stored: Stored) -> Path:
-    """Writes a part under the next number, whole or not at all."""
-    with writing(folder), _alone(folder):
+def store(folder: Path, stored: Stored, then: str = GOES_ON) -> Path:
+    """Writes a part under the next number, whole or not at all.
+
+    ``then`` is what an error says is to be done.
+    """
+    with writing(folder, then), _alone(folder):
         number = max((_number(path) for path in parts_in(folder)), default=-1) + 1
         path = folder / f"part-{number:06d}.npz"
         about = np.frombuffer(json.dumps(stored.about).encode(), np.uint8)

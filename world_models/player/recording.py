@@ -33,6 +33,7 @@ class Recording:
         self.path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.mp4"
         self.parts: list[Path] = []  # of play
         self.error: OSError | None = None  # the video is not complete
+        self.steps_error: OSError | None = None  # lines of steps are missing
         self._steps = LinesFile(self.path.with_suffix(".jsonl"))
         self._fps = fps
         self._play, self._level_name = play, level_name
@@ -49,6 +50,7 @@ class Recording:
         reward, over, first = float(row.reward[0]), bool(row.terminated[0]), bool(row.first[0])
         step = {"action": action, "reward": reward, "first": first, "terminated": over}
         self._steps.append_line(to_line(step))
+        self.steps_error = self.steps_error or self._steps.error
         if not self._play:
             return
         self._rows.append((row, action))
@@ -57,7 +59,7 @@ class Recording:
             self._return, self._length = 0.0, 0
         self._ended += ended or []
         if len(self._rows) > ROWS_OF_PART:
-            self._store()
+            self._store("The game ends here; make room before you play on.")
 
     def show(self, picture: np.ndarray) -> None:
         """Takes a picture [H, W, 3] of what is seen; the first one says how large all are."""
@@ -76,6 +78,11 @@ class Recording:
         except OSError as error:
             self.error = error
 
+    @property
+    def steps_path(self) -> Path:
+        """The file with a line for each step."""
+        return self._steps.path
+
     def close(self) -> None:
         """Writes what is still in hand."""
         if self._video is not None:
@@ -83,12 +90,15 @@ class Recording:
                 self._video.close()
             except OSError as error:
                 self.error = self.error or error
-        self._store()
+        steps = sum(not row.first[0] for row, _ in self._rows[1:])
+        self._store(f"Your newest {steps} steps are lost, no others; make room before you play on.")
 
-    def _store(self) -> None:
-        """Stores a part; the next one begins with its last row."""
+    def _store(self, then: str) -> None:
+        """Stores a part; the next one begins with its last row.
+
+        Where that fails, the rows stay in hand; ``then`` is what the error says is to be done.
+        """
         rows = self._rows
-        self._rows = rows[-1:]
         if not self._play or not rows:
             return
         columns = (np.stack([row[n] for row, _ in rows]) for n in range(4))
@@ -96,6 +106,7 @@ class Recording:
         action = np.array([[action] for _, action in rows], np.int32)
         part = Part(observation, action, reward, terminated, first)
         if not part.steps:
+            self._rows = rows[-1:]
             return
         about = {
             "level_name": self._level_name,
@@ -106,5 +117,5 @@ class Recording:
             "unfinished_returns": [self._return] if self._length else [],
             "unfinished_lengths": [self._length] if self._length else [],
         }
-        self._ended = []
-        self.parts.append(store(self._play, Stored(part, about)))
+        self.parts.append(store(self._play, Stored(part, about), then))
+        self._rows, self._ended = rows[-1:], []

@@ -50,7 +50,11 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, KeyError, TypeError):
             self._answer(400, "text/plain", b"expected a key")
             return
-        (self.server.session.press if down else self.server.session.release)(key)
+        session = self.server.session
+        try:
+            (session.press if down else session.release)(key)
+        except Exception as error:  # this thread would only print it, and the game go on
+            session.fail(error)
         self._answer(200, "text/plain", b"")
 
     def _shown(self, query: str) -> bytes:

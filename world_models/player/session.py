@@ -28,6 +28,7 @@ class Session:
         self.real, self.model = real, model
         self._recording = recording
         self.ended = False
+        self.error: Exception | None = None  # that has ended it, see ``fail``
         self.number = 0  # of the newest picture
         self._zoom, self._waits = zoom, wait
         self._actions = action_count(real.spec)
@@ -62,6 +63,15 @@ class Session:
         with self._changed:
             self._held = [one for one in self._held if one != key]
 
+    def fail(self, error: Exception) -> None:
+        """Ends the game for what went wrong in another thread than the one that waits for its end.
+
+        That one is to raise it.
+        """
+        with self._changed:
+            self.error, self.ended = self.error or error, True
+            self._changed.notify_all()
+
     def tick(self) -> None:
         """The time of a step has passed."""
         with self._changed:
@@ -73,7 +83,7 @@ class Session:
         """The newest picture, once it is another than ``after``, and what is written above."""
         with self._changed:
             self._changed.wait_for(lambda: self.number > after or self.ended, wait_s)
-            return self.number, self._picture(), self.header()
+            return self.number, self._picture, self.header()
 
     def header(self) -> dict[str, Any]:
         """What there is to say of both games."""
@@ -120,15 +130,16 @@ class Session:
 
     def _draw(self) -> None:
         self.number += 1
+        self._picture = self._drawn()
         if self._recording:
-            self._recording.show(self._picture())
+            self._recording.show(self._picture)
         self._changed.notify_all()
 
     def _record(self, ended: Sequence[Episode] | None) -> None:
         if self._recording:
             self._recording.add(self.real.row, self._action, ended)
 
-    def _picture(self) -> np.ndarray:
+    def _drawn(self) -> np.ndarray:
         if self.model:
             return pictures.columns(self.model.picture, self.real.picture, self._zoom)
         picture = pictures.coloured(self.real.picture)
