@@ -162,6 +162,7 @@ def test_what_does_not_fit_a_run_is_refused_and_changes_nothing(run, changes, me
         ({"base_settings": "epoch=3"}, "Did you mean epochs"),
         ({"base_settings": "epochs=0"}, "must be 1 or more"),
         ({"stop_at_return": 0.9}, "ends with its phases"),
+        ({"total_environment_frames": 10**6}, "frames=1000000: --algorithm=simple ends with its"),
         ({"stop_after_s": 60}, "ends with its phases"),
     ],
 )

@@ -55,12 +55,12 @@ def check_program(settings: Settings) -> None:
         raise UserError(
             f"--level_name={level.level_name}: a world model is of one level; name one."
         )
-    for name in ("stop_at_return", "stop_after_s"):
+    for name in ("total_environment_frames", "stop_at_return", "stop_after_s"):
         given = settings.flat()[name]
         if given:
             raise UserError(
-                f"--{name}={given:g}: --algorithm=simple ends with its phases. Leave the flag out; "
-                "--model_epochs, --real_steps and --dream_ratio say how long they are."
+                f"--{name}={given:.15g}: --algorithm=simple ends with its phases. Leave the flag "
+                "out; --model_epochs, --real_steps and --dream_ratio say how long they are."
             )
     policy_settings(settings)
 
