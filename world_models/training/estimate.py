@@ -102,7 +102,7 @@ def _of_real(settings: Settings, spec: EnvironmentSpec) -> float:
         games = playing.Games(game)
         began = time.monotonic()
         part, _ = games.play(choose, REAL_ROWS * count)
-        return (time.monotonic() - began) / part.steps
+        return (time.monotonic() - began) / max(1, part.steps)  # no game may be there
 
 
 def _of_model(settings: Settings, model: WorldModel) -> float:

@@ -5,7 +5,6 @@ goes through the same list of phases, passes over what is reached and goes on wh
 """
 
 import contextlib
-import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -202,8 +201,8 @@ class Loop:
         with self._stop:
             while self._steps < phase.total and not self._stop.is_set():
                 part, ended = self._games.play(choose, phase.total - self._steps, self._stop.is_set)
-                if not part.steps:
-                    break
+                if not part.steps:  # no game is there: remotes may be away
+                    continue
                 cut = self._games.unfinished()
                 about = {
                     "level_name": settings.level.level_name,
@@ -237,16 +236,15 @@ class Loop:
         if model.updates >= phase.total:
             return
         self._say(f"model {phase.epoch}: {phase.total - model.updates:,} updates")
-        began = time.monotonic()
-        real, team = self._experience(), self._helpers.team
-        with self._stop:
-            self._helpers.begin(model, self._stored, phase.total)
-            ModelPhase(self._settings, self._folders, model, self._say, team).run(
-                real, phase.total, self._stop.is_set
-            )
+        with self._reports.timed("model_seconds"):
+            real, team = self._experience(), self._helpers.team
+            with self._stop:
+                self._helpers.begin(model, self._stored, phase.total)
+                ModelPhase(self._settings, self._folders, model, self._say, team).run(
+                    real, phase.total, self._stop.is_set
+                )
         if model.updates < phase.total:
             self._stop.request("another learner was asked to stop")
-        self._reports.keep({"model_seconds": time.monotonic() - began})
 
     def _train_policy(self, phase: Phase) -> None:
         """Trains the policy in the model."""
@@ -258,22 +256,17 @@ class Loop:
                 "and --phase=model first."
             )
         self._say(f"policy {phase.epoch}: until {phase.total:,} steps in the model")
-        began = time.monotonic()
-        figures = train_policy(
-            self._settings,
-            self._spec,
-            self._restored(),
-            self._starts(),
-            phase.total,
-            self._stop,
-            alongside.start,
-        )
-        self._reports.keep(
-            {
-                "policy_seconds": time.monotonic() - began,
-                "dreamed_return": figures.get("mean_episode_return"),
-            }
-        )
+        with self._reports.timed("policy_seconds"):
+            figures = train_policy(
+                self._settings,
+                self._spec,
+                self._restored(),
+                self._starts(),
+                phase.total,
+                self._stop,
+                alongside.start,
+            )
+        self._reports.keep({"dreamed_return": figures.get("mean_episode_return")})
         steps = policy_steps(self._settings, self._spec)
         if steps:
             self._reports.remark(steps, self._restored().updates)

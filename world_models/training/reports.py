@@ -1,12 +1,14 @@
 """What a run says: its log, a row of figures for each collection, remarks for its policy's card."""
 
+import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from trainer.machine import terminal
 from trainer.reporting.events import EventsFile
 from trainer.storage.folder import writing
 from trainer.storage.played import Stored
@@ -21,6 +23,7 @@ IN_LINE = (
     "model/from_start/reward_accuracy/to_end",
 )
 COUNTED = "parts_counted"
+KEPT = "kept_figures.json"
 OF_REAL_PLAY = ("mean_episode_return", "episodes", "unfinished_episodes", "real_steps")
 
 
@@ -33,20 +36,42 @@ class Reports:
         self._metrics = LinesFile(folders.run / METRICS)
         self._events = EventsFile(folders.run)
         self._complaints = Complaints(self.say)
-        self._figures: dict[str, Any] = {}  # of the phases since the last row
+        self._kept = folders.run / KEPT
+        self._figures = self._kept_before()  # of the phases since the last row
 
     def say(self, text: str) -> None:
-        """Prints a line and keeps it in the log."""
-        print(text, flush=True)
+        """Keeps a line in the log and prints it, if somebody can read it."""
         self._log.append_line(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}")
+        terminal.say(text)
 
     def warn(self, text: str) -> None:
         """The same for what went wrong."""
         self.say(f"warning: {text}")
 
     def keep(self, figures: dict[str, Any]) -> None:
-        """Keeps figures of a phase for the next row."""
+        """Keeps figures of a phase for the next row, also if the run ends before."""
         self._figures |= figures
+        try:
+            write_whole(self._kept, to_line(self._figures).encode() + b"\n")
+        except OSError as error:
+            self.warn(f"{self._kept} could not be written ({error.strerror or error}).")
+
+    @contextlib.contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Adds the seconds of a phase, or of the part of it until a stop, to the next row."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.keep({name: self._figures.get(name, 0.0) + time.monotonic() - began})
+
+    def _kept_before(self) -> dict[str, Any]:
+        """What earlier processes of the run have kept and not written into a row."""
+        try:
+            kept = json.loads(self._kept.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return kept if isinstance(kept, dict) else {}
 
     def counted(self, collected: Sequence[Stored]) -> int:
         """How many of these parts the rows so far count: a run may be killed before it reports."""
@@ -90,8 +115,11 @@ class Reports:
             **self._figures,
             **{f"model/{name}": value for name, value in of_model.items()},
         }
-        self._figures = {}
         self._metrics.append_line(to_line(figures))
+        if not self._metrics.error:
+            self._figures = {}
+            with contextlib.suppress(OSError):
+                self._kept.unlink(missing_ok=True)
         self._events.add(figures, {})
         self._complaints.about(self._log, self._metrics, self._events)
         words = [

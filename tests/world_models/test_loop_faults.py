@@ -1,0 +1,87 @@
+"""What a run survives: output that nobody reads, games that are away, an end between two phases."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from typing import Any
+
+import pytest
+
+import experiment
+from tests.world_models.catch_model import flags
+from trainer.storage.played import read_all
+from trainer.storage.records import read_metrics
+from world_models.training import playing
+from world_models.training.folders import Folders
+from world_models.training.reports import KEPT, Reports
+
+
+def a_full_disk() -> Any:
+    return open("/dev/full", "w")
+
+
+def a_reader_that_has_gone() -> Any:
+    reading, writing = os.pipe()
+    os.close(reading)
+    return open(writing, "w")
+
+
+def ascii_alone() -> Any:
+    return io.TextIOWrapper(io.BytesIO(), "ascii")
+
+
+@pytest.mark.parametrize("output", [a_full_disk, a_reader_that_has_gone, ascii_alone])
+def test_what_a_run_says_is_in_its_log_whoever_reads_its_output(tmp_path, monkeypatch, output):
+    stream = output()
+    monkeypatch.setattr(sys, "stdout", stream)
+    reports = Reports(Folders(tmp_path), 1)
+    reports.say("collect 0 · model 4")
+    reports.say("Done.")
+    with contextlib.suppress(OSError):
+        stream.close()
+    first, second = (tmp_path / "train.log").read_text().splitlines()
+    assert first.endswith("  collect 0 · model 4") and second.endswith("  Done.")
+
+
+def test_a_collection_waits_for_games_that_are_away(tmp_path, monkeypatch):
+    real_game = playing.real_game
+
+    @contextlib.contextmanager
+    def away_at_first(*given):
+        with real_game(*given) as game:
+            step, missing = game.step, [None] * 10
+
+            def stepped(actions):
+                if missing:
+                    missing.pop()
+                    return game.reset()  # no row has a game that is played
+                return step(actions)
+
+            game.step = stepped  # type: ignore[method-assign]
+            yield game
+
+    monkeypatch.setattr(playing, "LONGEST_PART", 3)
+    monkeypatch.setattr(playing, "real_game", away_at_first)
+    assert experiment.main(flags(tmp_path, phase="collect")) == 0
+    parts = read_all(tmp_path / "play", "Catch-v0")
+    assert sum(one.part.steps for one in parts) >= 120 and all(one.part.steps for one in parts)
+    assert [row["real_steps"] for row in read_metrics(tmp_path)] == [120]
+
+
+def test_the_seconds_of_phases_are_kept_until_a_row_has_them(tmp_path):
+    def kept() -> float:
+        return json.loads((tmp_path / KEPT).read_text())["model_seconds"]
+
+    assert experiment.main(flags(tmp_path, phase="collect")) == 0
+    assert not (tmp_path / KEPT).exists()
+    assert experiment.main(flags(tmp_path, phase="model")) == 0
+    before = kept()
+    assert experiment.main(flags(tmp_path, phase="model", model_updates=8)) == 0
+    both = kept()
+    assert both > before > 0
+    assert experiment.main(flags(tmp_path, phase="collect", real_steps=240)) == 0
+    first, second = read_metrics(tmp_path)
+    assert "model_seconds" not in first and second["model_seconds"] == both
+    assert not (tmp_path / KEPT).exists()
