@@ -11,13 +11,15 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import experiment
-from tests.world_models.catch_model import flags
+from tests.world_models.catch_model import flags, small, spec_of
 from trainer.storage import bundles
-from trainer.storage.checkpoints import Store, read
+from trainer.storage.checkpoints import Checkpoint, Store, read
+from trainer.storage.records import read_metrics
 from user_error import UserError
 from world_models import evaluate
 from world_models.trained.opened import opened, settings_of
 from world_models.training import bundles as bundles_of_models
+from world_models.training import world_model
 from world_models.training.world_model import WorldModel
 
 pytestmark = pytest.mark.xdist_group("simple")  # share the finished run
@@ -129,6 +131,29 @@ def test_a_policy_is_trained_in_a_model_that_somebody_made(bundle, tmp_path, cap
     # The run has the model now, and goes on without its file.
     assert evaluate.main([f"--logdir={tmp_path}", *FEW]) == 0
     assert json.loads((tmp_path / "evaluation_model.json").read_text())["updates"] == 4
+
+
+def test_a_run_that_starts_with_a_models_file_trains_it_on_its_own_play(bundle, tmp_path, capsys):
+    def newest() -> Checkpoint:
+        found = world_model.newest(tmp_path / "world_model", print)
+        assert found
+        return found
+
+    def went_on(phase: str) -> str:
+        assert experiment.main(flags(tmp_path, model_bundle=bundle, phase=phase)) == 0
+        return capsys.readouterr().out
+
+    assert "its 4 updates do not count as this run's" in went_on("collect")
+    settings = small(world_model="stochastic_discrete")
+    model = WorldModel(settings, spec_of(settings))
+    model.restore(newest(), tmp_path)
+    assert model.updates == 4 and model.rates().learning_rate == np.float32(0.0005)
+    assert "model 0: 4 updates" in went_on("model")
+    assert newest().counters["updates"] == 8
+    *_, last = read_metrics(tmp_path / "world_model")
+    assert last["updates"] == 8 and last["model/learning_rate"] == pytest.approx(0.00005)
+    assert "nothing is left to compute" in went_on("model")
+    assert newest().counters["updates"] == 8
 
 
 def test_a_models_file_is_evaluated_without_a_run(bundle, tmp_path, monkeypatch, capsys):

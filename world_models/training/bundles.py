@@ -69,6 +69,12 @@ def completed(settings: Settings, given: Collection[str]) -> Settings:
     return settings.replace(**{name: theirs[name] for name in names if name not in given})
 
 
+def begun(bundle: Checkpoint) -> Checkpoint:
+    """The first checkpoint of a run that starts with a bundle, whose updates are not the run's."""
+    before = {world_model.BEFORE: bundle.counters["updates"]}
+    return dataclasses.replace(bundle, counters=bundle.counters | before)
+
+
 def install(checkpoint: Checkpoint, where: folders.Folders) -> None:
     """Makes it the newest checkpoint of a run's model."""
     with writing(where.model):

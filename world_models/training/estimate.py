@@ -40,7 +40,7 @@ def left(phases: Sequence[Phase], model: WorldModel, real_steps: int, steps: int
     dreamed = max(0, totals.get("policy", 0) - steps)
     return Amounts(
         max(0, totals.get("collect", 0) - real_steps),
-        max(0, totals.get("model", 0) - model.updates),
+        max(0, model.before + totals.get("model", 0) - model.updates),
         dreamed,
         dreamed if dreamed >= WORTH_MEASURING else 0,
     )

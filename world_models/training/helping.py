@@ -53,7 +53,8 @@ class Helpers:
             return
         new = [one.part for one in stored[self._sent :]]
         self._sent = len(stored)
-        self.team.broadcast_value({"parts": len(new), "updates": model.updates, "total": total})
+        counts = {"updates": model.updates, "before": model.before, "total": total}
+        self.team.broadcast_value(counts | {"parts": len(new)})
         for part in new:
             self.team.gather(_packed(part))
         self.team.broadcast(model.variables)
@@ -72,7 +73,7 @@ def help_first(settings: Settings, spec: EnvironmentSpec, team: Team, pieces: in
             nothing = np.zeros(0, np.uint8)
             parts += [_unpacked(team.gather(nothing)) for _ in range(phase["parts"])]
             team.broadcast(model.variables)
-            model.updates = phase["updates"]
+            model.updates, model.before = phase["updates"], phase["before"]
             real = Experience(parts, settings.algorithm.model_frames)
             for _ in updates(settings, model, real, phase["total"], stop.is_set, team):
                 pass

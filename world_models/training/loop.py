@@ -150,9 +150,13 @@ class Loop:
             where, given = self._folders.model, self._settings.algorithm.model_bundle
             if given and not found:
                 settings = self._settings
-                where, found = bundles.find(given, settings.storage.registry, settings.flat())
-                self._bundle = found
-                self._say(f"Starting with the world model of {where}.")
+                where, theirs = bundles.find(given, settings.storage.registry, settings.flat())
+                self._bundle = found = bundles.begun(theirs)
+                updates = found.counters["updates"]
+                self._say(
+                    f"Starting with the world model of {where}; its {updates:,} updates do not "
+                    "count as this run's."
+                )
             if found:
                 self._model.restore(found, where)
                 self._kept = KeptStarts.of(found)
@@ -233,17 +237,18 @@ class Loop:
     def _train_model(self, phase: Phase) -> None:
         """Trains the model on all real play."""
         model = self._restored()
-        if model.updates >= phase.total:
+        total = model.before + phase.total
+        if model.updates >= total:
             return
-        self._say(f"model {phase.epoch}: {phase.total - model.updates:,} updates")
+        self._say(f"model {phase.epoch}: {total - model.updates:,} updates")
         with self._reports.timed("model_seconds"):
             real, team = self._experience(), self._helpers.team
             with self._stop:
-                self._helpers.begin(model, self._stored, phase.total)
+                self._helpers.begin(model, self._stored, total)
                 ModelPhase(self._settings, self._folders, model, self._say, team).run(
-                    real, phase.total, self._stop.is_set
+                    real, total, self._stop.is_set
                 )
-        if model.updates < phase.total:
+        if model.updates < total:
             self._stop.request("another learner was asked to stop")
 
     def _train_policy(self, phase: Phase) -> None:

@@ -29,6 +29,7 @@ from world_models.networks.next_frame import to_bytes
 GRADIENT_NORM = 1.0
 KEEP = 2
 SIGNS = (-1.0, 0.0, 1.0)  # of rewards
+BEFORE = "updates_before"  # among the counters of a checkpoint; earlier versions had none
 LAST_RATE = 0.1  # the learning rate of the last update, as a share of the first one's
 
 
@@ -83,6 +84,7 @@ class WorldModel:
         self.weights = self.network.trainable_variables
         self._optimizer = Adam(self.weights, LearningSettings(epsilon=1e-8))
         self.updates = 0
+        self.before = 0  # of these, those of a bundle that its run started with
         self._seen = 0  # steps that it has learned from
         self._learn: SharedGraph | None = None
         self._contribute: SharedGraph | None = None
@@ -137,7 +139,8 @@ class WorldModel:
         own = self.settings.algorithm
         far = min(1.0, self.updates / own.sampling_updates)
         total = schedule.totals(own).get("model", 1)
-        rate = own.model_learning_rate * (1 - (1 - LAST_RATE) * min(1.0, self.updates / total))
+        done = min(1.0, (self.updates - self.before) / total)
+        rate = own.model_learning_rate * (1 - (1 - LAST_RATE) * done)
         return Rates(np.float32(rate), np.float32(far), np.float32(far * own.bits_drawn))
 
     def _updated(self, windows: Windows, rates: Rates) -> Losses:
@@ -217,6 +220,7 @@ class WorldModel:
             counters={
                 "environment_frames": self._seen,  # they name the file
                 "updates": self.updates,
+                BEFORE: self.before,
                 "real_steps": real_steps,
                 "trained_with": self._trained_with,
             },
@@ -239,6 +243,7 @@ class WorldModel:
             for variable, array in zip(variables, arrays.values(), strict=True):
                 variable.assign(array)
         self.updates = checkpoint.counters["updates"]
+        self.before = checkpoint.counters.get(BEFORE, 0)
         self._seen = checkpoint.counters["environment_frames"]
 
     def _check(self, checkpoint: Checkpoint, where: Path) -> None:
