@@ -27,11 +27,11 @@ def run(*flags: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
+        timeout=450,
     )
 
 
-@pytest.mark.timeout(550)
+@pytest.mark.timeout(950)
 def test_all_ways_have_the_same_real_steps_and_what_is_done_is_kept(tmp_path):
     flags = ("--smoke", f"--logdir={tmp_path}", f"--out={tmp_path}/out/dreams")
     done = run(*flags)
