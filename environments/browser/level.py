@@ -63,6 +63,7 @@ class BrowserLevel(gymnasium.Env):
         self._inputs = Inputs()
         self._shot: dict[str, Any] = {}
         self._ahead_ms = 0  # of where steps have brought the page's clock
+        self._due = 0.0  # when the newest action's time is over, of a page that goes on
         page = self._page
         tab = Tab(page.width, page.height, page.whole_browser, page.time == VIRTUAL)
         tab.listen_to = {_PASSED if page.time == VIRTUAL else _FRAME}
@@ -190,7 +191,10 @@ class BrowserLevel(gymnasium.Env):
             self._ahead_ms -= self._page.step_ms - milliseconds
             self._advance(milliseconds)
         else:
-            self._watch(time.monotonic() + self._page.step_ms / 1000)
+            # What lies between two steps is part of the action's time, up to a half.
+            action_s = self._page.step_ms / 1000
+            self._due = max(self._due + action_s, time.monotonic() + action_s / 2)
+            self._watch(self._due)
 
     def _advance(self, milliseconds: int) -> None:
         self._tab.events.clear()

@@ -21,10 +21,12 @@ class Begun(gymnasium.Wrapper):
 
     def begin_step(self, action: Any) -> None:
         """Begins a step in another thread."""
+        self._end()
         self._begun = self._threads.submit(self.env.step, action)
 
     def begin_reset(self, **how: Any) -> None:
         """Begins a reset there."""
+        self._end()
         self._begun = self._threads.submit(self.env.reset, **how)
 
     def step(self, action: Any) -> Any:
@@ -34,11 +36,16 @@ class Begun(gymnasium.Wrapper):
         return self._take() if self._begun else self.env.reset(**how)
 
     def close(self) -> None:
-        if self._begun:  # a step of it still runs where that of another one has failed
-            self._begun.exception()
+        self._end()
         super().close()
 
     def _take(self) -> Any:
         assert self._begun
         begun, self._begun = self._begun, None
         return begun.result()
+
+    def _end(self) -> None:
+        """Waits for what nobody has asked for, as where the step of another one has failed."""
+        if self._begun:
+            self._begun.exception()
+            self._begun = None

@@ -33,6 +33,24 @@ def test_a_page_goes_on_exactly_as_long_as_an_action_lasts(described):
             assert np.diff([start[0], *(one[0] for one in seen)]).tolist() == [5] * 5
 
 
+def test_actions_in_real_time_end_at_a_steady_pace(described, tmp_path, monkeypatch):
+    page = tmp_path / "real.yaml"
+    page.write_text(DESCRIPTION.replace("page.html", str(described / "page.html")) + "time: real\n")
+    env = undressed(f"browser:{page}")
+    ends: list[float] = []
+    watch = env._watch
+    monkeypatch.setattr(env, "_watch", lambda until: (ends.append(until), watch(until)))
+    with contextlib.closing(env):
+        env.reset()
+        for number in range(6):
+            if number == 3:  # nobody acts for the time of some actions: they are not made up for
+                time.sleep(0.3)
+            env.step(0)
+            assert time.monotonic() >= ends[-1]
+    between = np.diff(ends)
+    assert (between >= 0.05 - 1e-9).all() and between[3] >= 0.3
+
+
 def test_actions_are_keys_and_clicks_and_scores_are_rewards(described):
     env = undressed(f"browser:{described}/page.yaml")
     with contextlib.closing(env):
