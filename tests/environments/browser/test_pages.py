@@ -39,7 +39,12 @@ def test_actions_in_real_time_end_at_a_steady_pace(described, tmp_path, monkeypa
     env = undressed(f"browser:{page}")
     ends: list[float] = []
     watch = env._watch
-    monkeypatch.setattr(env, "_watch", lambda until: (ends.append(until), watch(until)))
+
+    def noted(until: float) -> None:
+        ends.append(until)
+        watch(until)
+
+    monkeypatch.setattr(env, "_watch", noted)
     with contextlib.closing(env):
         env.reset()
         for number in range(6):
