@@ -1,4 +1,4 @@
-"""Environments that go on by themselves: their steps wait, so all of them are made at once."""
+"""Environments that go on by themselves, whose steps wait: all of a batch are made at once."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any

@@ -1,4 +1,4 @@
-"""Some environments of a batch, stepped one after another, or at once if they do not wait."""
+"""Some environments of a batch, stepped one after another, or at once."""
 
 import functools
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector.utils import iterate
 
 from environments.python.at_once import Begun, goes_on_by_itself
 from environments.python.plain import gymnasium_spec
@@ -56,7 +57,8 @@ class _AtOnce(_WithoutInfo):
 
     def step(self, actions: Any) -> Any:
         over = self._terminations | self._truncations
-        for env, action, is_over in zip(self.envs, actions, over, strict=True):
+        chosen = iterate(self.action_space, actions)
+        for env, action, is_over in zip(self.envs, chosen, over, strict=True):
             assert isinstance(env, Begun)
             if is_over:
                 env.begin_reset()

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from environments import EnvironmentSpec, EnvironmentStep, VectorEnvironment
+from environments import EnvironmentSpec, VectorEnvironment
 from trainer import build
-from trainer.acting.playing import Choice, Game, Player, play
+from trainer.acting.playing import Game, Player, play
 from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread, wait_for_end
 from trainer.settings.config import Settings
@@ -111,13 +111,7 @@ class Alongside:
         with self._lock:
             self._figures |= figures
 
-    def check(
-        self,
-        environment: VectorEnvironment,
-        step: EnvironmentStep,
-        choice: Choice,
-        over: np.ndarray,
-    ) -> None:
+    def check(self, *_: object) -> None:
         """An onlooker that ends the game with the training."""
         if self._closing:
             raise _Ended

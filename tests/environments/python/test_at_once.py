@@ -1,5 +1,6 @@
 """Environments that go on by themselves are stepped at once, in this process or in others."""
 
+import contextlib
 import threading
 
 import gymnasium
@@ -49,6 +50,14 @@ def test_their_steps_and_resets_are_made_at_once(processes):
         assert row.reward.tolist() == [1, 1, 0]
     finally:
         environment.close()
+
+
+def test_their_repeated_actions_are_counted():
+    with contextlib.closing(environments.make(LEVEL, COUNT, seed=1, num_action_repeats=2)) as made:
+        made.reset()
+        made.step(np.array([1, 1, 1]))
+        made.step(np.array([3, 3, 3]))
+        assert [(one.length, one.frames) for one in made.episodes()] == COUNT * [(2, 3)]
 
 
 def test_what_one_of_them_raises_is_raised_once_the_others_have_ended():
