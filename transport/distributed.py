@@ -5,7 +5,9 @@ any number of them may come and go. This is the only module that uses ``tf.compa
 """
 
 import contextlib
+import queue
 import socket
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +56,10 @@ class Server:
         # Placeholders, so that nothing is read that was never written.
         self.announce(b"{}")
         self.publish(np.zeros([0], np.uint8), 0)
+        # A dequeue that is given up when its time is over can lose a letter that comes just then,
+        # or fail: so a thread waits for letters without an end.
+        self._letters: queue.SimpleQueue[bytes | Closed | Lost] = queue.SimpleQueue()
+        threading.Thread(target=self._read_letters, name="letters", daemon=True).start()
 
     def announce(self, about: bytes) -> None:
         """Sets what the learner answers to a new actor."""
@@ -73,16 +79,28 @@ class Server:
     def hear(self, timeout_s: float) -> bytes | None:
         """The next letter; None when none came in time."""
         try:
-            return self._run(self._graph.hear, timeout_s=timeout_s).tobytes()
-        except Silent:
+            letter = self._letters.get(timeout=timeout_s)
+        except queue.Empty:
             return None
+        if not isinstance(letter, bytes):
+            self._letters.put(letter)  # for the next call
+            raise letter
+        return letter
 
     def close(self) -> None:
         """Closes the queues: all calls that wait on them raise ``Closed``."""
         self._run(self._graph.close)
 
-    def _run(self, what: Any, feed: dict | None = None, timeout_s: float = 0.0) -> Any:
-        return _run(self._session, what, feed, timeout_s)
+    def _read_letters(self) -> None:
+        while True:
+            try:
+                self._letters.put(self._run(self._graph.hear).tobytes())
+            except (Closed, Lost) as over:
+                self._letters.put(over)
+                return
+
+    def _run(self, what: Any, feed: dict | None = None) -> Any:
+        return _run(self._session, what, feed)
 
 
 class Connection:
@@ -201,7 +219,7 @@ def _listen(host: str, port: int) -> Any:
         raise UserError(f"--learner_host={host}:{port}: cannot listen there ({reason}).") from None
 
 
-def _run(session: Any, what: Any, feed: dict | None, timeout_s: float) -> Any:
+def _run(session: Any, what: Any, feed: dict | None, timeout_s: float = 0.0) -> Any:
     options = v1.RunOptions(timeout_in_ms=int(timeout_s * 1000))
     try:
         return session.run(what, feed, options=options)
@@ -210,4 +228,11 @@ def _run(session: Any, what: Any, feed: dict | None, timeout_s: float) -> Any:
     except (tf.errors.CancelledError, tf.errors.OutOfRangeError):
         raise Closed from None
     except (tf.errors.OpError, RuntimeError) as error:  # RuntimeError: the session was closed
-        raise Lost(str(error).split("\n")[0]) from None
+        raise Lost(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """What a session's error says, without where in the program its operation was made."""
+    lines = str(error).split("\n")
+    before = next((i for i, line in enumerate(lines[:-1]) if line.startswith("Node: ")), -1)
+    return lines[before + 1]

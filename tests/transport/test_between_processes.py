@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.transport.ends import BLOCKS, TIMEOUT_S, Actor, Learner, Plain, eventually, running
+from tests.trainer.cluster import free_address
 from transport import Closed, Refused, make_identity, messages
 from user_error import UserError
 
@@ -230,3 +231,28 @@ def test_a_link_is_current_once_it_has_the_weights_that_there_were(trains):
             gate.set()
             eventually(lambda: actor.link.is_current)
             assert [version for version, _ in actor.weights] == [4] * trains
+
+
+def test_no_letter_is_lost_when_it_comes_as_waiting_for_it_ends(carrier):
+    host, port = free_address().split(":")
+    server = carrier.server(host, int(port), print)
+    connection = carrier.connection(host, int(port))
+
+    def write() -> None:
+        for number in range(300):
+            time.sleep(number % 7 / 1000)
+            connection.write(str(number).encode())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    heard: list[bytes] = []
+    until = time.monotonic() + 120
+    while len(heard) < 300 and time.monotonic() < until:
+        if letter := server.hear(0.003):
+            heard.append(letter)
+    writer.join()
+    connection.close()
+    server.close()
+    assert heard == [str(number).encode() for number in range(300)]
+    with pytest.raises(Closed):
+        eventually(lambda: server.hear(0.01))
