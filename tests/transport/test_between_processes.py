@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from tests.transport.ends import BLOCKS, TIMEOUT_S, Actor, Learner, Plain, eventually, running
 from tests.trainer.cluster import free_address
+from tests.transport.ends import BLOCKS, TIMEOUT_S, Actor, Learner, Plain, eventually, running
 from transport import Closed, Refused, make_identity, messages
 from user_error import UserError
 
