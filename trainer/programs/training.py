@@ -15,6 +15,7 @@ from trainer.learning.contributions import Contribution
 from trainer.learning.learner import Learner, Statistics
 from trainer.learning.minibatches import Passes
 from trainer.machine.terminal import say
+from trainer.programs.patience import Patience
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.reporting.metrics import RECENT_EPISODES, Meter
@@ -28,9 +29,6 @@ from user_error import UserError
 # How often the first learner asks the others for their episodes. Reports and checkpoints are
 # written right after, so that none counts steps without their episodes.
 GATHER_EVERY_S = 0.25
-# How much longer than others' actors those of a learner in step may play before it is left out.
-LATER_THAN_OTHERS = 1.5
-MOST_MISSED = 3  # rounds in a row for which it is waited for so long
 
 
 class Actors(Protocol):
@@ -89,13 +87,12 @@ class Training:
         self.is_complete = False  # nothing is left to train
         self._stopped = False
         self._starved = False  # had no batch in time, and has had none since
-        self._idle = False  # no learner had a batch in the last round
         self._published = time.monotonic()
         self._arrived = self._published  # when this learner's last batch was there
-        self._played_s = 0.0  # how long actors in step play for a batch, at other learners, too
-        self._missed = 0  # rounds in a row without a batch in which others had one
         self._gathered = time.monotonic()
         self._feeding = settings.algorithm.feeding
+        longest_s = settings.team.max_batch_wait_s if team.size > 1 else math.inf
+        self._patience = Patience(longest_s, self._feeding.actors_wait)
         self._passes = passes_of(settings, learner, team.size)
         if run and self._passes and (remark := self._passes.remark(self._feeding)):
             say(remark)
@@ -242,12 +239,10 @@ class Training:
             self._meter.add_episodes(self._team.gather(self._actors.episodes()))
         if self._team.size > 1:
             self._pace.add(int(batch.steps) * self._meter.frames_per_step if batch else 0)
-        self._stopped, self._idle = bool(round.stop), not round.batches
-        if round.batches:
-            self._played_s = float(round.played_s / round.batches)
-            self._missed = 0 if batch else self._missed + 1
+        self._stopped = bool(round.stop)
+        self._patience.after(round, batch is not None)
         self.is_complete = self.is_complete or bool(round.reached)
-        return not (self._stopped or self._idle)
+        return bool(round.batches) and not self._stopped
 
     def _waits(self) -> dict[str, float]:
         """Seconds waited so far, by the names of the figures computed from them."""
@@ -288,19 +283,10 @@ class Training:
         return False
 
     def _await_batch(self) -> Batch | None:
-        """The next batch; None after ``--max_batch_wait_s`` if there are other learners.
-
-        A learner that was late does not wait again until it has a batch. In step it does, a few
-        times, if it has actors: the others' update throws away what they are playing.
-        """
+        """The next batch; None if it is not there in time, and there are other learners."""
         if self._stop.is_set():
             return None
-        patience = self._settings.team.max_batch_wait_s if self._team.size > 1 else math.inf
-        in_step = self._feeding.actors_wait and self._missed < MOST_MISSED
-        if in_step and self._actors.present():
-            patience = max(patience, LATER_THAN_OTHERS * self._played_s)
-        elif self._starved:
-            patience = LOOK_EVERY_S if self._idle else 0.0
+        patience = self._patience.of_next(self._actors.present(), self._starved)
         until = time.monotonic() + patience
         batch = self._actors.next(min(patience, LOOK_EVERY_S))
         while batch is None and not self._stop.is_set() and time.monotonic() < until:
