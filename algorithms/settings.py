@@ -28,6 +28,7 @@ class AlgorithmSettings:
     figures: ClassVar[tuple[Figure, ...]] = ()  # of each update, besides its total loss
     defaults: ClassVar[Mapping[str, Any]] = {}  # of other settings, where they differ from theirs
     fixed: ClassVar[tuple[str, ...]] = ()  # fields that a resume must not change
+    of_actors: ClassVar[tuple[str, ...]] = ()  # fields by which actors play, wherever they run
 
     def completed(self, kind: Kind) -> Self:
         """With values for settings that depend on what is played."""

@@ -31,6 +31,14 @@ class DQNSettings(RewardSettings):
         Figure("error", "error", "losses", in_line=False),
     )
     fixed: ClassVar[tuple[str, ...]] = ("dueling",)
+    of_actors: ClassVar[tuple[str, ...]] = (
+        "exploration_start",
+        "exploration_end",
+        "exploration_steps",
+        "exploration_ladder",
+        "updates_per_step",
+        "replay_warm_up",
+    )
 
     double: bool = setting(
         False, "Learning", "the network chooses the next action, the target network values it"

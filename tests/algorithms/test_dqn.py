@@ -21,6 +21,7 @@ from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
 from trainer.reporting.metrics import Meter
 from trainer.settings.config import Settings
+from transport import messages
 from user_error import UserError
 
 
@@ -358,3 +359,21 @@ def test_the_ratio_of_updates_to_steps_is_kept(together):
             steps += batch.steps
     assert updates == pytest.approx(0.25 * (played - 40), abs=6)
     assert played - 20 <= steps <= played
+
+
+@pytest.mark.parametrize(
+    ("changes", "differing"),
+    [
+        ({"exploration_steps": 10}, "exploration_steps is 50000 at the learner and 10 at the actor"),
+        ({"updates_per_step": 1.0}, "updates_per_step"),  # exploration falls with the updates
+        ({"replay_steps": 500, "target_every": 9, "learning_rate": 0.1}, ""),  # the learner's
+    ],
+)
+def test_an_actor_that_explores_otherwise_is_refused(changes, differing):
+    learner, actor = (
+        build.identity(one.settings, one.spec, one.learner.agent, layout)
+        for one in (made(), made(**changes))
+        for layout in [build.blocks(one.settings, one.spec, one.learner.agent, None)]
+    )
+    found = messages.differences(learner, actor)
+    assert (differing in found) if differing else not found

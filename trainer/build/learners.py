@@ -151,11 +151,10 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layo
 
 
 def _rules_of_actors(settings: Settings) -> dict[str, Any]:
-    """The settings by which actors compute gradients, where they do."""
-    feeding = settings.algorithm.feeding
+    """The algorithm's settings by which actors play and, where they do, compute gradients."""
+    rules, feeding = dataclasses.asdict(settings.algorithm), settings.algorithm.feeding
     if not isinstance(feeding, Gradients):
-        return {}
-    rules = dataclasses.asdict(settings.algorithm)
+        return {name: rules[name] for name in settings.algorithm.of_actors}
     if not feeding.shared_optimizer:
         learning = dataclasses.asdict(settings.learning)
         rules |= {name: learning[name] for name in OF_OPTIMIZERS}
