@@ -86,6 +86,13 @@ class Breaks(Steps):
         raise ZeroDivisionError("the simulator fell over")
 
 
+class BreaksAtOnce(Breaks):
+    """The same, but at the first step."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+
 class Refuses(Breaks):
     """The same, but finds a mistake of the user."""
 

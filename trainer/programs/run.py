@@ -68,6 +68,7 @@ class Run:
             raise
         self._reported = self._saved = time.monotonic()
         self._updated = self._warned = False
+        self._begun_at = 0  # updates
 
     def _open(self, settings: Settings, spec: EnvironmentSpec, learner: Learner) -> None:
         self.store = Store(self.folder / "checkpoints", settings.storage.keep_checkpoints)
@@ -146,6 +147,7 @@ class Run:
         path, checkpoint = self._found
         self._found = None
         learner.restore(resuming.arrays_of(checkpoint), checkpoint.counters["updates"])
+        self._begun_at = learner.updates
         counters = resuming.counters(checkpoint, self._settings)
         meter = Meter(levels, frames_per_step, counters, learner.figures, measures, bodies)
         self.reporter.say(f"Resuming from {path} at {meter.environment_frames:,} frames.")
@@ -197,7 +199,13 @@ class Run:
             )
 
     def save(self, learner: Learner, meter: Meter) -> bool:
-        """Writes a checkpoint, also as the best one if it is; reports a failure, returns False."""
+        """Writes a checkpoint, also as the best one if it is; reports a failure, returns False.
+
+        Before the first update there is nothing to keep, and nothing that a corrected command would
+        have to fit.
+        """
+        if learner.updates == self._begun_at and not self.saved_too:
+            return True
         mean, best = meter.mean_episode_return, self._best_return
         if mean is not None and meter.recent_episodes >= EPISODES_FOR_BEST:
             best = max(best, mean)  # in this order, NaN is never the best

@@ -123,6 +123,15 @@ class Training:
             if self._run and learned and not isinstance(error, NeverFinite):
                 self._run.save(self._learner, self._meter)
             raise
+        except tf.errors.ResourceExhaustedError:
+            if self._run:
+                self._run.save(self._learner, self._meter)
+            raise UserError(
+                "there is too little memory for updates of "
+                f"--batch_size={self._settings.learning.batch_size} and "
+                f"--unroll_length={self._settings.actors.unroll_length}: lower one of them, or "
+                "choose a smaller agent."
+            ) from None
         except Exception as error:
             if self._run:
                 self._run.end_with_error(self._learner, self._meter, error)

@@ -38,7 +38,9 @@ def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
         _row("", actors_handled(figures)),
         _row("in", str(folder)),
         _row("look", shlex.join([beside_python("tensorboard"), "--logdir", str(folder)])),
-        _row("play", shlex.join([*_experiment(), "--mode=test", *_flags(figures, folder)])),
+        _row("play", shlex.join([*_experiment(), "--mode=test", *_flags(figures, folder)]))
+        if figures.get("updates", 1)
+        else _row("", "there was no update, so there is no checkpoint"),
     ]
     return "\n".join(line for line in lines if line)
 

@@ -150,6 +150,10 @@ def test_the_error_for_a_port_in_use_names_its_flag(tmp_path):
         with learner(tmp_path / "two", address) as second:
             assert second.wait(60) == 2
             assert f"--learner_host={address}: cannot listen there" in second.output()
+        first.send(signal.SIGTERM)
+        assert first.wait(60) == 0
+        assert "there was no update, so there is no checkpoint" in first.output()
+    assert not list(tmp_path.rglob("*.npz"))
 
 
 @pytest.mark.timeout(400)

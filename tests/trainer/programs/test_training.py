@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.launching import REPOSITORY, contents, ended, newest, run, start, store, wait_for
-from tests.trainer.levels import HANGS_FILE, Breaks, Hangs, Steps, Tens, level
+from tests.trainer.levels import HANGS_FILE, Breaks, BreaksAtOnce, Hangs, Steps, Tens, level
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings.config import Settings
 from trainer.storage.records import METRICS, read_metrics
@@ -200,6 +200,13 @@ def test_an_error_in_an_environment_ends_the_training_with_a_checkpoint(tmp_path
     assert 'raise ZeroDivisionError("the simulator fell over")' in process.stderr
     assert "Ended by an error: actor " in (tmp_path / "train.log").read_text()
     assert newest(tmp_path).counters["environment_frames"] > 0
+
+
+def test_an_error_before_the_first_update_leaves_nothing_that_a_mended_level_must_fit(tmp_path):
+    process = run(f"--logdir={tmp_path}", for_frames(10**9), level=level(BreaksAtOnce))
+    assert process.returncode == 1
+    assert "ZeroDivisionError: the simulator fell over" in process.stderr
+    assert not list(tmp_path.rglob("*.npz"))
 
 
 @pytest.mark.xdist_group("trained run")

@@ -31,6 +31,8 @@ def test_the_summary_says_what_was_trained_and_what_to_do_next():
         "--mode=test --logdir=logs/pong --level_name=PongNoFrameskip-v4",
     ):
         assert words in text
+    text = summary(figures(0) | RUN | {"updates": 0}, "SIGTERM", Path("logs/pong"))
+    assert "there was no update, so there is no checkpoint" in text and "--mode=test" not in text
 
 
 def test_the_summary_says_how_busy_the_cores_were_and_what_would_help():
