@@ -82,30 +82,65 @@ def test_sudo_keeps_proxies_without_showing_them(set_up, bare_path, tmp_path):
     assert re.search("sudo --preserve-env=https?_proxy,.*no_proxy flock ", log)
 
 
-@pytest.mark.skipif(
+IN_A_NAMESPACE = pytest.mark.skipif(
     os.geteuid() != 0
     or subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0,
     reason="needs root and a mount namespace",
 )
+
+
+def set_up_as_root(copy: Copy, path: Path, sbin: Path) -> str:
+    """The log of what a failing bin/setup --test does to the system, where /usr/sbin is ``sbin``."""
+    for command in ("chmod", "env", "sort"):
+        if not (path / command).exists():
+            (path / command).symlink_to(shutil.which(command))
+    sbin.mkdir(exist_ok=True)
+    inside = 'mount --bind "$0" /usr/sbin && PATH=$1 && shift && exec "$@"'
+    setup = copy.folder / "bin/setup"
+    done = run("unshare", "-m", "sh", "-c", inside, sbin, path, setup, "--test")
+    assert done.returncode == 1
+    return (copy.folder / ".venv/setup-logs/debian-test.log").read_text()
+
+
+def program(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+
+
+@IN_A_NAMESPACE
 @pytest.mark.parametrize("there_before", [False, True])
 def test_no_package_starts_a_server(copy, bare_path, tmp_path, there_before):
     # In its own mount namespace, /usr/sbin is a folder of this test.
-    for command in ("chmod", "env"):
-        (bare_path / command).symlink_to(shutil.which(command))
-    (bare_path / "dpkg").write_text("#!/bin/bash\n/usr/sbin/policy-rc.d ssh start\necho says $?\n")
+    program(bare_path / "dpkg", "/usr/sbin/policy-rc.d ssh start\necho says $?")
     sbin = tmp_path / "sbin"
     sbin.mkdir()
     if there_before:
-        (sbin / "policy-rc.d").write_text("#!/bin/bash\nexit 42\n")
-        (sbin / "policy-rc.d").chmod(0o755)
+        program(sbin / "policy-rc.d", "exit 42")
     before = sorted(sbin.iterdir())
-    inside = 'mount --bind "$0" /usr/sbin && PATH=$1 && shift && exec "$@"'
-    setup = copy.folder / "bin/setup"
-    done = run("unshare", "-m", "sh", "-c", inside, sbin, bare_path, setup, "--test")
-    assert done.returncode == 1
-    log = (copy.folder / ".venv/setup-logs/debian-test.log").read_text()
-    assert f"says {42 if there_before else 101}" in log
+    assert f"says {42 if there_before else 101}" in set_up_as_root(copy, bare_path, sbin)
     assert sorted(sbin.iterdir()) == before
+
+
+@IN_A_NAMESPACE
+def test_another_apt_is_waited_for_and_any_other_error_is_not(copy, bare_path, tmp_path):
+    fails_twice = """
+    echo "${0##*/} $1" | tee -a "$0.tries"
+    if (($(grep -c -- "$1" "$0.tries") < 3)); then echo "E: %s" >&2; exit 100; fi
+    """
+    held = "Could not get lock /var/lib/apt/lists/lock. It is held by process 42 (apt-get)"
+    locked = "dpkg frontend lock was locked by another process with pid 42"
+    (bare_path / "tee").symlink_to(shutil.which("tee"))
+    program(bare_path / "sleep", "echo waits")
+    program(bare_path / "apt-get", fails_twice % held)
+    program(bare_path / "dpkg", fails_twice % locked)
+    log = set_up_as_root(copy, bare_path, tmp_path / "sbin")
+    assert [log.count(what) for what in ("dpkg --configure", "apt-get update")] == [3, 3]
+    assert log.count("waits") == 4 and log.count("apt-get install") == 1
+    for command in ("apt-get", "dpkg"):
+        program(bare_path / command, "echo 'the clock is wrong'; exit 100")
+        log = set_up_as_root(copy, bare_path, tmp_path / "sbin")
+        assert "the clock is wrong" in log and "waits" not in log
 
 
 def open_to_everyone(folder: Path) -> None:
