@@ -90,7 +90,7 @@ IN_A_NAMESPACE = pytest.mark.skipif(
 
 
 def set_up_as_root(copy: Copy, path: Path, sbin: Path) -> str:
-    """The log of what a failing bin/setup --test does to the system, where /usr/sbin is ``sbin``."""
+    """The log of what a failing bin/setup --test does; /usr/sbin is `sbin` there."""
     for command in ("chmod", "env", "sort"):
         if not (path / command).exists():
             (path / command).symlink_to(shutil.which(command))
@@ -141,6 +141,38 @@ def test_another_apt_is_waited_for_and_any_other_error_is_not(copy, bare_path, t
         program(bare_path / command, "echo 'the clock is wrong'; exit 100")
         log = set_up_as_root(copy, bare_path, tmp_path / "sbin")
         assert "the clock is wrong" in log and "waits" not in log
+
+
+# Of all packages, at most this one is installed.
+KNOWS = 'if [[ -e $0.ssh && ${@: -1} == openssh-server ]]; then echo installed; fi'
+
+
+@IN_A_NAMESPACE
+@pytest.mark.parametrize("fails", ["update", "install"])
+def test_a_server_that_somebody_installs_after_a_failed_setup_is_left_alone(
+    copy, bare_path, tmp_path, fails
+):
+    program(bare_path / "dpkg", "true")
+    program(bare_path / "dpkg-query", KNOWS)
+    program(bare_path / "update-rc.d", 'echo "update-rc.d $*"')
+    program(bare_path / "apt-get", f"[[ $1 != {fails} ]]")
+    assert "update-rc.d" not in set_up_as_root(copy, bare_path, tmp_path / "sbin")
+    (bare_path / "dpkg-query.ssh").touch()
+    program(bare_path / "apt-get", "true")
+    assert "update-rc.d" not in set_up_as_root(copy, bare_path, tmp_path / "sbin")
+
+
+@IN_A_NAMESPACE
+def test_a_server_that_comes_with_a_setup_that_fails_does_not_start_at_boot(
+    copy, bare_path, tmp_path
+):
+    program(bare_path / "dpkg", "true")
+    program(bare_path / "dpkg-query", KNOWS)
+    program(bare_path / "update-rc.d", 'echo "update-rc.d $*"')
+    installs = f"if [[ $1 == install ]]; then : >'{bare_path}/dpkg-query.ssh'; exit 1; fi"
+    program(bare_path / "apt-get", installs)
+    log = set_up_as_root(copy, bare_path, tmp_path / "sbin")
+    assert "update-rc.d ssh disable\nsetup: openssh-server, which the tests need, is not" in log
 
 
 def open_to_everyone(folder: Path) -> None:
