@@ -26,6 +26,16 @@ def test_system_packages_are_left_alone_by_later_commands_if_they_are_to_be(set_
     assert "tmux" in set_up.run("bin/setup", "--learner", "--quiet", **both).stderr
 
 
+def test_they_are_left_alone_after_a_setup_that_failed_too(set_up, bare_path):
+    set_up.lock("actor", version="2.0")
+    (set_up.wheels / "tiny_actor-2.0-py3-none-any.whl").unlink()
+    (set_up.folder / ".venv/bin/activate").unlink()  # so that the environment is made again
+    assert set_up.run("bin/setup", "--learner", "--no_system").returncode == 1
+    both = {"PATH": bare_path, "PIP_FIND_LINKS": ""}
+    told = set_up.run("bin/setup", "--learner", "--quiet", **both).stderr
+    assert "Debian" not in told and "FAILED: Python packages: 1 of requirements/actor.txt" in told
+
+
 def horovod_recipe(copy: Copy) -> str:
     """What is left behind once it is installed."""
     names = ("horovod.txt", "build_horovod", "tensorflow-cpu.txt")
