@@ -59,24 +59,51 @@ def connect(
     """Logs in, through the host ``before`` if there is one; ``with_keys``: those of this user."""
     client.set_missing_host_key_policy(_Checked(known, route.address, host.ssh_port))
     kinds = known.kinds(route.address, host.ssh_port)
-    client.connect(
-        route.address,
-        port=host.ssh_port,
-        username=host.username,
-        password=password,
-        pkey=private_key(host.key) if host.key else None,
-        key_filename=[path for path in route.keys if with_keys and os.path.isfile(path)],
-        timeout=timeout_s,
-        banner_timeout=timeout_s,
-        auth_timeout=timeout_s,
-        channel_timeout=timeout_s,
-        # Other keys than the given one would use up the attempts that a host allows.
-        allow_agent=with_keys,
-        look_for_keys=with_keys,
-        sock=_carried(client, host, route, before, timeout_s),
-        transport_factory=functools.partial(Transport, kinds=kinds),
-    )
+    try:
+        client.connect(
+            route.address,
+            port=host.ssh_port,
+            username=host.username,
+            password=password,
+            pkey=private_key(host.key) if host.key else None,
+            key_filename=[path for path in route.keys if with_keys and _may_be_read(path)],
+            timeout=timeout_s,
+            banner_timeout=timeout_s,
+            auth_timeout=timeout_s,
+            channel_timeout=timeout_s,
+            # Other keys than the given one would use up the attempts that a host allows.
+            allow_agent=with_keys,
+            look_for_keys=with_keys,
+            sock=_carried(client, host, route, before, timeout_s),
+            transport_factory=functools.partial(Transport, kinds=kinds),
+        )
+    except paramiko.SSHException as error:
+        if _is_refused(client, error):
+            raise paramiko.AuthenticationException("no key was accepted") from None
+        raise
     _keep_alive(client)
+
+
+def _may_be_read(path: str) -> bool:
+    """Whether it is a file that this user may read; ssh goes on to the next key as well."""
+    return os.path.isfile(path) and os.access(path, os.R_OK)
+
+
+def _is_refused(client: Client, error: paramiko.SSHException) -> bool:
+    """Whether the host has let nobody in, although the error is another one.
+
+    paramiko reads each of the route's keys as one kind after the other, and then raises the error
+    of the last kind instead of the host's refusal.
+    """
+    transport = client.get_transport()
+    return (
+        type(error) is paramiko.SSHException
+        and "No authentication methods" not in str(error)
+        and isinstance(transport, Transport)
+        and transport.is_active()
+        and bool(transport.shown)
+        and not transport.is_authenticated()
+    )
 
 
 def _carried(

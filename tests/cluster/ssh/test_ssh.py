@@ -135,6 +135,25 @@ def test_a_key_that_is_refused_is_told_as_such_of_whatever_kind_it_is(
     assert told.startswith(f"login as ann refused with the key {key}.")
 
 
+@pytest.mark.parametrize("kind", ["rsa", "rsa -m PEM", "ecdsa", "ed25519"])
+def test_so_is_one_of_the_ssh_configuration_which_is_not_tried_again(
+    kind: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    key = tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", *kind.split(), "-N", "", "-f", key], check=True)
+    host, known = Host("127.0.0.1", server.port, "ann"), str(known_hosts(tmp_path, server))
+    connections = Connections(
+        Passwords({}, Options()), known, False, 30, lambda one: Route(one.ip, (str(key),))
+    )
+    with pytest.raises(HostFailed) as told:
+        connections.run(host, "true", "", 1.0)
+    connections.close()
+    assert str(told.value).startswith("login as ann refused with the key of this user. Fix ")
+    assert not told.value.passing
+
+
 def test_a_key_that_cannot_be_used_is_told_with_its_file(tmp_path: Path):
     key = tmp_path / "id"
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "hush hush", "-f", str(key)]
