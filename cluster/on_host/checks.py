@@ -30,6 +30,8 @@ CODE = (
     "world_models",
 )
 LEAST_FREE_BYTES = 2 << 30
+# How long each program may take that is run for a check.
+WITHIN_S = {"python": 20.0, "nvidia-smi": 20.0, "busctl": 5.0}
 # Not imported: TensorFlow would take seconds. Its CPU-only package has another name, which does not
 # do where GPUs are asked for.
 LACKING = """
@@ -117,7 +119,7 @@ def _python(folder: Path, request: dict[str, Any]) -> Iterator[Problem]:
                 *("-c", LACKING, json.dumps(request["packages"]), " ".join(_devices(request))),
             ],
             capture_output=True,
-            timeout=20,
+            timeout=WITHIN_S["python"],
             check=False,
             cwd=folder,
         )
@@ -161,7 +163,11 @@ def _gpus(wanted: list[str]) -> Iterator[Problem]:
         return
     try:
         done = subprocess.run(
-            ["nvidia-smi", "--list-gpus"], capture_output=True, timeout=20, check=False, text=True
+            ["nvidia-smi", "--list-gpus"],
+            capture_output=True,
+            timeout=WITHIN_S["nvidia-smi"],
+            check=False,
+            text=True,
         )
         there = done.stdout if done.returncode == 0 else ""
     except (OSError, subprocess.TimeoutExpired):
@@ -221,7 +227,9 @@ def _logout() -> Iterator[Problem]:
     user = pwd.getpwuid(os.getuid()).pw_name
     try:
         asked = ["busctl", "get-property", *LOGIND, "KillUserProcesses"]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(
+            asked, capture_output=True, text=True, timeout=WITHIN_S["busctl"], check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return
     if done.stdout.strip() == "b true" and not Path("/var/lib/systemd/linger", user).exists():

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from cluster import on_host
 from cluster.model import Place
+from cluster.on_host import checks
 from cluster.on_host.answers import STARTS_WITHIN_S, answer
 from cluster.record import Part, Record
 from cluster.ssh.descriptors import make_room
@@ -95,12 +96,9 @@ class Hosts:
 
     def _there(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
         command = f"exec sh -c {shlex.join([COMMAND, place.folder, place.python, LOADER])}"
-        seconds = ANSWERS_WITHIN_S + request.get("grace_s", 0)
-        if request["do"] == "start":
-            seconds += STARTS_WITHIN_S
         try:
             reply = self._connections.ask(
-                place.host, command, _program(), REPLY, json.dumps(request), seconds
+                place.host, command, _program(), REPLY, json.dumps(request), _within_s(request)
             )
         except Ended as error:
             last = (error.errors.strip().splitlines() or ["no output"])[-1]
@@ -112,6 +110,12 @@ class Hosts:
             return json.loads(reply)
         except ValueError:
             raise HostFailed(f"its answer is broken: {reply[:200]!r}") from None
+
+
+def _within_s(request: dict[str, Any]) -> float:
+    """How long a host may take for its answer."""
+    own = {"start": STARTS_WITHIN_S, "check": sum(checks.WITHIN_S.values())}
+    return ANSWERS_WITHIN_S + request.get("grace_s", 0.0) + own.get(request["do"], 0.0)
 
 
 def _here(request: dict[str, Any]) -> dict[str, Any]:
