@@ -112,8 +112,8 @@ def _carried(
     route: Route,
     before: paramiko.SSHClient | None,
     timeout_s: float,
-) -> socket.socket | paramiko.Channel | None:
-    """What carries the connection; None for a socket of its own."""
+) -> socket.socket | paramiko.Channel:
+    """What carries the connection."""
     if before:
         transport = before.get_transport()
         if transport is None:
@@ -121,7 +121,7 @@ def _carried(
         there, here = (route.address, host.ssh_port), ("127.0.0.1", 0)
         return transport.open_channel("direct-tcpip", there, here, timeout=timeout_s)
     if not route.command:
-        return None
+        return _called(route.address, host.ssh_port, timeout_s)
     # One descriptor, where paramiko's own way needs three, all with low numbers.
     ours, theirs = socket.socketpair()
     with theirs:
@@ -133,6 +133,18 @@ def _carried(
             start_new_session=True,  # Ctrl-C is for the frontend
         )
     return ours
+
+
+def _called(address: str, port: int, timeout_s: float) -> socket.socket:
+    """A socket to the first of a name's addresses that answers.
+
+    paramiko itself would not go on to the next one after a silent one.
+    """
+    try:
+        return socket.create_connection((address, port), timeout_s, all_errors=True)
+    except ExceptionGroup as failed:
+        silent = [one for one in failed.exceptions if isinstance(one, TimeoutError)]
+        raise (silent or failed.exceptions)[-1] from None
 
 
 def _keep_alive(client: paramiko.SSHClient) -> None:

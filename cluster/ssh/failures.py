@@ -11,16 +11,9 @@ from cluster.model import Host
 from cluster.ssh.keys import ENCRYPTED, BadFile, ChangedKey, NewKey, RefusedCertificate
 from cluster.ssh.known_hosts import name_of
 
+UNREACHED = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
 # A network that is away for a moment, or a host that restarts.
-AWAY = (
-    errno.EHOSTUNREACH,
-    errno.ENETUNREACH,
-    errno.EHOSTDOWN,
-    errno.ENETDOWN,
-    errno.ETIMEDOUT,
-    errno.ECONNRESET,
-    errno.EPIPE,
-)
+AWAY = (*UNREACHED, errno.ETIMEDOUT, errno.ECONNRESET, errno.EPIPE)
 
 
 class HostFailed(Exception):
@@ -134,12 +127,11 @@ def _of_network(host: Host, error: Exception, timeout_s: float) -> HostFailed | 
             "Is it running, and is the network open?",
             passing=True,
         )
-    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
-        reasons = {one.strerror for one in error.errors.values()}
+    if isinstance(error, OSError) and error.errno in (errno.ECONNREFUSED, *UNREACHED):
         return HostFailed(
-            f"{where}: {' / '.join(sorted(map(str, reasons)))}",
+            f"{where}: {error.strerror}",
             "Is sshd running there, and is ssh_port right?",
-            passing=any(one.errno in AWAY for one in error.errors.values()),
+            passing=error.errno in AWAY,
         )
     return None
 

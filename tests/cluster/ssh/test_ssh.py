@@ -94,6 +94,32 @@ def test_a_host_that_never_begins_a_command_is_waited_for_no_longer_than_said(
     assert told == "did not answer within 1 s."
 
 
+@pytest.mark.parametrize("says", [TimeoutError("timed out"), OSError(101, "unreachable")])
+def test_a_name_whose_first_address_is_silent_is_reached_at_the_next(
+    says: OSError, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    connect, found = socket.socket.connect, socket.getaddrinfo
+
+    def named(name: str, port: int, *more: int) -> list:
+        addresses = ("127.0.0.2", "127.0.0.1") if name == "twofold" else (name,)
+        return [one for ip in addresses for one in found(ip, port, *more)]
+
+    def connected(own: socket.socket, address: tuple) -> None:
+        if address[0] == "127.0.0.2":
+            raise says
+        connect(own, address)
+
+    monkeypatch.setattr(socket, "getaddrinfo", named)
+    monkeypatch.setattr(socket.socket, "connect", connected)
+    known = known_hosts(tmp_path, server)
+    known.write_text(known.read_text().replace("127.0.0.1", "twofold"))
+    told = failure(Host("twofold", server.port, "ann"), known, password="hush")
+    assert told == "did not answer within 1 s."  # to the command: the login has worked
+    silent = isinstance(says, TimeoutError)
+    why = "does not answer at port 1 within 30 s" if silent else "port 1: Connection refused"
+    assert failure(Host("twofold", 1, "ann"), known).startswith(f"{why}. Is ")
+
+
 def test_a_jump_host_is_not_offered_the_password_of_the_hosts_behind_it(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
