@@ -85,9 +85,9 @@ def _state_files(request: dict[str, Any]) -> dict[str, Path]:
     One request for all of them, because each sends TERM to what it finds on the host.
     """
     home, logdir = Path.home(), request["logdir"]
-    folders = {Path(request["records"]): request["names"]}
-    for folder, names in request.get("others", ()):
-        folders[home / folder / logdir / "cluster"] = names
+    folders = {Path(request["records"]): list(request["names"])}
+    for folder, names in request.get("others", ()):  # the same one, of rows with another Python
+        folders.setdefault(home / folder / logdir / "cluster", []).extend(names)
     return {name: path / f"{name}.json" for path, names in folders.items() for name in names}
 
 

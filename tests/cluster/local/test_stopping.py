@@ -24,6 +24,19 @@ def test_what_ignores_being_asked_is_killed_after_the_grace_period(frontend: Fro
     assert frontend.processes() == []
 
 
+def test_rows_of_one_folder_with_several_pythons_are_all_stopped(
+    frontend: Frontend, tmp_path: Path
+):
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    header, learner, actor = ONE_EACH
+    frontend.csv(f"{header},python", f"{learner},", f"{actor},{other}")
+    assert frontend.run("start").returncode == 0
+    assert frontend.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"
+    assert [state(frontend, name)["state"] for name in ("learner-0", "actor-0")] == ["stopped"] * 2
+
+
 def test_who_needs_longer_to_end_gets_what_the_stop_grants(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     assert frontend.run("start", "--level_name=Slow", "--stop_grace_s=1").returncode == 0
