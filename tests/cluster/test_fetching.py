@@ -1,6 +1,7 @@
 """Results copied piece by piece: what is asked for, and what a host's answers may do here."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,9 @@ def test_a_copy_goes_on_where_it_stopped(
     assert "the connection broke.\n" in capsys.readouterr().out
     assert not (here / "best.npz").exists()
     there.fails_at = None
+    # The disk has room for the rest, not for the whole once more.
+    usage = shutil.disk_usage(tmp_path)._replace(free=1500)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     assert fetch(there, run, here) == 0
     assert there.pieces == [0, 1000, 2000, 3000]
     assert (here / "best.npz").read_bytes() == content
@@ -79,6 +83,17 @@ def test_what_was_begun_with_another_version_is_begun_again(run: Path, tmp_path:
     (here / ".best.npz.part").write_bytes(b"the for")
     assert fetch(There(), run, here) == 0
     assert (here / "best.npz").read_bytes() == b"the new one"
+
+
+def test_what_was_begun_of_a_file_that_is_gone_is_removed(run: Path, tmp_path: Path):
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "frames-000000000000020.npz").write_bytes(b"the newest")
+    here = tmp_path / "here" / "checkpoints"
+    here.mkdir(parents=True)
+    (here / ".frames-000000000000010.npz.part").write_bytes(b"the new")
+    (here / ".frames-000000000000020.npz.part").write_bytes(b"the new")
+    assert fetch(There(), run, here.parent) == 0
+    assert [path.name for path in here.iterdir()] == ["frames-000000000000020.npz"]
 
 
 def test_a_file_that_changes_all_the_time_is_named_and_the_others_come(

@@ -71,7 +71,9 @@ class _Copy:
         """Copies what is not here yet; returns the files that kept changing meanwhile."""
         missing: list[File] = []
         for _ in range(PASSES):
-            files = [one for one in self._listed() if one.name not in self.copied]
+            listed = self._listed()
+            self._forget_parts(listed)
+            files = [one for one in listed if one.name not in self.copied]
             missing = [one for one in files if not one.is_at(self._folder / one.name)]
             self.there.update(one.name for one in files if one not in missing)
             self._must_have_room(missing)
@@ -103,9 +105,8 @@ class _Copy:
 
     def _copy(self, file: File, advance: Any) -> bool:
         """Whether the file is here now; else it has changed there."""
-        path = self._folder / file.name
+        path, part = self._folder / file.name, self._part(file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
         with open(part, "ab") as out:
             if out.tell() > file.size:
                 out.truncate(0)
@@ -137,12 +138,25 @@ class _Copy:
             raise reply
         return reply
 
+    def _part(self, file: File) -> Path:
+        """What there is of a file until it is whole."""
+        path = self._folder / file.name
+        return path.with_name(f".{path.name}.part")
+
+    def _forget_parts(self, listed: list[File]) -> None:
+        """Removes those of files that are no longer there, such as an earlier newest checkpoint."""
+        known = {self._part(one) for one in listed}
+        for folder in {path.parent for path in known}:
+            for path in set(folder.glob(".*.part")) - known:
+                path.unlink()
+
     def _must_have_room(self, files: list[File]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        needed, free = sum(one.size for one in files), shutil.disk_usage(self._folder).free
+        needed = sum(one.size - min(one.size, _size(self._part(one))) for one in files)
+        free = shutil.disk_usage(self._folder).free
         if needed > free:
             raise UserError(
-                f"{self._folder}: the results take {_megabytes(needed)}, and its disk has "
+                f"{self._folder}: what is to come takes {_megabytes(needed)}, and its disk has "
                 f"{_megabytes(free)} left. Make room, or name another --logdir with a copy of "
                 "its cluster/run.json."
             )
@@ -176,6 +190,14 @@ def _digest(path: Path) -> str:
         while data := file.read(AT_ONCE):
             found.update(data)
     return found.hexdigest()
+
+
+def _size(path: Path) -> int:
+    """The size of a file; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _is_result(name: str) -> bool:
