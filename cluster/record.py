@@ -194,6 +194,15 @@ def must_read(logdir: str) -> Record:
     return record
 
 
+def again(record: Record) -> Record:
+    """The record as it is now: actors may have come and gone. Another run's is not looked at."""
+    with contextlib.suppress(UserError):
+        now = read(record.read_in or record.logdir)
+        if now and now.run_id == record.run_id:
+            return now
+    return record
+
+
 def counted(jobs: Mapping[str, int]) -> str:
     """How many of each job, in words; "" for none."""
     counts = [

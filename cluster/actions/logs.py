@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from cluster.backends.backend import Backend
 from cluster.on_host.keeper import TAG
-from cluster.record import Part, Record
+from cluster.record import Part, Record, again
 from user_error import UserError
 
 LOOK_EVERY_S = 1.0
@@ -25,26 +25,34 @@ def written(part: Part, line: str) -> Iterator[tuple[str, str]]:
 
 def logs(record: Record, backend: Backend, name: str, follow: bool) -> int:
     """Prints the newest lines of all logs, or of one; ``follow``: until all processes end."""
-    wanted = [part for part in record.parts if name in ("", part.name, *part.parts)]
-    if not wanted:
-        known = ", ".join(one for part in record.parts for one in part.parts or (part.name,))
-        raise UserError(f"--name={name}: the run has no such process; expected one of {known}.")
-    reader = _Reader(record, backend, wanted, name)
+    reader = _Reader(record, backend, name)
     while reader.print_new() and follow:
         time.sleep(LOOK_EVERY_S)
+        reader.take(again(record))
     return int(bool(reader.silent))
 
 
 class _Reader:
     """Reads the logs, and keeps how far each has been read."""
 
-    def __init__(self, record: Record, backend: Backend, wanted: list[Part], only: str):
-        self._record = record
+    def __init__(self, record: Record, backend: Backend, only: str):
+        """``UserError``: the run has no process ``only``."""
         self._backend = backend
         self._only = only
-        self._parts = {part.name: part for part in wanted}
-        self._offsets = dict.fromkeys(self._parts, -(SHOWN_ALONE_BYTES if only else SHOWN_BYTES))
+        self._offsets: dict[str, int] = {}
         self.silent: dict[str, str] = {}  # hosts that cannot be read from, and why
+        self.take(record)
+        if not self._parts:
+            known = ", ".join(one for part in record.parts for one in part.parts or (part.name,))
+            raise UserError(f"--name={only}: the run has no such process; expected one of {known}.")
+
+    def take(self, record: Record) -> None:
+        """Reads this record's processes from now on, those that are known from where it was."""
+        self._record = record
+        wanted = [part for part in record.parts if self._only in ("", part.name, *part.parts)]
+        self._parts = {part.name: part for part in wanted}
+        begin = -(SHOWN_ALONE_BYTES if self._only else SHOWN_BYTES)
+        self._offsets = {name: self._offsets.get(name, begin) for name in self._parts}
 
     def print_new(self) -> bool:
         """Prints what is new; returns whether more may come, not only from TensorBoard."""

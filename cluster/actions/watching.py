@@ -20,7 +20,7 @@ from cluster.actions.logs import written
 from cluster.actions.seen import Seen, SeenPart, advice
 from cluster.backends.backend import Backend
 from cluster.on_host.keeper import SAYS as KEEPER
-from cluster.record import Record
+from cluster.record import Record, again
 
 LOOK_EVERY_S = 1.0
 LONGEST_LINE = 120
@@ -54,12 +54,14 @@ def status(record: Record, backend: Backend, follow: bool, as_json: bool = False
             live.update(_picture(seen, record, on_top=True), refresh=True)
             while seen.may_be_alive:
                 time.sleep(LOOK_EVERY_S)
+                record = again(record)
                 seen = backend.look(record)
                 live.update(_picture(seen, record, on_top=True), refresh=True)
         return int(seen.has_failed)
     _print(seen, record, as_json, shown)
     while follow and seen.may_be_alive:
         time.sleep(LOOK_EVERY_S)
+        record = again(record)
         seen = backend.look(record)
         _print(seen, record, as_json, shown)
     return int(seen.has_failed)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,35 @@ def test_an_actor_that_has_ended_is_added_again(frontend: Frontend):
     assert all(running(frontend, f"actor-{number}") for number in range(3))
     windows = frontend.tmux("list-windows", "-t", "impala", "-F", "#W").split()
     assert sorted(windows) == ["actor-0", "actor-1", "actor-2", "learner-0"]
+
+
+def test_who_follows_a_run_sees_the_actors_that_come(frontend: Frontend, tmp_path: Path):
+    frontend.csv(*ONE_EACH)
+    assert frontend.run("start").returncode == 0
+    said = {"status": tmp_path / "status", "logs": tmp_path / "logs"}
+    following = [
+        subprocess.Popen(
+            frontend.command(action, "--follow", *(["--json"] if action == "status" else [])),
+            cwd=frontend.folder,
+            env=frontend.env,
+            stdout=path.open("w"),
+        )
+        for action, path in said.items()
+    ]
+    try:
+        wait_for(lambda: all("actor-0" in path.read_text() for path in said.values()))
+        frontend.csv(*GROWN)
+        assert frontend.run("add").returncode == 0
+        wait_for(lambda: '"process": "actor-2"' in said["status"].read_text())
+        wait_for(lambda: "actor 2 reached localhost" in said["logs"].read_text())
+        assert frontend.run("stop").returncode == 0
+        assert [process.wait(60) for process in following] == [0, 0]
+    finally:
+        for process in following:
+            process.kill()
+            process.wait()
+    reached = [line for line in said["logs"].read_text().splitlines() if "reached" in line]
+    assert len(reached) == len(set(reached))  # each line once
 
 
 def test_an_actor_that_ignores_a_signal_is_killed_when_it_is_removed(frontend: Frontend):
