@@ -60,6 +60,8 @@ for one in .sync-new/*; do
 done
 rm -rf .sync-new .sync-old
 """
+# Reads it from its input, before the archive: csh as a login shell takes no word of several lines.
+UNPACKS = 'read -r script && eval "$(echo "$script" | base64 -d)"'
 
 
 def sync(plan: Plan, connections: Connections, project: Path) -> int:
@@ -112,8 +114,9 @@ def pack(project: Path) -> bytes:
 def _put(place: Place, kind: str, connections: Connections, packed: str) -> dict[str, Any]:
     own = (PROJECT / "experiment.py").stat()
     itself = f"{own.st_ino} {int(own.st_ctime)}"
-    command = f"exec sh -c {shlex.join([UNPACK, place.folder, itself])}"
-    _must(connections.run(place.host, command, packed, COPIES_WITHIN_S), "copying failed")
+    command = f"exec sh -c {shlex.join([UNPACKS, place.folder, itself])}"
+    text = f"{base64.b64encode(UNPACK.encode()).decode()}\n{packed}"
+    _must(connections.run(place.host, command, text, COPIES_WITHIN_S), "copying failed")
     if place.python == REMOTE_PYTHON:  # any other is the user's own setup
         command = f"exec sh -c 'cd && cd \"$0\" && exec bin/setup {kind}' "
         done = connections.run(

@@ -3,15 +3,20 @@
 import base64
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from cluster.backends.ssh import syncing
 from cluster.backends.ssh.syncing import UNPACK, pack
+from cluster.model import Host, Place
 from cluster.on_host.states import IN_USE, hold
-from cluster.plan import IN_ITS_FOLDER
+from cluster.plan import IN_ITS_FOLDER, REMOTE_PYTHON
+from cluster.ssh.failures import HostFailed
+from cluster.ssh.ssh import Connections
 from tests.cluster.conftest import copy_project
 
 
@@ -32,6 +37,55 @@ def unpack(project: Path, home: Path, cut: int | None = None) -> subprocess.Comp
         text=True,
         check=False,
     )
+
+
+class Home(Connections):
+    """A host that is this machine, with a home of its own and a login shell."""
+
+    def __init__(self, home: Path, shell: str):
+        self._home, self._shell = home, shell
+
+    def run(self, host: Host, command: str, text: str, seconds: float) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [self._shell, "-c", command],
+            input=text,
+            env={**os.environ, "HOME": str(self._home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "csh", "tcsh", "zsh", "fish"])
+def test_the_copy_arrives_whatever_the_login_shell_is(
+    shell: str, project: Path, tmp_path: Path
+):
+    if not shutil.which(shell):
+        pytest.skip(f"there is no {shell}")
+    packed = base64.b64encode(pack(project)).decode()
+    place = Place(Host("192.0.2.1", 22, "ann"), "a copy", "its/own/python")
+    assert syncing._put(place, "--actor", Home(tmp_path, shell), packed) == {}
+    there = tmp_path / "a copy" / "user_error.py"
+    assert there.read_text() == (project / "user_error.py").read_text()
+    held = hold(str(there.parent))
+    assert held is not None
+    with pytest.raises(HostFailed, match="a run is running in it"):
+        syncing._put(place, "--actor", Home(tmp_path, shell), packed)
+    os.close(held)
+
+
+def test_what_a_login_shell_is_given_is_one_line(project: Path, tmp_path: Path):
+    commands: list[str] = []
+
+    class Told(Home):
+        def run(self, host: Host, command: str, text: str, seconds: float) -> tuple[int, str, str]:
+            commands.append(command)
+            return 0, "", ""
+
+    place = Place(Host("192.0.2.1", 22, "ann"), "copy", REMOTE_PYTHON)
+    syncing._put(place, "--actor", Told(tmp_path, "sh"), "")
+    assert len(commands) == 2 and not any("\n" in command for command in commands)
 
 
 def test_code_is_replaced_and_everything_else_stays(project: Path, tmp_path: Path):
