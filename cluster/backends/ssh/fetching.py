@@ -25,6 +25,8 @@ from user_error import UserError
 
 # Small enough for a slow link: a host has half a minute for each answer.
 PIECE_BYTES = 1 << 20
+# By a slow disk, as a host reads a whole file for its digest.
+READ_A_SECOND = 20e6
 # A learner that is running may write a file while it is copied, so that it must be copied again.
 PASSES = 3
 
@@ -123,7 +125,8 @@ class _Copy:
                 advance(len(data[:length]))
             out.flush()
             os.fsync(out.fileno())
-        expected = self._ask("digest", name=file.name, size=file.size)["digest"]
+        takes_s = file.size / READ_A_SECOND
+        expected = self._ask("digest", name=file.name, size=file.size, takes_s=takes_s)["digest"]
         if not expected or _digest(part) != expected:
             part.unlink()
             return False

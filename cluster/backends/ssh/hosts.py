@@ -115,7 +115,8 @@ class Hosts:
 def _within_s(request: dict[str, Any]) -> float:
     """How long a host may take for its answer."""
     own = {"start": STARTS_WITHIN_S, "check": sum(checks.WITHIN_S.values())}
-    return ANSWERS_WITHIN_S + request.get("grace_s", 0.0) + own.get(request["do"], 0.0)
+    more = request.get("grace_s", 0.0) + request.get("takes_s", 0.0)
+    return ANSWERS_WITHIN_S + own.get(request["do"], 0.0) + more
 
 
 def _here(request: dict[str, Any]) -> dict[str, Any]:
