@@ -224,13 +224,13 @@ def _logout() -> Iterator[Problem]:
     """A login manager that ends a user's processes, tmux included, with the last login."""
     if os.geteuid() == 0 or not shutil.which("busctl"):
         return
-    user = pwd.getpwuid(os.getuid()).pw_name
     try:
+        user = pwd.getpwuid(os.getuid()).pw_name
         asked = ["busctl", "get-property", *LOGIND, "KillUserProcesses"]
         done = subprocess.run(
             asked, capture_output=True, text=True, timeout=WITHIN_S["busctl"], check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (KeyError, OSError, subprocess.TimeoutExpired):  # a container's user may have no name
         return
     if done.stdout.strip() == "b true" and not Path("/var/lib/systemd/linger", user).exists():
         yield (

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -84,7 +85,7 @@ def _state_files(request: dict[str, Any]) -> dict[str, Path]:
 
     One request for all of them, because each sends TERM to what it finds on the host.
     """
-    home, logdir = Path.home(), request["logdir"]
+    home, logdir = Path(os.path.expanduser("~")), request["logdir"]
     folders = {Path(request["records"]): list(request["names"])}
     for folder, names in request.get("others", ()):  # the same one, of rows with another Python
         folders.setdefault(home / folder / logdir / "cluster", []).extend(names)

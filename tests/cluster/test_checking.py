@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import io
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from cluster.backends.ssh import checking, hosts
 from cluster.backends.ssh.syncing import pack
 from cluster.model import Mpirun, Plan
 from cluster.on_host import checks, reaching
+from cluster.on_host.answers import answer
 from cluster.this_machine import here
 from tests import namespaces
 from tests.cluster.conftest import ROOT, Frontend
@@ -145,6 +147,24 @@ def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 54321)
     assert here().username == "54321"
+
+
+def test_a_user_without_a_name_is_checked_and_can_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    (tmp_path / "busctl").write_text("#!/bin/sh\necho b true\n")
+    (tmp_path / "busctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert list(checks._logout()) == []
+    monkeypatch.delenv("HOME")
+    asked = {"do": "stop", "run_id": "none", "folder": str(tmp_path), "logdir": "logs/run"}
+    told = answer({**asked, "names": ["actor-0"], "grace_s": 0, "tmux": ""})
+    assert told == {"stopped": [], "strays": 0, "killed": 0, "left": []}
 
 
 def test_this_machine_goes_by_its_name_too():
