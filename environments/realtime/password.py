@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 import string
+import tempfile
 from pathlib import Path
 
 from user_error import UserError
@@ -19,10 +20,18 @@ _FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
 
 
 def make(path: Path) -> str:
-    """Writes a new password to a file that only this user can read; returns the password."""
+    """Writes a new password to a new file that only this user can read; returns the password."""
     password = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(LENGTH))
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(scrambled(password))
+    # Whole or not at all: what a full disk leaves would be taken for a password later.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(scrambled(password))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
     return password
 
 

@@ -16,6 +16,7 @@ from environments.realtime.link import Address, Link
 from environments.realtime.messages import Message
 from environments.realtime.rfb import RfbClient
 from environments.view import View
+from tests.trainer.disks import files_limited_to
 
 PERIOD_MS = 100.0
 
@@ -50,6 +51,16 @@ def test_password_files_are_those_of_vncpasswd(tmp_path, one_line):
     file.chmod(0o644)
     one_line(lambda: password.read(str(file), "--flag"), "--flag", "chmod 600")
     one_line(lambda: password.read(str(tmp_path / "no"), "--flag"), "No such file")
+
+
+def test_a_password_for_which_there_is_no_room_leaves_no_file(tmp_path):
+    with files_limited_to(4), pytest.raises(OSError, match="File too large"):
+        password.make(tmp_path / "password")
+    assert list(tmp_path.iterdir()) == []
+    password.make(tmp_path / "password")
+    with pytest.raises(FileExistsError):
+        password.make(tmp_path / "password")
+    assert [path.name for path in tmp_path.iterdir()] == ["password"]
 
 
 def test_actions_are_named_sets_or_lists(tmp_path, one_line):
