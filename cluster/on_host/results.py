@@ -1,6 +1,7 @@
 """A run's results on the host of its first learner: which files there are, and pieces of them."""
 
 import base64
+import contextlib
 import hashlib
 import os
 import re
@@ -67,8 +68,9 @@ def _files(root: Path) -> list[tuple[str, int, int]]:
             # Names with a dot in front are locks, and files that are being written.
             if name.startswith(".") or path.is_symlink() or not path.is_file():
                 continue
-            state = path.stat()
-            found.append((str(path.relative_to(root)), state.st_size, state.st_mtime_ns))
+            with contextlib.suppress(FileNotFoundError):  # removed just now
+                state = path.stat()
+                found.append((str(path.relative_to(root)), state.st_size, state.st_mtime_ns))
     return found
 
 

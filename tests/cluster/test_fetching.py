@@ -85,6 +85,24 @@ def test_what_was_begun_with_another_version_is_begun_again(run: Path, tmp_path:
     assert (here / "best.npz").read_bytes() == b"the new one"
 
 
+def test_a_file_that_goes_while_they_are_listed_is_left_out(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    is_file = Path.is_file
+
+    def looked_at(path: Path, **more: Any) -> bool:
+        found = is_file(path, **more)
+        if path.name == "older.npz":
+            path.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Path, "is_file", looked_at)
+    for name in ("newest.npz", "older.npz"):
+        (run / name).write_bytes(b"content")
+    assert fetch(There(), run, tmp_path / "here") == 0
+    assert [path.name for path in (tmp_path / "here").iterdir()] == ["newest.npz"]
+
+
 def test_what_was_begun_of_a_file_that_is_gone_is_removed(run: Path, tmp_path: Path):
     (run / "checkpoints").mkdir()
     (run / "checkpoints" / "frames-000000000000020.npz").write_bytes(b"the newest")
