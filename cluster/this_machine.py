@@ -39,11 +39,12 @@ def _is_own_address(ip: str) -> bool:
     if host_of(ip) in ("localhost", socket.gethostname().lower()):
         return True
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            # inet_pton refuses names, which connect would look up.
-            socket.inet_pton(family, ip)
+    try:
+        # inet_pton refuses names, which connect would look up.
+        socket.inet_pton(family, ip)
+        # A kernel without IPv6 makes no such socket.
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((ip, 9))
-        except OSError:
-            return False
-        return probe.getsockname()[0].partition("%")[0] == ip.partition("%")[0]
+            return probe.getsockname()[0].partition("%")[0] == ip.partition("%")[0]
+    except OSError:
+        return False

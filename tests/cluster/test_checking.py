@@ -1,6 +1,7 @@
 """What a check tells of this machine before anything is started."""
 
 import dataclasses
+import errno
 import importlib.metadata
 import io
 import os
@@ -171,6 +172,16 @@ def test_this_machine_goes_by_its_name_too():
     me = here()
     assert me.is_own_address(socket.gethostname()) and me.is_own_address("127.0.0.2")
     assert not me.is_own_address("192.0.2.99") and not me.is_own_address("elsewhere.example.com")
+
+
+def test_a_machine_without_ipv6_has_no_address_of_that_kind(monkeypatch: pytest.MonkeyPatch):
+    me = here()
+
+    def refuses(*_: int) -> socket.socket:
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+
+    monkeypatch.setattr(socket, "socket", refuses)
+    assert not me.is_own_address("2001:db8::1")
 
 
 @pytest.mark.skipif(bool(namespaces.missing()), reason=namespaces.missing())
