@@ -319,4 +319,5 @@ def _process(
 def _tensorboard(first: Member, settings: Settings, here: Here) -> Process:
     process = _process(first, [], here, ())
     argv = (process.argv[0], "-m", "tensorboard.main", f"--logdir={settings.run_folder}")
-    return dataclasses.replace(process, name="tensorboard", job="tensorboard", argv=argv, env=QUIET)
+    env = (*QUIET, *process.env)
+    return dataclasses.replace(process, name="tensorboard", job="tensorboard", argv=argv, env=env)

@@ -15,11 +15,13 @@ from user_error import UserError
 
 
 def test_one_learner_needs_no_mpirun():
-    made = plan([row("learner", "localhost", 8001, cuda_visible_devices="1")])
+    own = (("LD_LIBRARY_PATH", "/opt/lib"),)
+    made = plan([row("learner", "localhost", 8001, cuda_visible_devices="1", env=own)])
     learner, tensorboard = made.processes
     assert learner.argv[:2] == ("/opt/python", "/opt/impala/experiment.py")
-    assert learner.env == (("CUDA_VISIBLE_DEVICES", "1"),)
+    assert learner.env == (*own, ("CUDA_VISIBLE_DEVICES", "1"))
     assert tensorboard.name == "tensorboard"
+    assert tensorboard.env == (("TF_CPP_MIN_LOG_LEVEL", "3"), *own)
 
 
 def test_learners_that_exchange_gradients_start_one_by_one_with_each_others_addresses():
