@@ -45,14 +45,18 @@ def open_window(session: str, name: str, argv: list[str], folder: str, run_id: s
     # tmux would run a #( ) in a folder's name.
     what = ["-n", new, "-c", _word(folder.replace("#", "##"))]
     what += [*map(_word, [argv[0], *carried, *argv[1:]]), *keep, *mine]
-    if owner(session) is None:
+    whose = owner(session)
+    if whose is None:
         try:
             # 200 columns: lines of metrics are not wrapped before a client attaches.
             _tmux("new-session", "-d", "-s", session, "-x", "200", "-y", "50", *what)
             return
         except TmuxRefused:  # another part of the run on this host was faster
-            if owner(session) != run_id:
+            whose = owner(session)
+            if whose is None:
                 raise
+    if whose != run_id and (problem := in_the_way(session)):  # made since `clear`
+        raise TmuxRefused(problem)
     _tmux("new-window", "-d", "-t", f"={session}:", *what)
 
 

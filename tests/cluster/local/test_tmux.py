@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,27 @@ def test_windows_of_agents_with_a_dot_in_their_name_are_told_apart(
         assert windows.owner("agents") is None
     finally:
         subprocess.run(["tmux", "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture
+def own_tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with a tmux server of its own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("TMUX", raising=False)
+    yield tmp_path
+    subprocess.run(["tmux", "kill-server"], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("owner", ["another run", ""])
+def test_a_session_that_somebody_else_makes_meanwhile_stays_theirs(owner: str, own_tmux: Path):
+    if owner:
+        windows.open_window("impala", "a", ["sleep", "1000"], str(own_tmux), owner)
+    else:
+        subprocess.run(["tmux", "new-session", "-d", "-s", "impala", "sleep 1000"], check=True)
+    with pytest.raises(windows.TmuxRefused, match="there is a tmux session 'impala' already"):
+        windows.open_window("impala", "b", ["sleep", "1000"], str(own_tmux), "run")
+    assert windows.owner("impala") == owner
 
 
 def test_a_host_that_stalls_while_tmux_works_has_its_answer(tmp_path: Path):
