@@ -41,6 +41,8 @@ def open_window(session: str, name: str, argv: list[str], folder: str, run_id: s
     keep = [";", "set-option", "-w", "-t", window, "remain-on-exit", "on"]
     mine = [";", "set-option", "-w", "-t", window, WINDOW, run_id]
     mine += [";", "set-option", "-t", f"={session}:", OWNER, run_id]
+    # A user may have it on: tmux would end the session as soon as nobody looks at it.
+    mine += [";", "set-option", "-t", f"={session}:", "destroy-unattached", "off"]
     mine += [";", "rename-window", "-t", window, name]
     # tmux would run a #( ) in a folder's name.
     what = ["-n", new, "-c", _word(folder.replace("#", "##"))]

@@ -136,6 +136,15 @@ def test_a_session_that_somebody_else_makes_meanwhile_stays_theirs(owner: str, o
     assert windows.owner("impala") == owner
 
 
+def test_a_session_stays_where_users_have_theirs_end_with_the_last_look(own_tmux: Path):
+    (own_tmux / ".tmux.conf").write_text("set -g destroy-unattached on\n")
+    for name in ("a", "b"):
+        windows.open_window("impala", name, ["sleep", "1000"], str(own_tmux), "run")
+    listed = ["tmux", "list-windows", "-t", "impala", "-F", "#W"]
+    assert subprocess.check_output(listed, text=True).split() == ["a", "b"]
+    assert windows.owner("impala") == "run"
+
+
 def test_a_host_that_stalls_while_tmux_works_has_its_answer(tmp_path: Path):
     stalls = tmp_path / "tmux"
     stalls.write_text("#!/bin/sh\nkill -STOP $PPID; sleep 4; kill -CONT $PPID; echo run\n")
