@@ -23,7 +23,7 @@ def aws(text: str, public: bool) -> tuple[list[Machine], list[str]]:
         address = one.get("PublicIpAddress" if public else "PrivateIpAddress")
         labels = [one["InstanceId"], f"type={one.get('InstanceType', '')}"]
         labels += [f"{key}={value}" for key, value in tags.items()]
-        machines.append(Machine(name, _must(address, name, public), tuple(labels)))
+        machines.append(Machine(name, address or "", tuple(labels)))
     return machines, _left_out(given, running)
 
 
@@ -46,7 +46,7 @@ def gcloud(text: str, public: bool) -> tuple[list[Machine], list[str]]:
         labels += [
             f"{key}={one.get(key, '').rpartition('/')[2]}" for key in ("zone", "machineType")
         ]
-        machines.append(Machine(one["name"], _must(address, one["name"], public), tuple(labels)))
+        machines.append(Machine(one["name"], address or "", tuple(labels)))
     return machines, _left_out(given, running)
 
 
@@ -55,13 +55,6 @@ def _flat(given: Any) -> list[Any]:
     if not isinstance(given, list):
         return [given]
     return [one for part in given for one in (part if isinstance(part, list) else [part])]
-
-
-def _must(address: str | None, name: str, public: bool) -> str:
-    if address:
-        return address
-    kind, other = ("public", "private") if public else ("private", "public")
-    raise UserError(f"{name} has no {kind} address. Leave it out, or give --address={other}.")
 
 
 def _left_out(given: list[Any], running: list[Any]) -> list[str]:

@@ -20,7 +20,7 @@ class Machine:
     """One machine: its name, its tags, and how to log in there."""
 
     name: str
-    address: str
+    address: str  # "": it has none of the kind that is wanted
     tags: tuple[str, ...] = ()  # groups, or KEY=VALUE
     ssh_port: str = ""
     ssh_username: str = ""
@@ -38,6 +38,7 @@ class Wanted:
 
     learners: Sequence[str]
     actors: Sequence[str]
+    address: str = "private"
     learners_per_host: int = 1
     actors_per_host: int = 1
     learner_port: int = 8001
@@ -99,6 +100,12 @@ def _actors(machine: Machine, wanted: Wanted) -> dict[str, Any]:
 
 
 def _login(machine: Machine, wanted: Wanted) -> dict[str, Any]:
+    if not machine.address:
+        other = "private" if wanted.address == "public" else "public"
+        raise UserError(
+            f"{machine.name} has no {wanted.address} address. Choose others with --learners and "
+            f"--actors, or give --address={other}."
+        )
     if machine.local:
         return {"ip": machine.address}
     return {

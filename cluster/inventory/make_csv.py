@@ -27,9 +27,8 @@ EXAMPLES = """examples:
 def main(arguments: Sequence[str]) -> int:
     """Prints the CSV; returns the exit code."""
     flags = vars(make_parser().parse_args(arguments))
-    kind, file, public = flags.pop("kind"), flags.pop("file"), flags.pop("address") == "public"
     try:
-        machines, notes = _read(kind, file, public)
+        machines, notes = _read(flags.pop("kind"), flags.pop("file"), flags["address"] == "public")
         text = to_csv(machines, Wanted(**flags))
         hosts_csv.parse(text.encode(), "the resulting CSV")
     except UserError as error:

@@ -153,6 +153,16 @@ def test_instances_of_aws_are_told_by_their_tags():
     assert public.returncode == 2 and "a1 has no public address" in public.stderr
 
 
+def test_only_machines_that_are_chosen_need_an_address_of_the_wanted_kind():
+    inner = instance("a1", PrivateIpAddress="10.0.0.2")
+    outer = [instance(name, PublicIpAddress=f"1.2.3.{name[1]}") for name in ("l1", "a2")]
+    text = json.dumps({"Reservations": [{"Instances": [inner, *outer]}]})
+    made = rows(text, "aws", "-", "--learners=l1", "--actors=a2", "--address=public")
+    assert short(made, "job", "ip") == [("learner", "1.2.3.1"), ("actor", "1.2.3.2")]
+    refused = run(text, "aws", "-", "--learners=l1", "--actors=a2")
+    assert refused.returncode == 2 and "--address=public." in refused.stderr
+
+
 def test_machines_of_gcloud_are_told_by_names_labels_and_tags():
     text = json.dumps(GCLOUD)
     made = rows(text, "gcloud", "-", "--learners=learner-*")
