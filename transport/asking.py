@@ -1,10 +1,11 @@
-"""How often an actor asks its learner for newer weights, and how much of its time it waits."""
+"""How often an actor asks for newer weights, how long these may take, and how much it waits."""
 
 import math
 import time
 
 # A learner may need a millisecond for an update, or a minute.
 FIRST_ASK_S, ASK_LATER = 0.001, 1.3
+LONGEST_LIMIT_S = 600.0
 
 
 class Pauses:
@@ -51,3 +52,15 @@ class Waiting:
         share = self._wait_s / max(now - self._since, 1e-9)
         self._wait_s, self._since = 0.0, now
         return share
+
+
+class Limit:
+    """Seconds that something may take: twice as many after each time that they were too few."""
+
+    def __init__(self, first_s: float):
+        self.seconds = first_s
+        self._most_s = max(first_s, LONGEST_LIMIT_S)
+
+    def grow(self) -> None:
+        """They were too few."""
+        self.seconds = min(2 * self.seconds, self._most_s)

@@ -136,9 +136,9 @@ class Connection:
         graph = self._graph
         return int(self._run(graph.put, {graph.header: header, graph.block: block}))
 
-    def weights(self) -> tuple[np.ndarray, int]:
-        """The newest weights and their version."""
-        stamped = self._run(self._graph.read_weights)
+    def weights(self, limit_s: float) -> tuple[np.ndarray, int]:
+        """The newest weights and their version; ``Silent`` when they took longer."""
+        stamped = _run(self._session, self._graph.read_weights, None, limit_s)
         return stamped[8:], int(stamped[:8].view(np.int64)[0])
 
     def close(self) -> None:

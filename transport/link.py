@@ -1,22 +1,22 @@
 """An actor's end of a transport: it connects to its learner, and reconnects whenever it is lost.
 
-Two threads of its own keep the actor free to play: one connects, announces the actor and fetches
-weights; the other sends blocks.
+Three threads of its own keep the actor free to play: one connects, announces the actor and asks for
+newer weights; one fetches these, which may take longer than an answer; one sends blocks.
 """
 
 import contextlib
-import dataclasses
 import functools
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from transport import messages
-from transport.asking import Pauses, Waiting
+from transport.asking import Limit, Pauses, Waiting
+from transport.connection import Connection, Process
 from transport.in_process import Closed
 from transport.layout import Layout, arrays_layout
 from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent, Stranger
@@ -26,30 +26,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 1.0
 LEAVE_WITHIN_S = 2.0
 # A block that was not taken so often is worth a line: the first times, the queue may be full.
 TRIES_BEFORE_A_LINE = 3
-
-
-class Connection(Protocol):
-    """A connection to a running learner: of ``transport.distributed`` or ``.secure``."""
-
-    def about(self) -> bytes: ...
-    def write(self, letter: bytes) -> int: ...
-    def put(self, header: np.ndarray, block: np.ndarray) -> int: ...
-    def weights(self) -> tuple[np.ndarray, int]: ...
-    def close(self) -> None: ...
-
-
-@dataclasses.dataclass
-class _Process:
-    """What is known of a process of the learner, and which of its weights this end has."""
-
-    id: str = ""
-    weights: Layout | None = None
-    most: Any = None  # unrolls of a block that it takes
-    version: int = -1  # of the weights in use; -1 before its first
-    newest: int = -1  # version that it has
-    is_current: bool = False  # the connection has brought its newest weights, if any
-    fetch_from: float = 0.0  # when the next weights may be fetched
-    has_refused: bool = False  # a block, and the reason has been printed
 
 
 class Link:
@@ -97,6 +73,7 @@ class Link:
         self._timeout_s = timeout_s
         self._pauses = Pauses(timeout_s / messages.BEATS_PER_TIMEOUT, ask_every_s)
         self._fetch_every_s = fetch_every_s
+        self._limit = Limit(timeout_s)  # of a fetch of weights
         self._load = load
         self._say = say
         self._id = uuid.uuid4()
@@ -104,7 +81,8 @@ class Link:
         self._about_me = {"actor": self._id.hex, "name": name, "is_learner": of_learner}
         self._changed = threading.Condition()
         self._connection: Connection | None = None
-        self._process = _Process()  # which it leads to, or has led to
+        self._failure: Exception = Lost("it no longer answers")  # why another thread gave it up
+        self._process = Process()  # which it leads to, or has led to
         self._block: tuple[np.ndarray, np.ndarray] | None = None  # to be sent, with its header
         self._number = 0
         self._tried_at = ""  # the learner's process at which the block may have arrived
@@ -116,7 +94,7 @@ class Link:
         self._end: Exception | None = None
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=work.__name__, daemon=True)
-            for work in (self._keep, self._send)
+            for work in (self._keep, self._fetch, self._send)
         ]
 
     def __enter__(self) -> "Link":
@@ -209,7 +187,7 @@ class Link:
                 self._end = self._end or error
                 self._changed.notify_all()
 
-    # Thread 1: the connection and the weights.
+    # Thread 1: the connection.
 
     def _keep(self) -> None:
         pause = FIRST_PAUSE_S
@@ -248,26 +226,22 @@ class Link:
         with self._changed:
             self._refusal = None
             weights = arrays_layout(about["weights"])
-            self._process = _Process(str(about["process"]), weights, about.get("most"))
+            self._process = Process(str(about["process"]), weights, about.get("most"))
             self._connection = connection
             self._said.clear()
             self._changed.notify_all()
         self._say(f"Connected to the learner at {self._learner}.")
 
     def _stay(self, connection: Connection) -> None:
-        """Fetches weights whenever there are newer ones, until the connection fails."""
+        """Says that this end is there, and asks for weights, until the connection fails."""
         while not self._closing:
             self._note(connection.write(self._letter("beat")))
-            if self._may_fetch():
-                self._fetch(connection)
-                self._process.fetch_from = time.monotonic() + self._fetch_every_s
             with self._changed:
-                self._process.is_current = True
                 # Before the learner's first weights, an actor has nothing else to do.
                 pause = 0.1 if self._process.version < 0 else self._pauses.next()
                 self._changed.wait_for(functools.partial(self._is_due, connection, pause), pause)
                 if self._connection is not connection:
-                    raise Lost("it no longer answers")
+                    raise self._failure
         connection.write(self._letter("bye"))
         with self._changed:
             self._connection = None
@@ -278,27 +252,13 @@ class Link:
         return (
             self._closing
             or self._connection is not connection
-            or (self._process.version >= 0 and self._may_fetch())
             or self._pauses.have_begun_anew(pause)
         )
-
-    def _may_fetch(self) -> bool:
-        process = self._process
-        return process.newest > process.version and time.monotonic() >= process.fetch_from
-
-    def _fetch(self, connection: Connection) -> None:
-        packed, version = connection.weights()
-        if not packed.nbytes:
-            return
-        assert self._process.weights is not None
-        self._load(self._process.weights.unpack(packed), version)
-        with self._changed:
-            self._process.version = version
-            self._changed.notify_all()
 
     def _note(self, newest: int) -> None:
         with self._changed:
             self._process.newest = newest
+            self._process.is_current |= newest <= self._process.version
             if newest == FINISHED:
                 self._end = self._end or Closed()
             self._changed.notify_all()
@@ -321,7 +281,67 @@ class Link:
     def _letter(self, kind: str, **more: Any) -> bytes:
         return messages.encode({"kind": kind, **self._about_me, **more})
 
-    # Thread 2: blocks.
+    # Thread 2: weights.
+
+    def _fetch(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or self._may_fetch())
+                if self._closing or self._connection is None:
+                    return
+                connection, process = self._connection, self._process
+            if process.late_weights == 1:  # and the learner has answered since
+                self._say_late(process)
+            try:
+                packed, version = connection.weights(self._limit.seconds)
+            except Silent:
+                self._limit.grow()
+                process.late_weights += 1
+                process.newest = -1  # until the learner shows that it is there
+            except (Lost, Closed, Refused) as error:
+                self._give_up(connection, error)
+            else:
+                self._install(process, packed, version)
+
+    def _may_fetch(self) -> bool:
+        process = self._process
+        is_newer = process.newest > process.version and time.monotonic() >= process.fetch_from
+        return self._connection is not None and is_newer
+
+    def _install(self, process: Process, packed: np.ndarray, version: int) -> None:
+        """Loads weights, unless there is another connection since."""
+        if process is not self._process:
+            return
+        if packed.nbytes:
+            assert process.weights is not None
+            self._load(process.weights.unpack(packed), version)
+        with self._changed:
+            if packed.nbytes:
+                process.version = version
+            else:
+                process.newest = -1  # it has none yet
+            process.is_current, process.late_weights = True, 0
+            process.fetch_from = time.monotonic() + self._fetch_every_s
+            self._changed.notify_all()
+
+    def _say_late(self, process: Process) -> None:
+        assert process.weights is not None
+        size = process.weights.size()
+        self._say(
+            f"The learner at {self._learner} is there, but its weights of {size / 1e6:.3g} MB take "
+            f"longer than {self._timeout_s:g} s: the link carries less than "
+            f"{size / self._timeout_s / 1e6:.2g} MB/s for each that fetches them. Trying further, "
+            "with more time after each try; a longer --peer_timeout_s gives it from the first."
+        )
+
+    def _give_up(self, connection: Connection, error: Exception) -> None:
+        """Leaves a connection that has failed to thread 1."""
+        with self._changed:
+            if self._connection is connection:
+                self._connection, self._failure = None, error
+                self._changed.notify_all()
+
+    # Thread 3: blocks.
 
     def _send(self) -> None:
         tries = 0  # of this block that the learner has not taken in time
@@ -346,11 +366,8 @@ class Link:
                 continue
             except Refused as refused:
                 self._drop(refused)
-            except (Lost, Closed):
-                with self._changed:
-                    if self._connection is connection:
-                        self._connection = None
-                        self._changed.notify_all()
+            except (Lost, Closed) as error:
+                self._give_up(connection, error)
                 continue
             tries = 0
             with self._changed:

@@ -9,6 +9,7 @@ import pytest
 from tests.trainer.cluster import free_address
 from tests.transport.ends import BLOCKS, TIMEOUT_S, Actor, Learner, Plain, eventually, running
 from transport import Closed, Refused, make_identity, messages
+from transport.messages import Silent
 from user_error import UserError
 
 pytestmark = pytest.mark.usefixtures("carrier")
@@ -209,9 +210,29 @@ class Late:
     def __getattr__(self, name: str):
         return getattr(self._real, name)
 
-    def weights(self):
+    def weights(self, limit_s: float):
         self._gate.wait(20)
-        return self._real.weights()
+        return self._real.weights(limit_s)
+
+
+class Slow:
+    """A connection over which weights take too long so many times, or so many seconds."""
+
+    def __init__(self, real):
+        self._real = real
+        self.too_late, self.seconds = 3, 0.0
+        self.limits: list[float] = []
+
+    def __getattr__(self, name: str):
+        return getattr(self._real, name)
+
+    def weights(self, limit_s: float):
+        self.limits.append(limit_s)
+        if self.too_late:
+            self.too_late -= 1
+            raise Silent
+        time.sleep(self.seconds)
+        return self._real.weights(limit_s)
 
 
 @pytest.mark.parametrize("trains", [True, False])
@@ -231,6 +252,38 @@ def test_a_link_is_current_once_it_has_the_weights_that_there_were(trains):
             gate.set()
             eventually(lambda: actor.link.is_current)
             assert [version for version, _ in actor.weights] == [4] * trains
+
+
+def test_weights_over_a_slow_link_come_at_last_and_its_actor_plays_on_with_older_ones():
+    learner, made = Learner(), list[Slow]()
+    actor = Actor(learner, "actor")
+    connect = actor.link._connect
+
+    def connected() -> Slow:
+        made.append(Slow(connect()))
+        return made[-1]
+
+    actor.link._connect = connected
+    with running(learner, actor):
+        learner.receiver.publish([np.zeros(3, np.float32)], 7)
+        eventually(lambda: actor.weights)
+        assert made[0].limits[:4] == [1 * TIMEOUT_S, 2 * TIMEOUT_S, 4 * TIMEOUT_S, 8 * TIMEOUT_S]
+        made[0].too_late = 2
+        learner.receiver.publish([np.ones(3, np.float32)], 8)
+        eventually(lambda: made[0].too_late < 2)
+        assert len(actor.weights) == 1 and actor.put([1]) and learner.take(1) == [1]
+        eventually(lambda: len(actor.weights) == 2)
+        # Signs of life go on meanwhile.
+        made[0].seconds = 1.5 * TIMEOUT_S
+        learner.receiver.publish([np.ones(3, np.float32)], 9)
+        eventually(lambda: len(actor.weights) == 3)
+        assert actor.put([2]) and learner.take(1) == [2]
+    assert [version for version, _ in actor.weights] == [7, 8, 9]
+    assert len(made) == 1 and "nothing has been heard" not in str(learner.printed)
+    first, *others = [line for line in actor.printed if "Connected" not in line]
+    assert "is there, but its weights of 6.4e-05 MB take longer than 2 s" in first
+    assert "--peer_timeout_s" in first
+    assert others == [first]  # of the weights after those that came
 
 
 def test_no_letter_is_lost_when_it_comes_as_waiting_for_it_ends(carrier):

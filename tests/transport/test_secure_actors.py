@@ -170,9 +170,17 @@ def test_large_blocks_and_weights_arrive_unchanged(secure_ends):
             connection.put(header, layout.pack(sent, 2))
             taken = receiver.take(10)
             assert taken is not None and (taken[0] == sent[0]).all()
-            eventually(lambda: connection.weights()[1] == 5)
-            (got,) = heavy.unpack(connection.weights()[0])
+            eventually(lambda: connection.weights(TIMEOUT_S)[1] == 5)
+            (got,) = heavy.unpack(connection.weights(TIMEOUT_S)[0])
             assert (got == weights).all()
+
+
+def test_weights_that_take_too_long_do_not_end_the_connection(secure_ends):
+    with secure_server(secure_ends) as (made, connection):
+        made.publish(np.ones(calls.PIECE, np.uint8), 3)
+        with pytest.raises(Silent):
+            connection.weights(0.0)
+        assert connection.weights(TIMEOUT_S)[1] == 3
 
 
 def test_a_learner_that_takes_no_blocks_keeps_none(secure_ends):

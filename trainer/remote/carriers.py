@@ -11,7 +11,7 @@ from trainer.remote.settings import RemoteSettings
 from trainer.settings import addresses
 from trainer.team.team import Team
 from transport import distributed
-from transport.link import Connection
+from transport.connection import Connection
 from transport.receiver import Server
 from user_error import UserError
 

@@ -36,7 +36,7 @@ REASONS = (
 
 
 class Connection:
-    """See ``transport.link.Connection``; once the learner is gone, all calls raise ``Lost``."""
+    """See ``transport.connection``; once the learner is gone, all calls raise ``Lost``."""
 
     def __init__(self, host: str, port: int, credentials: Credentials, timeout_s: float):
         self._learner = f"{host}:{port}"
@@ -71,15 +71,15 @@ class Connection:
 
         return _version(self._run(lambda: self._put(messages(), **self._more), keep=True))
 
-    def weights(self) -> tuple[np.ndarray, int]:
-        """The newest weights and their version."""
+    def weights(self, limit_s: float) -> tuple[np.ndarray, int]:
+        """The newest weights and their version; ``Silent`` when they took longer."""
 
         def fetch() -> tuple[np.ndarray, int]:
-            messages = self._weights(b"", **self._more)
+            messages = self._weights(b"", **self._more | {"timeout": limit_s})
             opening = Opening.unpack(next(messages))
             return calls.join(messages, opening.size), _version(opening.more)
 
-        return self._run(fetch)
+        return self._run(fetch, keep=True)
 
     def close(self) -> None:
         """Ends the connection and all calls."""
