@@ -72,6 +72,7 @@ class Link:
         self._blocks = blocks
         self._timeout_s = timeout_s
         self._pauses = Pauses(timeout_s / messages.BEATS_PER_TIMEOUT, ask_every_s)
+        self._in_step = ask_every_s is not None
         self._fetch_every_s = fetch_every_s
         self._limit = Limit(timeout_s)  # of a fetch of weights
         self._load = load
@@ -85,7 +86,8 @@ class Link:
         self._process = Process()  # which it leads to, or has led to
         self._block: tuple[np.ndarray, np.ndarray] | None = None  # to be sent, with its header
         self._number = 0
-        self._tried_at = ""  # the learner's process at which the block may have arrived
+        self._announced = ""  # the learner's process whose weights were there last
+        self._only_for = ""  # the only process that may get the block; empty: any
         self._waiting = Waiting()
         self._closing = False
         self.dropped = 0  # blocks that another learner has refused
@@ -121,8 +123,8 @@ class Link:
 
     @property
     def learner_process(self) -> str:
-        """Identifies the process of the learner that the weights are from; empty at first."""
-        return self._process.id
+        """Identifies the process of the learner whose weights were announced; empty at first."""
+        return self._announced
 
     @property
     def is_connected(self) -> bool:
@@ -155,6 +157,8 @@ class Link:
             self._waiting.add(time.monotonic() - started)
             if self._end:
                 raise self._end
+            if ready:
+                self._announced = self._process.id
             return bool(ready)
 
     @contextlib.contextmanager
@@ -166,7 +170,11 @@ class Link:
             self._waiting.add(time.monotonic() - started)
 
     def put(self, block: Any, count: int) -> None:
-        """Sends ``count`` unrolls that were announced."""
+        """Sends ``count`` unrolls that were announced.
+
+        In step, they are for the process of the learner that was there then: to another one, which
+        may count other weights by the same number, they would seem to be of its own.
+        """
         if too_many := messages.too_many(count, self._process.most):
             self._drop(self._refused_by_learner(too_many))
             return
@@ -176,7 +184,8 @@ class Link:
             self._number += 1
             waited = self._waiting.take(now)
             header = Header(self._fingerprint, self._id.bytes, self._number, count, waited)
-            self._block, self._tried_at = (header.pack(), packed), ""
+            self._block = header.pack(), packed
+            self._only_for = self._announced if self._in_step else ""
             self._changed.notify_all()
 
     def _guarded(self, work: Callable[[], None]) -> None:
@@ -351,11 +360,11 @@ class Link:
                 if self._closing or self._block is None or self._connection is None:
                     return
                 connection, (header, block) = self._connection, self._block
-                if self._tried_at not in ("", self._process.id):
-                    # That learner may have received it and trained on it before it ended.
+                if self._only_for not in ("", self._process.id):
                     self._done()
                     continue
-                self._tried_at = self._process.id
+                # It may receive the block and train on it before it ends.
+                self._only_for = self._process.id
             try:
                 self._note(connection.put(header, block))
             except Silent:

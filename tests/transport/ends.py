@@ -101,7 +101,14 @@ class Learner:
 class Actor:
     """A link, the lines that it printed and the weights that it received."""
 
-    def __init__(self, learner: Learner, name: str, of_learner: bool = False, **changes: str):
+    def __init__(
+        self,
+        learner: Learner,
+        name: str,
+        of_learner: bool = False,
+        in_step: bool = False,
+        **changes: str,
+    ):
         self.printed: list[str] = []
         self.weights: list[tuple[int, list[float]]] = []
         self.link = Link(
@@ -111,6 +118,7 @@ class Actor:
             make_identity(learner.properties | changes, learner.blocks.digest()),
             learner.blocks,
             timeout_s=TIMEOUT_S,
+            ask_every_s=0.05 if in_step else None,
             load=lambda arrays, version: self.weights.append((version, arrays[0].tolist())),
             say=self.printed.append,
             of_learner=of_learner,

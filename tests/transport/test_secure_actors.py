@@ -104,6 +104,27 @@ def test_an_actor_outlasts_another_server_in_the_place_of_its_learner(monkeypatc
     assert len([line for line in actor.printed if "certificate" in line]) == 1
 
 
+@pytest.mark.parametrize(("in_step", "arrive"), [(True, [2]), (False, [1, 2])])
+def test_what_was_played_in_step_with_a_learner_that_ended_is_not_for_the_next(in_step, arrive):
+    first = Learner()
+    actor = Actor(first, "actor", in_step=in_step)
+    with running(actor):
+        with running(first):
+            first.receiver.publish([np.zeros(3, np.float32)], 5000)
+            eventually(lambda: actor.link.announce(0.1))
+            before = actor.link.learner_process
+        eventually(lambda: not actor.link.is_connected)
+        actor.link.put(np.array([[1], [1]]), 1)
+        with running(again := Learner(address=first.address)):
+            again.receiver.publish([np.zeros(3, np.float32)], 4801)
+            eventually(lambda: actor.link.is_connected)
+            assert actor.link.learner_process == before  # whose weights may still be in use
+            assert actor.put([2])
+            assert actor.link.learner_process != before
+            assert again.take(len(arrive)) == arrive
+            assert again.receiver.take(0.3) is None
+
+
 def test_a_learner_outlasts_another_that_comes_back_with_other_settings_until_it_is_right():
     def comes(level: str) -> Learner:
         made = Learner(address=first.address, level=level)

@@ -79,9 +79,14 @@ class Rollouts:
         return self._batch(blocks)._replace(weights_version=updates)
 
     def _add(self, block: Unroll) -> None:
-        """Keeps a block unless some of it was played with other weights."""
+        """Keeps a block unless some of it was played with other weights.
+
+        Those of an earlier process of this learner, killed after its last checkpoint, may have a
+        higher number than any of this one.
+        """
+        versions = block.weights_version
         with self._lock:
-            if block.weights_version.min() >= self._first:
+            if self._first <= versions.min() and versions.max() <= self._number:
                 self._blocks.append(block)
                 self._delivered += 1
                 self._came = time.monotonic()

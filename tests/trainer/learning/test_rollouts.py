@@ -77,6 +77,17 @@ def test_a_run_that_resumes_uses_no_number_again():
     assert Rollouts(2, crew).begin(8) not in (1, *used[:-1])
 
 
+def test_what_was_played_with_weights_that_a_killed_learner_had_not_saved_is_thrown_away():
+    crew = Crew(LIKE, [2])
+    rollouts = Rollouts(2, crew)
+    number = rollouts.begin(4800)
+    crew.play(5000)
+    assert rollouts.next(crew.take) is None
+    crew.play(number)
+    batch = rollouts.next(crew.take)
+    assert batch is not None and set(batch.unrolls.weights_version) == {number}
+
+
 def test_unrolls_beyond_a_batch_are_reported_once():
     said: list[str] = []
     crew = Crew(LIKE, [3])

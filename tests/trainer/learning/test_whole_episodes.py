@@ -42,10 +42,10 @@ def test_environments_have_as_many_whole_episodes_however_long_these_are():
     )
     crew = Crew(like, [2])
     episodes = WholeEpisodes(4, crew)
-    version = episodes.begin(0)
-    crew.play_again = lambda number: None  # type: ignore[method-assign]
+    newest = [episodes.begin(0)]
+    crew.play_again = newest.append  # type: ignore[method-assign]
     batch = episodes.next(
-        lambda: blocks.popleft()._replace(weights_version=np.full(2, version + 10, np.float32))
+        lambda: blocks.popleft()._replace(weights_version=np.full(2, newest[-1], np.float32))
     )
     assert batch is not None and blocks
     algorithm = made.learner.algorithm
