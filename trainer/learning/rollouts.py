@@ -47,7 +47,10 @@ class Rollouts:
         self._first: float = np.inf  # the first number of these weights; none while learning
         self._updates = 0
         self._blocks: list[Unroll] = []
-        self._delivered = 0  # blocks since the last publication
+        self._delivered = 0  # blocks with the weights published last
+        self._present = 0  # actors, when they were last counted ...
+        self._expected = 0  # ... and how many of them are waited for
+        self._complete = 0  # the number of the last round of blocks that was waited for to the end
         self._asked = self._came = time.monotonic()  # when for a block, and the last one's arrival
         self._turn = 0  # the first of the unrolls to be taken where there are too many
         self._said: set[str] = set()
@@ -74,6 +77,7 @@ class Rollouts:
             if not self._blocks:  # newer weights have been published in between
                 return None
             blocks, self._blocks, self._first = self._blocks, [], np.inf
+            self._complete = self._number
             self._delivered = 0  # for the next batch, nobody is to play before new weights
             updates = float(self._updates)  # `_add` keeps nothing of older weights
         return self._batch(blocks)._replace(weights_version=updates)
@@ -84,11 +88,13 @@ class Rollouts:
         Those of an earlier process of this learner, killed after its last checkpoint, may have a
         higher number than any of this one.
         """
-        versions = block.weights_version
+        oldest, newest = block.weights_version.min(), block.weights_version.max()
         with self._lock:
-            if self._first <= versions.min() and versions.max() <= self._number:
+            if oldest <= self._complete:
+                self._expected += 1  # one that was not waited for plays, after all
+            if self._first <= oldest and newest <= self._number:
                 self._blocks.append(block)
-                self._delivered += 1
+                self._delivered += int(oldest == self._number)
                 self._came = time.monotonic()
 
     def _is_full(self) -> bool:
@@ -96,20 +102,32 @@ class Rollouts:
         return self._all_delivered() and sum(map(unrolls_in, self._blocks)) >= self._size
 
     def _all_delivered(self) -> bool:
-        """Whether every actor has played a block since the last publication, or is too late."""
-        present, delivered = self._crew.present(), self._delivered
-        if not 0 < delivered < present:
+        """Whether all that are waited for have played with the weights published last.
+
+        One that is too late once is not waited for until it plays again: a game that hangs must
+        not stop the others in each round.
+        """
+        delivered, expected = self._delivered, self._waited_for()
+        if not 0 < delivered < expected:
             return delivered > 0
-        # A game that hangs must not stop the others.
         patience = max(LEAST_PATIENCE_S, PATIENCE * (self._came - self._asked))
         is_late = time.monotonic() - self._came > patience
         if is_late:
+            self._expected = delivered
             self._warn(
                 "late",
-                f"{present - delivered} of {present} actors have not played with the newest "
-                f"weights, {patience:.0f} s after the others: these go on, then and from now on.",
+                f"{self._present - delivered} of {self._present} actors have not played with the "
+                f"newest weights, {patience:.0f} s after the others: these go on, and wait for them "
+                "again once they play.",
             )
         return is_late
+
+    def _waited_for(self) -> int:
+        """How many actors are waited for: all that are there, new ones among them, but late ones."""
+        before, self._present = self._present, self._crew.present()
+        joined = max(0, self._present - before)
+        self._expected = min(self._expected + joined, self._present)
+        return self._expected
 
     def _warn(self, about: str, text: str) -> None:
         """Says something once."""
@@ -121,6 +139,7 @@ class Rollouts:
         with self._lock:
             if not self._all_delivered():
                 return
+            self._complete = self._number
             self._number += 1
             self._delivered = 0
             self._asked = time.monotonic()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from algorithms.feeding import InStep
 from algorithms.trajectory import Unroll
-from tests.trainer.learning.crew import LIKE, Crew
+from tests.trainer.learning.crew import LIKE, Crew, of_size
 from tests.trainer.levels import Pictures, Steps, level
 from tests.trainer.training import parts, small
 from trainer.learning import minibatches
@@ -135,6 +135,44 @@ def test_one_that_does_not_play_is_waited_for_but_not_for_ever(monkeypatch):
     crew.play(rollouts.begin(1))
     crew.take()
     assert rollouts.next(crew.take) and crew.repeats == 1 and len(said) == 1
+
+
+class Clock:
+    """Stands in for ``time``."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_of_one_that_is_there_and_does_not_play_only_the_first_round_is_late(monkeypatch):
+    said: list[str] = []
+    crew, clock, there = Crew(LIKE, [2, 2]), Clock(), [3]
+    monkeypatch.setattr("trainer.learning.rollouts.time", clock)
+    monkeypatch.setattr(crew, "present", lambda: there[0])
+    rollouts = Rollouts(4, crew, said.append)
+
+    def waits(updates: int) -> bool:
+        """Whether a batch of those that play comes only after eleven seconds."""
+        crew.play(rollouts.begin(updates))
+        at_once = rollouts.next(crew.take)
+        clock.now += 11.0
+        assert at_once or rollouts.next(crew.take)
+        return at_once is None
+
+    assert [waits(updates) for updates in range(4)] == [True, False, False, False]
+    # One that plays at last is waited for again, and so is one that joins.
+    late = of_size(LIKE, 2)._replace(weights_version=np.full(2, 1, np.float32))
+    crew._blocks.append(late)
+    assert rollouts.next(crew.take) is None
+    assert [waits(updates) for updates in range(4, 7)] == [True, False, False]
+    there[0] = 4
+    assert [waits(updates) for updates in range(7, 9)] == [True, False]
+    there[0] = 2  # those that do not play have left
+    assert not waits(9)
+    assert len(said) == 1 and "1 of 3 actors have not played" in said[0]
 
 
 class Inbox:
