@@ -30,4 +30,5 @@ class Process:
     is_current: bool = False  # the connection has brought its newest weights, if any
     fetch_from: float = 0.0  # when the next weights may be fetched
     late_weights: int = 0  # tries to fetch some that took too long, since the last that came
+    has_finished: bool = False  # it needs no more
     has_refused: bool = False  # a block, and the reason has been printed

@@ -33,7 +33,8 @@ class Link:
 
     ``announce`` and ``put`` are used as those of ``UnrollQueue``. ``Closed`` means that the
     learner needs no more; ``Refused`` that its settings differ. Between learners, neither ends the
-    other by such a mistake: ``refusal`` names it, and the link tries further; a block is dropped.
+    other: ``refusal`` names such a mistake, and a block is dropped; one that has finished
+    (``is_finished``) is left. In both cases the link tries further: the learner may come back.
     """
 
     def __init__(
@@ -138,8 +139,8 @@ class Link:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the learner has said that it needs no more."""
-        return isinstance(self._end, Closed)
+        """Whether the learner has said that it needs no more, and has not come back since."""
+        return self._process.has_finished
 
     @property
     def refusal(self) -> Refused | None:
@@ -150,10 +151,7 @@ class Link:
         """Waits for weights and for room for the next block; returns False on a timeout."""
         started = time.monotonic()
         with self._changed:
-            ready = self._changed.wait_for(
-                lambda: self._end or (self._block is None and self._process.version >= 0),
-                timeout_s,
-            )
+            ready = self._changed.wait_for(lambda: self._end or self._has_room(), timeout_s)
             self._waiting.add(time.monotonic() - started)
             if self._end:
                 raise self._end
@@ -187,6 +185,10 @@ class Link:
             self._block = header.pack(), packed
             self._only_for = self._announced if self._in_step else ""
             self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        process = self._process
+        return self._block is None and process.version >= 0 and not process.has_finished
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -226,6 +228,9 @@ class Link:
         about = messages.decode(connection.about())
         if "identity" not in about:
             raise Lost("it is starting")
+        if self.is_finished and about["process"] == self._process.id:
+            connection.close()  # without a hello, so that it need not wait for this end to leave
+            raise Lost("it has finished")
         connection.write(self._letter("hello", identity=self._identity))
         places = ("there", "here") if self._of_learner else messages.PLACES
         differing = messages.differences(about["identity"], self._identity, places)
@@ -243,8 +248,9 @@ class Link:
 
     def _stay(self, connection: Connection) -> None:
         """Says that this end is there, and asks for weights, until the connection fails."""
-        while not self._closing:
-            self._note(connection.write(self._letter("beat")))
+        process = self._process
+        while not self._is_to_leave():
+            self._note(process, connection.write(self._letter("beat")))
             with self._changed:
                 # Before the learner's first weights, an actor has nothing else to do.
                 pause = 0.1 if self._process.version < 0 else self._pauses.next()
@@ -256,20 +262,26 @@ class Link:
             self._connection = None
         connection.close()
 
+    def _is_to_leave(self) -> bool:
+        # An actor stays until it is closed, to leave with all else that it does at its end.
+        return self._closing or (self._of_learner and self.is_finished)
+
     def _is_due(self, connection: Connection, pause: float) -> bool:
         """Whether to end a pause early."""
         return (
-            self._closing
+            self._is_to_leave()
             or self._connection is not connection
             or self._pauses.have_begun_anew(pause)
         )
 
-    def _note(self, newest: int) -> None:
+    def _note(self, process: Process, newest: int) -> None:
         with self._changed:
-            self._process.newest = newest
-            self._process.is_current |= newest <= self._process.version
+            process.newest = newest
+            process.is_current |= newest <= process.version
             if newest == FINISHED:
-                self._end = self._end or Closed()
+                process.has_finished = True
+                if process is self._process and not self._of_learner:
+                    self._end = self._end or Closed()
             self._changed.notify_all()
 
     def _lose(self, error: Exception) -> None:
@@ -359,14 +371,15 @@ class Link:
                 self._changed.wait_for(lambda: self._closing or (self._block and self._connection))
                 if self._closing or self._block is None or self._connection is None:
                     return
-                connection, (header, block) = self._connection, self._block
-                if self._only_for not in ("", self._process.id):
+                connection, process = self._connection, self._process
+                header, block = self._block
+                if self._only_for not in ("", process.id):
                     self._done()
                     continue
                 # It may receive the block and train on it before it ends.
-                self._only_for = self._process.id
+                self._only_for = process.id
             try:
-                self._note(connection.put(header, block))
+                self._note(process, connection.put(header, block))
             except Silent:
                 # The other thread checks whether the learner is there.
                 tries += 1

@@ -150,6 +150,26 @@ def test_a_learner_outlasts_another_that_comes_back_with_other_settings_until_it
     assert len([line for line in mine.printed if words in line]) == 1
 
 
+def test_a_learner_leaves_another_that_has_finished_and_is_there_when_it_comes_back():
+    first = Learner()
+    first.receiver.publish([np.zeros(3, np.float32)], 0)
+    mine = Actor(first, "learner 1", of_learner=True)
+    with running(mine):
+        with running(first):
+            assert mine.put([1]) and first.take(1) == [1]
+            first.receiver.finish()
+            eventually(lambda: mine.link.is_finished and not mine.link.is_connected)
+            time.sleep(1.5)  # for another try
+            assert not mine.put([2], seconds=0.2)
+        assert mine.link.is_finished  # while nobody is there, too
+        with running(again := Learner(address=first.address)):
+            again.receiver.publish([np.zeros(3, np.float32)], 0)
+            assert mine.put([3]) and again.take(1) == [3]
+            assert not mine.link.is_finished
+    assert len([line for line in first.printed if "learner 1 has joined" in line]) == 1
+    assert len([line for line in mine.printed if "(it has finished)" in line]) == 1
+
+
 def test_an_actor_reports_a_learner_without_tls():
     with socket.create_server(("localhost", 0)) as plain:
         port = plain.getsockname()[1]

@@ -17,7 +17,7 @@ from trainer.learning.batches import LOOK_EVERY_S, unrolls_in
 from trainer.learning.learner import Learner
 from trainer.learning.worker import Computed
 from trainer.machine.threads import name_thread
-from transport import Closed, Link, Refused
+from transport import Link, Refused
 from user_error import UserError
 
 # Blocks of gradients that wait for a learner; older ones are dropped if it does not take them.
@@ -248,7 +248,7 @@ class _Other:
         return self._link.is_current
 
     def is_finished(self) -> bool:
-        """Whether it has said that it trains no more."""
+        """Whether it has said that it trains no more, and has not come back since."""
         return self._link.is_finished
 
     @property
@@ -271,9 +271,9 @@ class _Other:
             return self._weights[0] if is_new and self._weights else None
 
     def send(self, block: Computed) -> None:
-        """Sends a block, or drops the oldest one if too many wait."""
+        """Sends a block, or drops the oldest one if too many wait; nothing to one that is done."""
         with self._changed:
-            if self._closing:
+            if self._closing or self.is_finished():
                 return
             if len(self._waiting) >= MOST_WAITING:
                 self._waiting.popleft()
@@ -287,22 +287,19 @@ class _Other:
 
     def _work(self) -> None:
         name_thread("to a learner")
-        try:
-            while True:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._closing or self._waiting)
-                while not self._closing and not self._link.announce(LOOK_EVERY_S):
-                    pass
-                with self._changed:
-                    if self._closing:
-                        return
-                    block = self._waiting.popleft()
-                self._link.put(self._sent(block), unrolls_in(block.unrolls))
-        except Closed:
-            self._link.close()  # it has finished, and waits for all to leave
+        while True:
             with self._changed:
-                self._closing = True
-                self._waiting.clear()
+                self._changed.wait_for(lambda: self._closing or self._waiting)
+            is_open = not self._closing and self._link.announce(LOOK_EVERY_S)
+            with self._changed:
+                if self._closing:
+                    return
+                if self.is_finished():
+                    self._waiting.clear()  # they would be old if it came back
+                if not is_open or not self._waiting:
+                    continue
+                block = self._waiting.popleft()
+            self._link.put(self._sent(block), unrolls_in(block.unrolls))
 
 
 def _of_version(block: Computed, version: np.ndarray) -> Computed:

@@ -246,6 +246,43 @@ def test_one_that_has_finished_does_not_hide_another_that_trains():
     assert own.updates == 70
 
 
+def gradients(version: int) -> Computed:
+    """Those of an actor that has played with the weights of this version."""
+    made = parts(small(level(Steps), algorithm="a3c"))
+    versions = np.full(3, version, np.float32)
+    unrolls = lean(block(made.settings))._replace(weights_version=versions)
+    contribution, samples = made.learner.contribution(None)
+    return Computed(unrolls, contribution, samples, OF_ACTOR)
+
+
+def test_one_that_has_finished_gets_gradients_again_when_it_is_back():
+    lines: list[Line] = []
+
+    def connect(address: str, load: Any) -> Any:
+        lines.append(Line(load))
+        lines[-1].is_open.set()
+        return lines[-1]
+
+    own: Any = Own(updates=3)
+    played = gradients(1)
+    first, second, third = (
+        peers_module._of_version(played, np.full(3, version, np.float32)) for version in (1, 2, 3)
+    )
+    with Peers(own, ADDRESSES, 1, connect, print) as peers:
+        other = lines[0]
+        other.is_open.clear()
+        peers.forward(first)  # waits, and would be old later
+        other.is_finished = True
+        peers.forward(second)
+        eventually(lambda: not peers._others[0]._waiting)
+        other.is_finished = False
+        other.is_open.set()
+        peers.forward(third)
+        eventually(lambda: other.sent and len(lines[1].sent) == 3)
+    versions = [own.updates - float(one.unrolls.weights_version[0]) for one in other.sent]
+    assert versions == [3.0] and peers.figures()["gradients_not_sent"] == 0
+
+
 def test_gradients_are_as_old_as_they_were_at_their_learner_and_have_become_since():
     lines: list[Line] = []
 
@@ -253,11 +290,7 @@ def test_gradients_are_as_old_as_they_were_at_their_learner_and_have_become_sinc
         lines.append(Line(load))
         return lines[-1]
 
-    sender, receiver = Own(), Own()
-    made = parts(small(level(Steps), algorithm="a3c"))
-    unrolls = lean(block(made.settings))._replace(weights_version=np.full(3, 10, np.float32))
-    contribution, samples = made.learner.contribution(None)
-    computed = Computed(unrolls, contribution, samples, OF_ACTOR)
+    sender, receiver, computed = Own(), Own(), gradients(10)
     others: Any = sender, receiver
     with Peers(others[0], ADDRESSES, 1, connect, print) as peers:
         sender.updates = 12
