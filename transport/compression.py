@@ -63,7 +63,7 @@ class Compressed(Layout):
         """``most`` is the largest number of unrolls that is unpacked."""
         super().__init__(nest)
         self._codec = codec
-        self._most = most
+        self.most: int = most
 
     def pack(self, nest: Any, count: int = 1) -> np.ndarray:
         """The arrays' bytes, compressed where that makes them fewer."""
@@ -73,9 +73,9 @@ class Compressed(Layout):
 
     def unpack(self, packed: np.ndarray, count: int = 1) -> Any:
         """The nest, its arrays being views of the bytes."""
-        if count > self._most:
+        if count > self.most:
             raise Misfit(
-                f"{count} unrolls, where {self._most} are allowed. Give the actor a lower "
+                f"{count} unrolls, where {self.most} are allowed. Give the actor a lower "
                 "--envs_per_actor, or its learner a higher one"
             )
         if packed.nbytes != self.size(count):

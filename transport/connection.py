@@ -24,7 +24,8 @@ class Process:
 
     id: str = ""
     weights: Layout | None = None
-    most: Any = None  # unrolls of a block that it takes
+    most: Any = None  # unrolls of an actor's block that it has room for
+    largest: Any = None  # those of the largest block that it unpacks
     version: int = -1  # of the weights in use; -1 before its first
     newest: int = -1  # version that it has, as far as is known
     is_current: bool = False  # the connection has brought its newest weights, if any

@@ -32,6 +32,8 @@ class Misfit(Exception):
 class Layout:
     """Where each array of a nest lies in the bytes."""
 
+    most: int | None = None  # unrolls of a block that is unpacked
+
     def __init__(self, nest: Any):
         """``nest`` holds an ``ArraySpec`` in place of each array."""
         self._nest = nest

@@ -173,7 +173,8 @@ class Link:
         In step, they are for the process of the learner that was there then: to another one, which
         may count other weights by the same number, they would seem to be of its own.
         """
-        if too_many := messages.too_many(count, self._process.most):
+        process = self._process
+        if too_many := messages.too_many(count, process.most, process.largest):
             self._drop(self._refused_by_learner(too_many))
             return
         packed = self._blocks.pack(block, count)
@@ -239,8 +240,12 @@ class Link:
             raise self._refused_by_learner(differing)
         with self._changed:
             self._refusal = None
-            weights = arrays_layout(about["weights"])
-            self._process = Process(str(about["process"]), weights, about.get("most"))
+            self._process = Process(
+                str(about["process"]),
+                arrays_layout(about["weights"]),
+                about.get("most"),
+                about.get("largest"),
+            )
             self._connection = connection
             self._said.clear()
             self._changed.notify_all()

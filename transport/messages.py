@@ -79,13 +79,21 @@ def differences(learner: Identity, actor: Identity, places: tuple[str, str] = PL
     )
 
 
-def too_many(unrolls: int, most: Any) -> str:
-    """What is wrong with a block of so many unrolls; empty where a learner takes it."""
-    if not isinstance(most, int) or unrolls <= most:
+def too_many(unrolls: int, most: Any, largest: Any) -> str:
+    """What is wrong with a block of so many unrolls; empty where a learner takes it.
+
+    It has room for ``most`` of an actor, and unpacks no block of more than ``largest``; any if
+    they are None.
+    """
+    if isinstance(most, int) and unrolls > most:
+        why, other = f"there is room for {most} of an actor", "more --replay_steps"
+    elif isinstance(largest, int) and unrolls > largest:
+        why, other = f"{largest} are allowed", "a higher one"
+    else:
         return ""
     return (
-        f"its blocks have {unrolls} unrolls, and there is room for {most} of an actor. Give the "
-        "actor a lower --envs_per_actor, or the learner more --replay_steps"
+        f"its blocks have {unrolls} unrolls, and {why}. Give the actor a lower --envs_per_actor, "
+        f"or the learner {other}"
     )
 
 

@@ -62,8 +62,9 @@ class Receiver:
         self._newest: tuple[Sequence[Any], int] | None = None
         self._changed = threading.Condition()
         self._closing = False
-        about = {"process": uuid.uuid4().hex, "weights": weights.describe(), "most": most_unrolls}
-        server.announce(messages.encode({"identity": identity, **about}))
+        about = {"process": uuid.uuid4().hex, "weights": weights.describe()}
+        limits = {"most": most_unrolls, "largest": blocks.most}
+        server.announce(messages.encode({"identity": identity, **about, **limits}))
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=work.__name__, daemon=True)
             for work in (self._receive, self._hear, self._publish)
@@ -138,7 +139,8 @@ class Receiver:
             if not self._roster.accepts(header):
                 continue
             assert header is not None
-            if too_many := messages.too_many(header.unrolls, self._most_unrolls):
+            limits = self._most_unrolls, self._blocks.most
+            if too_many := messages.too_many(header.unrolls, *limits):
                 self._roster.refuse(header, too_many)
                 continue
             try:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.transport.ends import Actor, Learner, Plain, Secure, running
-from transport import ArraySpec, Layout, make_identity, messages
+from transport import ArraySpec, Layout, Refused, make_identity, messages
 from transport.compression import Compressed, Zstd
 from transport.layout import Misfit
 
@@ -110,6 +110,20 @@ def test_the_learner_reports_a_block_that_it_cannot_read():
         refused = [line for line in learner.printed if "a block was refused: a compressed" in line]
         assert len(refused) == 1
         connection.close()
+
+
+def test_an_actor_whose_blocks_are_larger_than_what_is_unpacked_is_refused():
+    learner = Learner(blocks=Compressed(NEST, Zstd(), most=2))
+    actor = Actor(learner, "actor")
+    with running(learner, actor):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        assert actor.link.announce(20)
+        words = "refuses this actor: its blocks have 3 unrolls, and 2 are allowed"
+        with pytest.raises(Refused, match=f"{words}.*lower --envs_per_actor") as refused:
+            actor.link.put(block(3), 3)
+        assert "--replay_steps" not in str(refused.value)
+        actor.link.put(block(2), 2)
+        assert learner.receiver.take(20) is not None
 
 
 def test_layouts_that_are_packed_otherwise_are_different():
