@@ -12,7 +12,7 @@ import tensorflow as tf
 import credentials
 from benchmarks.tools.ports import free_port
 from tests.cluster.conftest import wait_for
-from tests.trainer.cluster import alone, experiment
+from tests.trainer.cluster import Process, alone, experiment
 from tests.trainer.levels import Steps, level
 from tests.trainer.training import block, parts, small, values_of
 from trainer import build
@@ -232,6 +232,24 @@ def test_equal_learners_exchange_gradients_and_one_that_dies_comes_back(tmp_path
     least = int(updates.replace(",", "")) * chosen.learning.batch_size
     frames = read_metrics(tmp_path / "second")[-1]["environment_frames"]
     assert frames > least * chosen.actors.unroll_length > 0
+
+
+@CLUSTER
+@pytest.mark.timeout(300)
+def test_a_learner_can_leave_another_that_is_frozen(tmp_path):
+    own = [f"localhost:{free_port()}" for _ in range(2)]
+    common = ["--algorithm=a3c", "--level_name=CartPole-v1", "--peer_timeout_s=30"]
+
+    def learner(index: int) -> Process:
+        where = [f"--learner_host={own[index]}", f"--logdir={tmp_path}/{index}"]
+        return alone("--job_name=learner", f"--peers={','.join(own)}", *where, *common)
+
+    with learner(0) as leaving, learner(1) as silent:
+        leaving.wait_for("all learners are there")
+        silent.wait_for("the learners start with")
+        silent.send(signal.SIGSTOP)
+        leaving.send(signal.SIGTERM)
+        assert leaving.wait(60) == 0, leaving.output()
 
 
 def have_been_apart(folder: Path) -> bool:

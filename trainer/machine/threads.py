@@ -1,10 +1,13 @@
 """Threads: their names as the system shows them (``top -H``, benchmarks), and waiting for them."""
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+from trainer.machine.terminal import end_output
 
 # An environment may take minutes to start or to reset; one that hangs must not keep the process.
 END_WITHIN_S = 300.0
@@ -41,6 +44,16 @@ def wait_for_end(threads: Sequence[threading.Thread], say: Callable[[str], None]
             f"warning: {', '.join(left)} did not end within {END_WITHIN_S:g} s; an environment "
             "may hang. The training ends without waiting any longer."
         )
+
+
+def leave_if(hangs: bool) -> None:
+    """Ends the process, all being done, if the thread of a call to a silent peer lives on.
+
+    It is inside TensorFlow, and would crash the interpreter at exit.
+    """
+    if hangs:
+        end_output()
+        os._exit(0)
 
 
 def _name_file() -> Path:

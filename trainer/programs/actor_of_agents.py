@@ -14,6 +14,7 @@ from trainer.acting.actor import Seat, SharedActor
 from trainer.learning.batches import LOOK_EVERY_S
 from trainer.machine import cores
 from trainer.machine.terminal import say
+from trainer.machine.threads import leave_if
 from trainer.programs.stopping import StopSignal
 from trainer.remote import carriers
 from trainer.reporting.pace import Pace
@@ -53,9 +54,7 @@ def act(settings: Settings) -> None:
             say(f"actor {task}: {reason}; left.")
         except Refused as error:
             raise UserError(str(error)) from None
-    if any(one.link.hangs for one in turns):
-        # A thread inside TensorFlow would crash the interpreter at exit.
-        os._exit(0)
+    leave_if(any(one.link.hangs for one in turns))
 
 
 def _play(settings: Settings, turns: Sequence["_Turns"], stop: StopSignal) -> None:

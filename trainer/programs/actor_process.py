@@ -13,6 +13,7 @@ from trainer.acting.acting_agent import ActingAgent
 from trainer.learning.batches import LOOK_EVERY_S, steps_in
 from trainer.machine import cores
 from trainer.machine.terminal import say
+from trainer.machine.threads import leave_if
 from trainer.programs import actor_of_agents
 from trainer.programs.stopping import StopSignal
 from trainer.remote import carriers
@@ -58,9 +59,7 @@ def act(settings: Settings) -> None:
         with link:
             reason = _play(settings, spec, acting, link, stop)
     say(f"actor {settings.program.task}: {reason}")
-    if link.hangs:
-        # A thread inside TensorFlow would crash the interpreter at exit.
-        os._exit(0)
+    leave_if(link.hangs)
 
 
 def _play(

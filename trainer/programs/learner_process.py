@@ -21,6 +21,7 @@ from trainer.learning.replayed import Feeder
 from trainer.learning.rollouts import Crew
 from trainer.machine import terminal
 from trainer.machine.launching import keep_to_this_host
+from trainer.machine.threads import leave_if
 from trainer.programs import replay
 from trainer.programs.companions import Companions, nobody
 from trainer.programs.run import Run
@@ -81,6 +82,7 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 receiver.finish()
             if run and of_all.level.agents:
                 several.draw(Path(of_all.run_folder), of_all, run.reporter.say)
+        leave_if(peers is not None and peers.hangs)
 
 
 def _batches(

@@ -169,6 +169,11 @@ class Peers:
         for other in self._others:
             other.close()
 
+    @property
+    def hangs(self) -> bool:
+        """Whether, after that, a call to a silent one has not ended yet."""
+        return any(other.hangs() for other in self._others)
+
     def _check(self) -> None:
         for other in self._others:
             if refusal := other.refusal():
@@ -238,6 +243,10 @@ class _Other:
         if self._thread.ident is not None:
             self._thread.join()
             self._link.__exit__()
+
+    def hangs(self) -> bool:
+        """Whether, after ``close``, a call to it has not ended yet."""
+        return self._link.hangs
 
     def is_reached(self) -> bool:
         """Whether there is a connection now."""
