@@ -32,7 +32,7 @@ class Crew(Protocol):
         """How many play."""
 
     def play_again(self, number: int) -> None:
-        """Publishes the same weights under a new number."""
+        """Publishes the same weights under a new number; nobody can ``begin`` meanwhile."""
 
 
 class Rollouts:
@@ -143,8 +143,8 @@ class Rollouts:
             self._number += 1
             self._delivered = 0
             self._asked = time.monotonic()
-            number = self._number
-        self._crew.play_again(number)
+            # Not beyond the lock, where newer weights may be published in between.
+            self._crew.play_again(self._number)
 
     def _batch(self, blocks: list[Unroll]) -> Batch:
         unrolls = join(blocks)

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import queue
+import threading
 import time
 from typing import Any
 
@@ -173,6 +174,33 @@ def test_of_one_that_is_there_and_does_not_play_only_the_first_round_is_late(mon
     there[0] = 2  # those that do not play have left
     assert not waits(9)
     assert len(said) == 1 and "1 of 3 actors have not played" in said[0]
+
+
+def test_weights_that_are_published_again_do_not_replace_newer_ones():
+    published: list[int] = []
+
+    class Busy(Crew):
+        """Its learner publishes newer weights just as these are to be published again."""
+
+        def play(self, number: int) -> None:
+            published.append(number)
+            super().play(number)
+
+        def play_again(self, number: int) -> None:
+            learner.start()
+            learner.join(0.3)
+            super().play_again(number)
+
+    crew = Busy(LIKE, [2])
+    rollouts = Rollouts(4, crew)
+    learner = threading.Thread(target=lambda: crew.play(rollouts.begin(5)))
+    crew.play(rollouts.begin(0))
+    block = crew.take()
+    assert block is not None
+    rollouts._add(block)
+    rollouts._ask_again()
+    learner.join()
+    assert published == [1, 2, 6]
 
 
 class Inbox:
