@@ -364,7 +364,7 @@ def test_the_ratio_of_updates_to_steps_is_kept(together):
 @pytest.mark.parametrize(
     ("changes", "differing"),
     [
-        ({"exploration_steps": 10}, "exploration_steps is 50000 at the learner and 10 at the actor"),
+        ({"exploration_steps": 10}, "exploration_steps is 50000 at the learner and 10 at"),
         ({"updates_per_step": 1.0}, "updates_per_step"),  # exploration falls with the updates
         ({"replay_steps": 500, "target_every": 9, "learning_rate": 0.1}, ""),  # the learner's
     ],

@@ -154,7 +154,7 @@ def test_another_apt_is_waited_for_and_any_other_error_is_not(copy, bare_path, t
 
 
 # Of all packages, at most this one is installed.
-KNOWS = 'if [[ -e $0.ssh && ${@: -1} == openssh-server ]]; then echo installed; fi'
+KNOWS = "if [[ -e $0.ssh && ${@: -1} == openssh-server ]]; then echo installed; fi"
 
 
 @IN_A_NAMESPACE

@@ -58,9 +58,7 @@ class Home(Connections):
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "csh", "tcsh", "zsh", "fish"])
-def test_the_copy_arrives_whatever_the_login_shell_is(
-    shell: str, project: Path, tmp_path: Path
-):
+def test_the_copy_arrives_whatever_the_login_shell_is(shell: str, project: Path, tmp_path: Path):
     if not shutil.which(shell):
         pytest.skip(f"there is no {shell}")
     packed = base64.b64encode(pack(project)).decode()

@@ -20,10 +20,10 @@ def test_the_error_names_the_flags_to_lower(monkeypatch):
     made = parts(small(level(Steps), batch_size=5))
     batch = describe(made.actor().unroll(), 5)
 
-    def exhausted(_: Any) -> None:
+    def exhausted(*_: Any) -> None:
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr(made.learner, "contribution", exhausted)
+    monkeypatch.setattr(type(made.learner.contribution), "__call__", exhausted)
     actors: Any = Namespace(
         publish=lambda learner: None,
         present=lambda: 1,
