@@ -117,13 +117,13 @@ class Rollouts:
             self._warn(
                 "late",
                 f"{self._present - delivered} of {self._present} actors have not played with the "
-                f"newest weights, {patience:.0f} s after the others: these go on, and wait for them "
-                "again once they play.",
+                f"newest weights, {patience:.0f} s after the others: these go on, and wait for "
+                "them again once they play.",
             )
         return is_late
 
     def _waited_for(self) -> int:
-        """How many actors are waited for: all that are there, new ones among them, but late ones."""
+        """How many actors are waited for: all that are there, new ones too, but late ones."""
         before, self._present = self._present, self._crew.present()
         joined = max(0, self._present - before)
         self._expected = min(self._expected + joined, self._present)
