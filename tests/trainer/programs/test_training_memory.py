@@ -17,7 +17,7 @@ from user_error import UserError
 
 
 def test_the_error_names_the_flags_to_lower(monkeypatch):
-    made = parts(small(level(Steps), batch_size=5))
+    made = parts(small(level(Steps), batch_size=5, total_environment_frames=1000))
     batch = describe(made.actor().unroll(), 5)
 
     def exhausted(*_: Any) -> None:
