@@ -1,30 +1,32 @@
 """Compares the plan's predictions for this machine with measurements.
 
   python -m benchmarks plan_here
+  python -m benchmarks plan --validate benchmarks/results/plan_here/here.csv
   python -m benchmarks plan_here --smoke --repeats=1 --seconds=0.05 --train_s=1
 
 For each training it measures the parts (`benchmarks plan_parts`), then whole trainings of one
 learner and more and more actors as processes of this machine, then the parts again, except with
---smoke. It writes NAME.json for each and here.csv, and prints them beside the predictions. One
-figure is not measured but fitted, the same for all of these trainings: the cost of sharing the
-cores.
+--smoke. It prints them beside the predictions. One figure is not measured but fitted, the same for
+all of these trainings: the cost of sharing the cores. After each training it writes NAME.json of
+all so far and here.csv; those of the guide, in benchmarks/plan/measured, stay as they are.
 """
 
 import csv
 import dataclasses
+import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.plan import cost_fit, plan_parts
 from benchmarks.plan.cost_fit import Measured
-from benchmarks.plan.cost_model import Cluster, Parts, read_parts
-from benchmarks.tools import common
+from benchmarks.plan.cost_model import Cluster, Parts
+from benchmarks.tools import common, files
 from benchmarks.tools.trainer import rate_of
 from flags import setting
 from trainer.settings import config
 
-RESULTS, SMOKE_RESULTS = "benchmarks/plan/measured", "logs/plan_here"
+RESULTS, SMOKE_RESULTS = "benchmarks/results/plan_here", "logs/plan_here"
 LARGE = ("--unroll_length=20", "--batch_size=32", "--envs_per_actor=10")
 
 
@@ -60,48 +62,54 @@ class Own(plan_parts.Own):
 def measure(arguments: list[str]) -> None:
     """Measures everything; prints the table."""
     own, _ = common.parse(Own, "plan_here", __doc__, arguments)
-    cases: Sequence[Case] = SMOKE if own.smoke else CASES
-    out, rows = Path(own.results or (SMOKE_RESULTS if own.smoke else RESULTS)), []
-    out.mkdir(parents=True, exist_ok=True)
+    out = files.folder(own.results or (SMOKE_RESULTS if own.smoke else RESULTS))
     own = dataclasses.replace(own, results=str(out))
-    for case in cases:
-        settings = config.parse(list(case.flags))
-        before = plan_parts.measured(own, settings)
-        for actors in case.actors:
-            rate = rate_of(settings, actors, own.train_s)
-            common.progress(f"{case.name}, {actors} actors: {rate:,.0f} agent steps/s")
-            cluster = Cluster(learners=1, actors=actors, one_machine=True)
-            rows.append(Measured(out / f"{case.name}.json", cluster, rate))
-        again = [] if own.smoke else [plan_parts.measured(own, settings)]
-        parts = plan_parts.mean([before, *again])
-        rows[-1].parts.write_text(plan_parts.as_json(parts))
-        write(rows, out / "here.csv")
-    share(rows)
+    parts: dict[Path, Parts] = {}
+    rows: list[Measured] = []
+    for case in SMOKE if own.smoke else CASES:
+        path = out / f"{case.name}.json"
+        parts[path], rates = measured(own, case)
+        for actors, rate in rates.items():
+            rows.append(Measured(path, Cluster(1, actors, one_machine=True), rate))
+        write(out, share(parts, rows), rows)  # a stopped one leaves what fits together
     # Read back as the plan reads it, so that both agree to the last digit.
     print(cost_fit.table(cost_fit.read_measured(out / "here.csv")))
 
 
-def share(rows: Sequence[Measured]) -> None:
-    """Fits the speed that sharing leaves of the cores, and writes it to all parts."""
-    parts = {row.parts: read_parts(row.parts) for row in rows}
+def measured(own: Own, case: Case) -> tuple[Parts, dict[int, float]]:
+    """A training's parts, and its agent steps a second by the number of actors."""
+    settings = config.parse(list(case.flags))
+    parts, rates = [plan_parts.measured(own, settings)], {}
+    for actors in case.actors:
+        rates[actors] = rate_of(settings, actors, own.train_s)
+        common.progress(f"{case.name}, {actors} actors: {rates[actors]:,.0f} agent steps/s")
+    if not own.smoke:
+        parts.append(plan_parts.measured(own, settings))
+    return plan_parts.mean(parts), rates
+
+
+def share(parts: Mapping[Path, Parts], rows: Sequence[Measured]) -> dict[Path, Parts]:
+    """All parts with the speed that sharing leaves of the cores, which is fitted to the rows."""
 
     def sharing(path: Path, tried: Parts) -> Parts:
         return dataclasses.replace(parts[path], shared_cores=tried.shared_cores)
 
     found = cost_fit.fit(rows, parts[rows[0].parts], ["shared_cores"], sharing).shared_cores
     left = round(min(1.0, found), 3)
+    return {path: dataclasses.replace(one, shared_cores=left) for path, one in parts.items()}
+
+
+def write(out: Path, parts: Mapping[Path, Parts], rows: Sequence[Measured]) -> None:
+    """Writes parts and rows as ``cost_fit.read_measured`` reads them."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(cost_fit.COLUMNS)
+    for row in rows:
+        counts = (row.cluster.learners, row.cluster.actors)
+        table.writerow((row.parts.name, "one_machine", *counts, "", f"{row.steps_per_s:.0f}"))
     for path, one in parts.items():
-        path.write_text(plan_parts.as_json(dataclasses.replace(one, shared_cores=left)))
-
-
-def write(rows: Sequence[Measured], path: Path) -> None:
-    """Writes the rows as ``cost_fit.read_measured`` reads them."""
-    with open(path, "w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(cost_fit.COLUMNS)
-        for row in rows:
-            counts = (row.cluster.learners, row.cluster.actors)
-            table.writerow((row.parts.name, "one_machine", *counts, "", f"{row.steps_per_s:.0f}"))
+        files.write(path, plan_parts.as_json(one))
+    files.write(out / "here.csv", text.getvalue())
 
 
 if __name__ == "__main__":

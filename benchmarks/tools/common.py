@@ -8,10 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import flags
+from benchmarks.tools import files
 from flags import setting
 from trainer.settings import checks, config, sizes
 from trainer.settings.config import Settings
@@ -58,12 +58,7 @@ def parse(
     )
     flags.check_ranges(options)
     checks.check_ranges(settings)
-    try:
-        Path(options.results).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"--results={options.results}: cannot be created ({error.strerror})."
-        ) from None
+    files.folder(options.results)
     return options, settings
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.plan import cost_fit, cost_model, plan_here, plan_parts
+from tests.benchmarks.whole.stopping import stopped_at
 
 PROJECT = Path(__file__).parents[3]
 
@@ -45,6 +46,36 @@ def test_a_smoke_leaves_what_was_measured(tmp_path, monkeypatch):
     assert not (tmp_path / "benchmarks").exists()
 
 
+def test_one_that_is_stopped_leaves_whole_trainings_with_the_share_of_the_cores(
+    tmp_path, monkeypatch
+):
+    parts = cost_model.Parts("x", 100, 1000, 100, 1e4, 1e6, 100, 1e6, receive_bytes_per_s=1e6)
+    monkeypatch.setattr(plan_parts, "measured", lambda *_: parts)
+    monkeypatch.setattr(plan_here, "rate_of", stopped_at(3, 20.0))
+    cases = [plan_here.Case("one", (), (1, 2)), plan_here.Case("two", (), (1, 2))]
+    monkeypatch.setattr(plan_here, "CASES", cases)
+    older = cost_model.Parts("y", 1, 1, 1, 1, 1, 1, 1, shared_cores=0.5)
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text(plan_parts.as_json(older))
+    with pytest.raises(KeyboardInterrupt):
+        plan_here.measure([f"--results={tmp_path}"])
+    rows = cost_fit.read_measured(tmp_path / "here.csv")
+    assert [(row.parts.stem, row.cluster.actors) for row in rows] == [("one", 1), ("one", 2)]
+    kept = {name: cost_model.read_parts(tmp_path / f"{name}.json") for name in ("one", "two")}
+    assert kept["one"].shared_cores < 1 and kept["one"].about == "x"
+    assert kept["two"] == older
+
+
+def test_figures_of_the_guide_stay_without_a_folder_of_ones_own(tmp_path, monkeypatch):
+    parts = cost_model.Parts("x", 100, 1000, 100, 1e4, 1e6, 100, 1e6, receive_bytes_per_s=1e6)
+    monkeypatch.setattr(plan_parts, "measured", lambda *_: parts)
+    monkeypatch.setattr(plan_here, "rate_of", lambda *_: 20.0)
+    monkeypatch.chdir(tmp_path)
+    plan_here.measure([])
+    assert len(cost_fit.read_measured(tmp_path / "benchmarks/results/plan_here/here.csv")) == 9
+    assert not (tmp_path / "benchmarks/plan").exists()
+
+
 def test_the_parts_of_this_machine_are_measured_for_the_plan(tmp_path):
     tiny = ["--level_name=CartPole-v1", "--envs_per_actor=2", "--batch_size=2"]
     quick = ["--repeats=1", "--seconds=0.05", f"--results={tmp_path}"]
@@ -66,11 +97,10 @@ def test_parts_that_were_measured_twice_are_averaged():
 def test_what_sharing_the_cores_costs_is_fitted_and_never_a_gain(part, shared, tmp_path):
     path = tmp_path / "x.json"
     made = cost_model.Parts("x", 100, 1000, 100, 1e4, 1e6, 100, 1e6, receive_bytes_per_s=1e6)
-    path.write_text(plan_parts.as_json(made))
     cluster = cost_model.Cluster(learners=1, actors=2, one_machine=True)
-    predicted = cost_model.predict(cost_model.read_parts(path), cluster).rate
-    row = cost_fit.Measured(path, cluster, part * predicted)
-    plan_here.share([row])
-    assert cost_model.read_parts(path).shared_cores == pytest.approx(shared, abs=0.01)
+    row = cost_fit.Measured(path, cluster, part * cost_model.predict(made, cluster).rate)
+    found = plan_here.share({path: made}, [row])
+    assert found[path].shared_cores == pytest.approx(shared, abs=0.01)
     # One rate alone is met by that cost, unless it is better than the prediction.
-    assert cost_fit.errors([row])[0] == pytest.approx(min(0.0, 1 / part - 1), abs=0.01)
+    error = cost_fit.errors([row], found.__getitem__)[0]
+    assert error == pytest.approx(min(0.0, 1 / part - 1), abs=0.01)
