@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from trainer.machine.launching import PROJECT
 from user_error import UserError
 
 LOOK_EVERY_S = 0.02
+ENDS_WITHIN_S = 60.0
 PRIORITY = -10
 
 
@@ -34,12 +35,14 @@ def run(
 ) -> tuple[Cost, str]:
     """Runs a command; returns its cost and what it prints. ``meanwhile`` is called all the time."""
     me, out = fleet.folder / "me", fleet.folder / "said"
+    # It ends with the benchmark, however that ends.
+    with_parent = ("setpriv", "--pdeathsig", "TERM")
     program = [sys.executable, str(PROJECT / "run_experiment_mm_raw.py"), "--logdir=logs/run"]
     before, began = _moved(fleet), time.monotonic()
     descriptors = threads = 0
     with out.open("w") as said:
         process = subprocess.Popen(
-            [*program, *flags],
+            [*with_parent, *program, *flags],
             cwd=me,
             env={**os.environ, "HOME": str(me)},
             stdout=said,
@@ -49,12 +52,13 @@ def run(
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, process.pid, PRIORITY)
     ended, status = 0, 0
-    while not ended:
-        meanwhile(time.monotonic() - began)
-        descriptors = max(descriptors, _descriptors(process.pid))
-        threads = max(threads, _threads(process.pid))
-        time.sleep(LOOK_EVERY_S)
-        ended, status, used = os.wait4(process.pid, os.WNOHANG)
+    with _ended_if_stopped(process):
+        while not ended:
+            meanwhile(time.monotonic() - began)
+            descriptors = max(descriptors, _descriptors(process.pid))
+            threads = max(threads, _threads(process.pid))
+            time.sleep(LOOK_EVERY_S)
+            ended, status, used = os.wait4(process.pid, os.WNOHANG)
     process.returncode = os.waitstatus_to_exitcode(status)
     seconds, after = time.monotonic() - began, _moved(fleet)
     if process.returncode:
@@ -69,6 +73,21 @@ def running(text: str) -> int:
     """How many processes a status --json shows as running."""
     told = json.loads(text)
     return sum(one["state"] == "running" for one in told["processes"])
+
+
+@contextlib.contextmanager
+def _ended_if_stopped(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ends the command where the block is stopped or fails."""
+    try:
+        yield
+    except BaseException:
+        process.terminate()
+        try:
+            process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
 
 
 def _descriptors(pid: int) -> int:

@@ -15,6 +15,7 @@ from benchmarks.whole.hosts.frontend import Cost
 from benchmarks.whole.hosts.report import Run
 from tests.benchmarks.whole.stopping import killed
 from tests.cluster.conftest import wait_for
+from trainer.machine.launching import PROJECT
 from user_error import UserError
 
 
@@ -63,6 +64,35 @@ def test_an_idle_learner_listens_and_ends_when_asked():
         assert process.wait(20) == 0
     finally:
         process.kill()
+
+
+# A frontend that would go on for long; no host has a bridge.
+FRONTEND = """
+import os, pathlib, sys, time, types
+from benchmarks.whole.hosts import frontend
+folder = pathlib.Path(sys.argv[1])
+(folder / "me").mkdir()
+program = folder / "run_experiment_mm_raw.py"
+program.write_text("import time; print(1, flush=True); time.sleep(600)")
+frontend.PROJECT, frontend._moved = folder, lambda fleet: (0, 0)
+fleet = types.SimpleNamespace(folder=folder)
+def stopped(seconds):
+    if (folder / "said").read_text():
+        {then}
+frontend.run(fleet, meanwhile=stopped)
+"""
+
+
+def test_a_frontend_ends_with_a_benchmark_that_is_stopped(tmp_path: Path):
+    code = FRONTEND.format(then="sys.exit(143)")
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=PROJECT, check=False)
+    assert done.returncode == 143 and not processes_in(tmp_path)
+
+
+def test_a_frontend_ends_with_a_benchmark_that_is_killed(tmp_path: Path):
+    with killed(FRONTEND.format(then="print('ready', flush=True)"), tmp_path) as said:
+        assert said == "ready" and len(processes_in(tmp_path)) == 2
+    wait_for(lambda: not processes_in(tmp_path))
 
 
 def processes_in(folder: Path) -> list[str]:
