@@ -18,13 +18,12 @@ from pathlib import Path
 
 from benchmarks.parts import components
 from benchmarks.plan.cost_model import Parts
-from benchmarks.tools import common, ways
+from benchmarks.tools import common, files, ways
 from benchmarks.tools.common import Options
 from benchmarks.tools.machine import processor
 from flags import setting
 from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
-from user_error import UserError
 
 MEASURED = ("acting", "learning")
 SENDERS = 2
@@ -44,10 +43,7 @@ def measure(arguments: list[str]) -> None:
     settings = common.in_a_cluster(settings)
     path = Path(own.results) / "plan_parts.json"
     written = as_json(measured(own, settings))
-    try:
-        path.write_text(written)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}).") from None
+    files.write(path, written)
     print(f"{written}\n{path} written")
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.tools import files
 from benchmarks.tools.common import Options, Spread, spread
 from benchmarks.tools.machine import processor
 from trainer.settings.config import Settings
-from user_error import UserError
 
 APART = " · "
 
@@ -94,15 +94,9 @@ class Report:
         titles = [column.title for column in self._columns]
         rows = [dict(zip(titles, map(_plain, row), strict=True)) for row in self._rows]
         kept = self._about | {"rows": rows} | {name: _plain(one) for name, one in figures.items()}
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            path = self._folder / f"{self._name}.json"
-            path.write_text(json.dumps(kept, indent=2) + "\n")
-            self._draw(titles.index(shown), wanted, draw)
-        except OSError as error:
-            raise UserError(
-                f"--results={self._folder}: cannot be written to ({error.strerror})."
-            ) from None
+        path = files.folder(str(self._folder)) / f"{self._name}.json"
+        files.write(path, json.dumps(kept, indent=2) + "\n")
+        self._draw(titles.index(shown), wanted, draw)
         print(f"\n{path} and {path.with_suffix('.png').name} written")
 
     def _named(self, column: int, cell: str) -> str:
@@ -126,7 +120,7 @@ class Report:
         if wanted is not None:
             axes.axvline(wanted, color="#d1242f", linewidth=1)
         axes.set_title(f"{self._name}: {self._what}\n{self._machine}", fontsize=9)
-        figure.savefig(self._folder / f"{self._name}.png", dpi=110)
+        files.draw(self._folder / f"{self._name}.png", figure)
 
     def _draw_bars(self, axes: Any, shown: int) -> None:
         """A bar for each row that has a value there, named by the row's words."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.tools import files
 from benchmarks.whole.hosts.frontend import Cost
 
 ACTIONS = ("start", "status", "stop")
@@ -76,7 +77,7 @@ def write_json(path: Path, runs: Sequence[Run], about: dict[str, Any]) -> None:
         {**dataclasses.asdict(run), "costs": {a: c._asdict() for a, c in run.costs.items()}}
         for run in runs
     ]
-    path.write_text(json.dumps({**about, "runs": rows, "lines": fitted}, indent=2) + "\n")
+    files.write(path, json.dumps({**about, "runs": rows, "lines": fitted}, indent=2) + "\n")
 
 
 def draw(path: Path, runs: Sequence[Run], title: str) -> None:
@@ -107,7 +108,7 @@ def draw(path: Path, runs: Sequence[Run], title: str) -> None:
         "hosts (o: idle programs; square: some play; x: a link was cut; dashed: line, extended)",
         fontsize=8,
     )
-    figure.savefig(path, dpi=110)
+    files.draw(path, figure)
 
 
 def _titles() -> str:

@@ -31,7 +31,12 @@ def fastest(
     key = json.dumps([processor(), tune_s, {**work, "seed": 0}], sort_keys=True)
     if key not in known:
         known[key] = _searched(peer, python, work, tune_s, log)
-        write_whole(kept, json.dumps(known, indent=1).encode())
+        try:
+            write_whole(kept, json.dumps(known, indent=1).encode())
+        except OSError as error:
+            common.progress(
+                f"{kept} cannot be written ({error.strerror}); the next run searches again"
+            )
     return known[key]
 
 

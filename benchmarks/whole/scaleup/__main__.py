@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.tools import common
+from benchmarks.tools import common, files
 from benchmarks.tools.machine import cores, precision, processor, siblings
 from benchmarks.whole.scaleup import report
 from benchmarks.whole.scaleup.cases import Case, Running, cases, rate
@@ -34,11 +34,7 @@ def main(arguments: list[str]) -> int:
 
 def measure(chosen: Chosen, rows: Sequence[Row]) -> None:
     """Prints the table of all cases, and writes them."""
-    out = Path(chosen.options.results)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--results={out}: cannot be made ({error.strerror}).") from None
+    out = files.folder(chosen.options.results)
     todo = cases(chosen)
     if rows:
         check_rows(todo, rows)

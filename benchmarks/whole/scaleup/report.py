@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.tools import files
 from benchmarks.whole.scaleup.cases import Case
 
 Rates = dict[Case, list[float]]  # agent steps a second, one a turn
@@ -78,7 +79,7 @@ def write_json(path: Path, rates: Rates, about: dict[str, Any]) -> None:
         }
         for case in _together(rates)
     ]
-    path.write_text(json.dumps({**about, "cases": found}, indent=2) + "\n")
+    files.write(path, json.dumps({**about, "cases": found}, indent=2) + "\n")
 
 
 def draw(path: Path, rates: Rates, title: str) -> None:
@@ -110,7 +111,7 @@ def draw(path: Path, rates: Rates, title: str) -> None:
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.legend(fontsize=7, frameon=False)
-    figure.savefig(path, dpi=110)
+    files.draw(path, figure)
 
 
 def _draw_ratios(

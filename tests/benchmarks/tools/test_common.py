@@ -9,6 +9,7 @@ from benchmarks.tools import common
 from benchmarks.tools.common import Options, numbers, parse, rate, spread
 from benchmarks.tools.machine import processor
 from benchmarks.tools.report import Column, Report
+from tests.trainer.disks import files_limited_to
 from user_error import UserError
 
 
@@ -124,3 +125,23 @@ def test_a_report_is_a_table_a_file_of_json_and_a_picture(tmp_path, capsys):
     assert kept["rows"][1] == {"what": "two", "rate": None, "share": None}
     assert kept["machine"] == machine and kept["bound"]["median"] == 1.0
     assert (tmp_path / "some.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_report_on_a_full_disk_is_a_line_and_costs_no_earlier_one(tmp_path, monkeypatch, capsys):
+    def measure(arguments):
+        options, _ = parse(Options, "some", None, arguments)
+        report = Report("some", (Column("rate", 8, ",.0f"),), options, "float32", "some work")
+        report.row(1.0)
+        report.finish("rate")
+
+    monkeypatch.setattr("sys.argv", ["some", f"--results={tmp_path}"])
+    monkeypatch.setattr(common, "unwind_when_stopped", lambda: None)
+    assert common.run("some", measure) == 0
+    earlier = (tmp_path / "some.json").read_text()
+    for size, full in ((100, "some.json"), (2000, "some.png")):
+        with files_limited_to(size):
+            assert common.run("some", measure) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert f"{tmp_path / full} cannot be written" in line
+    assert json.loads(earlier)["rows"] == json.loads((tmp_path / "some.json").read_text())["rows"]
+    assert (tmp_path / "some.png").read_bytes().endswith(b"IEND\xaeB`\x82")

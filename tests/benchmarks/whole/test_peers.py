@@ -17,6 +17,7 @@ from benchmarks.whole.peers import known, running, tuning
 from benchmarks.whole.peers.known import PEERS, chosen
 from benchmarks.whole.peers.running import Failed, Reached, Work, lines
 from tests.benchmarks.whole.stopping import stopped_at
+from tests.trainer.disks import files_limited_to
 from trainer.machine.launching import PROJECT
 from user_error import UserError
 
@@ -181,6 +182,17 @@ def test_a_peer_runs_with_the_fastest_of_its_ways_which_is_searched_once(tmp_pat
         assert contender.tune("SimpleConvNetAgent") == "threads=2"
         assert contender.run("SimpleConvNetAgent").steps_per_second > 1000
         monkeypatch.setattr(tuning, "_searched", None)  # its result is kept
+
+
+def test_a_search_whose_result_cannot_be_kept_was_not_in_vain(tmp_path, monkeypatch, capsys):
+    peer = PEERS[0]._replace(ways={"threads": (1, 2)})
+    monkeypatch.setattr(tuning, "folder_for", lambda peer: tmp_path)
+    monkeypatch.setattr(tuning, "_searched", lambda *_: {"threads": 2})
+    with files_limited_to(10):
+        found = tuning.fastest(peer, Path(sys.executable), {}, 0.3, tmp_path / "log")
+    assert found == {"threads": 2}
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path / 'tuned.json'} cannot be written" in line
 
 
 def test_a_search_in_which_nobody_came_to_play_keeps_nothing(tmp_path, monkeypatch):
