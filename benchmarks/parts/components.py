@@ -66,28 +66,40 @@ def measure(arguments: list[str]) -> None:
     checks.check(settings)
     threads = [n or cores() for n in common.numbers("threads", own.threads, least=0)]
     actors = common.numbers("actors", own.actors, least=0)
-    measured = [
-        ways.measure(settings, way, parts_for(way), own.seconds, own.repeats, own.results)
-        for way in ways.all_ways(threads)
-    ]
+    first, *others = ways.all_ways(threads)
+    measured = [measured_in(own, settings, first)]
     report = Report(
         "components", COLUMNS, own, measured[0].precision, what(settings, measured[0]), settings
     )
+    with report.finished("agent steps/s") as figures:
+        try:
+            for way in others:
+                measured.append(measured_in(own, settings, way))
+        finally:
+            add(report, measured)
+        for count in filter(None, actors):
+            rates = between_processes(
+                settings, measured[0].sizes["block"], count, own.seconds, own.repeats
+            )
+            for transport, rate in rates.items():
+                label = f"all cores, {count} actor{'s' * (count > 1)}"
+                row(report, REMOTE.format(transport), label, rate)
+        full = [one for one in measured if one.way.cores == cores()]
+        figures["bound"] = ways.bound(full)
+        row(report, "bound", "all cores", figures["bound"])
+
+
+def measured_in(own: Own, settings: Settings, way: ways.Way) -> Measured:
+    """The parts in this way."""
+    return ways.measure(settings, way, parts_for(way), own.seconds, own.repeats, own.results)
+
+
+def add(report: Report, measured: Sequence[Measured]) -> None:
+    """Adds a row for each part in each way."""
     for part in ("emulation", "inference", "acting", "learning", *MULTIPLYING, "transport"):
         for one in measured:
             if part in one.rates:
                 row(report, LOCAL if part == "transport" else part, one.way.name, one.rates[part])
-    for count in filter(None, actors):
-        rates = between_processes(
-            settings, measured[0].sizes["block"], count, own.seconds, own.repeats
-        )
-        for transport, rate in rates.items():
-            label = f"all cores, {count} actor{'s' * (count > 1)}"
-            row(report, REMOTE.format(transport), label, rate)
-    full = [one for one in measured if one.way.cores == cores()]
-    bound = ways.bound(full)
-    row(report, "bound", "all cores", bound)
-    report.finish("agent steps/s", bound=bound)
 
 
 def parts_for(way: ways.Way) -> Sequence[str]:

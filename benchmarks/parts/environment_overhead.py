@@ -9,6 +9,7 @@ turn; the table shows the medians. Wanted: no less than 0.90 of the bare one at 
 """
 
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -110,18 +111,21 @@ def measure(arguments: list[str]) -> None:
     steps = contenders(own)
     turns = 1 + own.repeats
     rates: dict[str, list[float]] = {name: [] for name in steps}
-    for actions in np.split(random_actions(own, turns * own.num_steps), turns):
-        for name, step in steps.items():
-            rates[name].append(rate(step, actions))
+    with common.whole_turns(rates, functools.partial(write, own), warm_up=1):
+        for actions in np.split(random_actions(own, turns * own.num_steps), turns):
+            for name, step in steps.items():
+                rates[name].append(rate(step, actions))
 
+
+def write(own: Own, rates: dict[str, list[float]]) -> None:
+    """Prints the table and writes the files."""
     what = (
         f"{own.level_name}, {own.num_envs} environments, {own.num_threads} threads, turns of "
         f"{own.num_steps} steps"
     )
     report = Report("environment_overhead", COLUMNS, own, "no arithmetic", what)
-    ours = rates[OURS][1:]
-    for name, (_, *measured) in rates.items():
-        ratios = [mine / this for mine, this in zip(ours, measured, strict=True)]
+    for name, measured in rates.items():
+        ratios = [mine / this for mine, this in zip(rates[OURS], measured, strict=True)]
         report.row(name, spread(measured), spread(ratios))
     print(f"\ngoal for 32 Atari games: {WANTED:.2f} or more")
     report.finish("ours / this", WANTED)

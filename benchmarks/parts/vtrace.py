@@ -116,15 +116,15 @@ def measure(arguments: list[str]) -> None:
     _, step = timed(training_step(own.frames), max(3, own.repeats // 20))
     what = f"batch {BATCH}; a training step of {own.frames} frames takes {1e3 * step.median:.0f} ms"
     report = Report("vtrace", COLUMNS, own, "float32", what)
-    for length in lengths:
-        for name, function, given in contenders(length):
-            for mode in ("graph", "XLA"):
-                compiled = tf.function(function, jit_compile=mode == "XLA", autograph=False)
-                first, later = timed(functools.partial(compiled, *given), own.repeats)
-                microseconds = spread([1e6 * one for one in later.values])
-                share = later.median / step.median
-                report.row(str(length), name, mode, first, microseconds, share)
-    report.finish("later, µs")
+    with report.finished("later, µs"):
+        for length in lengths:
+            for name, function, given in contenders(length):
+                for mode in ("graph", "XLA"):
+                    compiled = tf.function(function, jit_compile=mode == "XLA", autograph=False)
+                    first, later = timed(functools.partial(compiled, *given), own.repeats)
+                    microseconds = spread([1e6 * one for one in later.values])
+                    share = later.median / step.median
+                    report.row(str(length), name, mode, first, microseconds, share)
 
 
 if __name__ == "__main__":

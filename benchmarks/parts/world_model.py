@@ -11,10 +11,11 @@ dreaming     steps of as many dreams as are played side by side
 
 import dataclasses
 import functools
+import itertools
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from trainer.machine.quiet import import_tensorflow
 
@@ -54,6 +55,13 @@ class Own(Options):
     seconds: float = setting(2.0, "Measuring", "for each measurement", above=0)
 
 
+class Timed(NamedTuple):
+    """What a turn of one part gave."""
+
+    rate: float  # samples a second
+    processor_ms: float  # for a sample
+
+
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, _ = common.parse(Own, "world_model", __doc__, arguments)
@@ -71,22 +79,28 @@ def measure(arguments: list[str]) -> None:
         "dreaming": [_dreams(model, settings)],
         "multiplying for dreaming": products(settings, pieces, macs["dreaming"]),
     }
-    processor: dict[str, list[float]] = {name: [] for name in calls}
-
-    def timed(name: str) -> float:
-        began, start = time.process_time(), time.perf_counter()
-        rate = common.rate(calls[name], own.seconds)
-        spent = time.process_time() - began
-        processor[name].append(1e3 * spent / (rate * (time.perf_counter() - start)))
-        return rate
-
-    turns = {name: functools.partial(timed, name) for name in calls}
-    found = common.in_turns(turns, own.repeats)
     dtype = precision.compute_dtype(settings.agent.precision).name
+    found: dict[str, list[Timed]] = {name: [] for name in calls}
+    with common.whole_turns(found, functools.partial(write, own, dtype, macs), warm_up=1):
+        for _, name in itertools.product(range(1 + own.repeats), calls):
+            found[name].append(timed(calls[name], own.seconds))
+
+
+def timed(calls: Sequence[Callable[[], float]], seconds: float) -> Timed:
+    """The calls side by side."""
+    began, start = time.process_time(), time.perf_counter()
+    rate = common.rate(calls, seconds)
+    spent = time.process_time() - began
+    return Timed(rate, 1e3 * spent / (rate * (time.perf_counter() - start)))
+
+
+def write(own: Own, dtype: str, macs: Mapping[str, int], found: dict[str, list[Timed]]) -> None:
+    """Prints the table and writes the files."""
     report = Report("world_model", COLUMNS, own, dtype, f"{own.level_name}, {own.preset}")
-    for name, rates in found.items():
+    for name, turns in found.items():
         part = name.removeprefix("multiplying for ")
-        report.row(name, spread(rates), spread(processor[name][1:]), macs[part] / 1e9)
+        rates, processor = (spread(values) for values in zip(*turns, strict=True))
+        report.row(name, rates, processor, macs[part] / 1e9)
     report.finish("samples/s")
 
 

@@ -128,18 +128,21 @@ def in_turns(measures: Mapping[str, Callable[[], float]], repeats: int) -> dict[
 
 @contextlib.contextmanager
 def whole_turns(
-    found: Mapping[Key, list[Value]], write: Callable[[dict[Key, list[Value]]], None]
+    found: Mapping[Key, list[Value]],
+    write: Callable[[dict[Key, list[Value]]], None],
+    warm_up: int = 0,
 ) -> Iterator[None]:
     """At the end hands what was found to ``write``; if the block is stopped or fails, too.
 
-    Then only turns count that everybody has finished; without any, nothing is written.
+    Then only turns count that everybody has finished, without the first ``warm_up``; without any,
+    nothing is written.
     """
     try:
         yield
     finally:
         turns = min(map(len, found.values()), default=0)
-        if turns:
-            write({key: values[:turns] for key, values in found.items()})
+        if turns > warm_up:
+            write({key: values[warm_up:turns] for key, values in found.items()})
 
 
 def rate(calls: Sequence[Callable[[], float]], seconds: float) -> float:

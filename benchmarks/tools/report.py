@@ -71,12 +71,16 @@ class Report:
         self._print(cells)
 
     @contextlib.contextmanager
-    def finished(self, shown: str, wanted: float | None = None) -> Iterator[None]:
-        """Writes the files at the end of the block; if that is stopped or fails, too."""
+    def finished(self, shown: str, wanted: float | None = None) -> Iterator[dict[str, Any]]:
+        """Writes the files at the end of the block; if that is stopped or fails, too.
+
+        With the figures that the block adds to what it is given.
+        """
+        figures: dict[str, Any] = {}
         try:
-            yield
+            yield figures
         finally:
-            self.finish(shown, wanted)
+            self.finish(shown, wanted, **figures)
 
     def finish(
         self,

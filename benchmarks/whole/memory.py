@@ -12,7 +12,8 @@ How much the actors waited shows whether the learner was fed faster than it lear
 import dataclasses
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -36,6 +37,7 @@ COLUMNS = (
 )
 WANTED = 1.0
 EVERY_S = 1.0
+LEAST_ROWS = 3  # of which two are in the time that counts
 SETTLED = 0.2  # share of the time that does not count
 WAITS = {"the learner": "learner_wait_share", "its actors": "actor_wait_share"}
 
@@ -47,6 +49,24 @@ class Own(Options):
     actors: int = setting(2, "Measuring", "actor processes", least=1, most=256)
 
 
+class Watched(NamedTuple):
+    """A run, or what there is of it."""
+
+    names: list[str]  # of its processes
+    rows: np.ndarray  # [N, 1 + P]: seconds, and the megabytes of each process
+    waits: dict[str, float]  # who waited which share of the time, as far as it was reported
+
+    @property
+    def settled(self) -> np.ndarray:
+        """Those of the rows that count."""
+        return self.rows[self.rows[:, 0] >= SETTLED * self.rows[-1, 0]]
+
+    def told(self) -> str:
+        """How long it was, and who waited."""
+        waited = [f"{who} waited {share:.0%} of the time" for who, share in self.waits.items()]
+        return ", ".join([f"watched for {self.rows[-1, 0]:.0f} s", *waited])
+
+
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, settings = common.parse(Own, "memory", __doc__, arguments, trainer=True)
@@ -55,47 +75,58 @@ def measure(arguments: list[str]) -> None:
         f"{', '.join(settings.level.levels)}; a learner and {own.actors} actors; {own.seconds:g} s"
     )
     report = Report("memory", COLUMNS, own, precision(settings), what, settings)
-    waits_of_runs, curves, steepest = [], [], 0.0
+    runs: list[Watched] = []
+
+    def keep(run: Watched) -> None:
+        runs.append(run)
+        add(report, str(len(runs)), run)
+
     try:
-        for run in range(1, own.repeats + 1):
-            names, rows, waits = watch(own, settings)
-            settled = rows[rows[:, 0] >= SETTLED * rows[-1, 0]]
-            found = slopes(settled)
-            for name, sizes, slope in zip(names, settled[:, 1:].T, found, strict=True):
-                report.row(str(run), name, sizes[0], sizes[-1], sizes.max(), slope)
-            steepest = max(steepest, *found)
-            curves.append({"processes": names, "seconds and MB": rows.round(1).tolist()})
-            waited = ", ".join(f"{who} waited {share:.0%}" for who, share in waits.items())
-            waits_of_runs.append(waited)
+        for _ in range(own.repeats):
+            watch(own, settings, keep)
     finally:  # also where it is stopped
-        if curves:
-            finish(report, steepest, waits_of_runs, curves)
+        if runs:
+            finish(report, runs)
 
 
-def finish(report: Report, steepest: float, waits_of_runs: list[str], curves: list[Any]) -> None:
+def add(report: Report, name: str, run: Watched) -> None:
+    """A row for each process of a run."""
+    settled = run.settled
+    for process, sizes, slope in zip(run.names, settled[:, 1:].T, slopes(settled), strict=True):
+        report.row(name, process, sizes[0], sizes[-1], sizes.max(), slope)
+
+
+def finish(report: Report, runs: Sequence[Watched]) -> None:
     """Prints what there is to say of all runs, and writes the files."""
+    steepest = max(0.0, *(slope for run in runs for slope in slopes(run.settled)))
     print(f"\nsteepest: {steepest:+.2f} MB a minute; goal: below {WANTED:g}")
-    print(
-        "\n".join(f"run {run}: {waited} of the time" for run, waited in enumerate(waits_of_runs, 1))
-    )
-    report.finish("MB a minute", WANTED, steepest=steepest, waited=waits_of_runs, curves=curves)
+    told = [run.told() for run in runs]
+    print("\n".join(f"run {number}: {one}" for number, one in enumerate(told, 1)))
+    curves = [
+        {"processes": run.names, "seconds and MB": run.rows.round(1).tolist()} for run in runs
+    ]
+    report.finish("MB a minute", WANTED, steepest=steepest, waited=told, curves=curves)
 
 
-def watch(own: Own, settings: Settings) -> tuple[list[str], np.ndarray, dict[str, float]]:
-    """A run: its processes' names, [N, 1 + P] seconds and megabytes, and who waited how much."""
+def watch(own: Own, settings: Settings, keep: Callable[[Watched], None]) -> None:
+    """A run, handed to ``keep`` whatever ends it, if there is enough for a slope."""
+    names = ["learner", *(f"actor {task}" for task in range(own.actors))]
     with Trainer(settings, own.actors, report_every_s=min(10.0, own.seconds / 3)) as trainer:
         trainer.wait_for_update()
         processes = [psutil.Process(pid) for pid in trainer.roles]
         rows: list[list[float]] = []
         begun = time.monotonic()
-        while not rows or rows[-1][0] < own.seconds:
-            seconds = time.monotonic() - begun
-            rows.append([seconds, *(one.memory_info().rss / 1e6 for one in processes)])
-            trainer.run_for(min(EVERY_S, own.seconds / 10))
-        reports = [*trainer.reports(), trainer.next_report()]
-    waits = {who: mean(reports, share) or 0.0 for who, share in WAITS.items()}
-    names = ["learner", *(f"actor {task}" for task in range(own.actors))]
-    return names, np.array(rows), waits
+        try:
+            while not rows or rows[-1][0] < own.seconds:
+                seconds = time.monotonic() - begun
+                rows.append([seconds, *(one.memory_info().rss / 1e6 for one in processes)])
+                trainer.run_for(min(EVERY_S, own.seconds / 10))
+            trainer.next_report()
+        finally:
+            if len(rows) >= LEAST_ROWS:
+                waited = {who: mean(trainer.reports(), share) for who, share in WAITS.items()}
+                known = {who: share for who, share in waited.items() if share is not None}
+                keep(Watched(names, np.array(rows), known))
 
 
 def slopes(rows: np.ndarray) -> np.ndarray:

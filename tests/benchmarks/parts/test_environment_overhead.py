@@ -1,11 +1,13 @@
 """The benchmark of environments steps ours and the bare ones, and compares turn by turn."""
 
+import json
 import re
 
 import numpy as np
 import pytest
 
 from benchmarks.parts import environment_overhead
+from tests.benchmarks.whole.stopping import stopped_at
 from user_error import UserError
 
 
@@ -55,3 +57,12 @@ def test_ours_is_compared_with_each_bare_one_within_a_turn(monkeypatch, capsys, 
     environment_overhead.measure([*flags, f"--results={tmp_path}"])
     [row] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("bare")]
     assert figures(row) == ["90", "0.70"]
+
+
+def test_turns_that_have_ended_are_written_when_it_is_stopped(monkeypatch, tmp_path):
+    monkeypatch.setattr(environment_overhead, "rate", stopped_at(6, 100.0))
+    flags = ["--level_name=CartPole-v1", "--num_envs=1", "--num_steps=1", "--repeats=5"]
+    with pytest.raises(KeyboardInterrupt):
+        environment_overhead.measure([*flags, f"--results={tmp_path}"])
+    kept = json.loads((tmp_path / "environment_overhead.json").read_text())
+    assert [row["agent steps/s"]["values"] for row in kept["rows"]] == [[100.0]] * 2

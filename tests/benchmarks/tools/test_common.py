@@ -85,6 +85,11 @@ def test_turns_that_all_have_finished_are_written_whatever_ends_them():
     with pytest.raises(UserError), common.whole_turns({"a": [1.0], "b": []}, written.append):
         raise UserError("no")
     assert written == [{"a": [1.0, 2.0], "b": [4.0, 5.0]}, {"a": [1.0]}]
+    with pytest.raises(SystemExit), common.whole_turns(found, written.append, warm_up=1):
+        raise SystemExit(143)
+    with common.whole_turns({"a": [1.0]}, written.append, warm_up=1):
+        pass
+    assert written[2:] == [{"a": [2.0], "b": [5.0]}]
 
 
 def test_a_rate_adds_up_what_is_done_at_the_same_time():

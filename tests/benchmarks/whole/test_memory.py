@@ -1,6 +1,7 @@
 """The benchmark of memory runs a learner and an actor, and knows a slope when it sees one."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -25,12 +26,46 @@ def test_a_learner_and_its_actor_are_watched(tmp_path, capsys):
 
 def test_runs_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
     rows = np.stack([np.arange(10.0), np.full(10, 500.0)], axis=1)
-    watched = stopped_at(2, (["learner"], rows, {"the learner": 0.5}))
-    monkeypatch.setattr(memory, "watch", watched)
+    watched = stopped_at(2, memory.Watched(["learner"], rows, {"the learner": 0.5}))
+    monkeypatch.setattr(memory, "watch", lambda own, settings, keep: keep(watched()))
     with pytest.raises(KeyboardInterrupt):
         memory.measure(["--repeats=3", f"--results={tmp_path}"])
     kept = json.loads((tmp_path / "memory.json").read_text())
     assert len(kept["rows"]) == len(kept["curves"]) == len(kept["waited"]) == 1
+
+
+class Stopped(memory.Trainer):
+    """This process and its parent as learner and actor; Ctrl-C comes at the fifth look."""
+
+    def __enter__(self):
+        self.look = stopped_at(5, None)
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    @property
+    def roles(self):
+        return {os.getpid(): "learner", os.getppid(): "actor"}
+
+    def wait_for_update(self):
+        return 1.0
+
+    def run_for(self, seconds):
+        self.look()
+
+    def reports(self):
+        return [{"learner_wait_share": 0.25}]
+
+
+def test_a_run_that_is_stopped_on_its_way_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "Trainer", Stopped)
+    with pytest.raises(KeyboardInterrupt):
+        memory.measure(["--actors=1", f"--results={tmp_path}"])
+    kept = json.loads((tmp_path / "memory.json").read_text())
+    assert [row["process"] for row in kept["rows"]] == ["learner", "actor 0"]
+    assert len(kept["curves"][0]["seconds and MB"]) == 5
+    assert kept["waited"] == ["watched for 0 s, the learner waited 25% of the time"]
 
 
 def test_a_slope_is_in_megabytes_a_minute():

@@ -1,0 +1,16 @@
+"""The benchmark of a world model keeps the turns that have ended."""
+
+import json
+
+import pytest
+
+from benchmarks.parts import world_model
+from tests.benchmarks.whole.stopping import stopped_at
+
+
+def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(world_model.common, "rate", stopped_at(4 * 3 + 2, 100.0))
+    with pytest.raises(KeyboardInterrupt):
+        world_model.measure(["--preset=simple_catch", f"--results={tmp_path}"])
+    rows = json.loads((tmp_path / "world_model.json").read_text())["rows"]
+    assert [row["samples/s"]["values"] for row in rows] == [[100.0] * 2] * 4
