@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import re
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import browser
-from tests.docs.pages import DOCS, PROJECT
+from tests.docs.pages import DOCS, PROJECT, links
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -33,6 +34,15 @@ def site(tmp_path_factory) -> Path:
 def test_every_page_is_built(site):
     for page in DOCS.rglob("*.md"):
         assert (site / page.relative_to(DOCS)).with_suffix(".html").exists()
+
+
+def test_every_link_leads_to_a_file_of_the_site(site):
+    for page in DOCS.rglob("*.md"):
+        folder = (site / page.relative_to(DOCS)).parent
+        for link in links(page):
+            if not link.startswith(("http://", "https://", "#")):
+                target = folder / re.sub(r"\.md$", ".html", link.partition("#")[0])
+                assert target.exists(), f"{page.relative_to(DOCS)}: {link}"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
