@@ -58,14 +58,12 @@ class Impala(Algorithm):
             targets = self._popart.normalise(targets, batch.level)
             advantages /= self._popart.spread(batch.level)
         weights = 1.0 - tf.cast(step.first[1:], tf.float32)
-        largest = losses.LARGEST_LOG_RATIO
-        log_weights = tf.clip_by_value(tf.stop_gradient(corrected), -largest, largest)
         if settings.clip_ratio:  # PPO's objective weights advantages itself
-            advantages /= tf.minimum(tf.exp(log_weights), settings.vtrace_rho)
+            advantages /= tf.minimum(tf.exp(_limited(corrected)), settings.vtrace_rho)
         sums = self._sums(returns.vs, advantages, batch.level, weights)
         if self._scale:
             advantages = self._scale.scaled(advantages, batch.level)
-        policy_loss = self._policy_loss(log_prob, log_weights, advantages, weights)
+        policy_loss = self._policy_loss(log_prob, log_rhos, advantages, weights)
         baseline_loss = vtrace.baseline_loss(head[:-1], targets, weights)
         entropy = -vtrace.entropy_loss(distribution.entropy(policy), weights)
         total, figures = losses.combined(settings, policy_loss, baseline_loss, entropy)
@@ -106,7 +104,7 @@ class Impala(Algorithm):
     def _policy_loss(
         self,
         log_prob: tf.Tensor,
-        log_weights: tf.Tensor,
+        log_rhos: tf.Tensor,
         advantages: tf.Tensor,
         weights: tf.Tensor,
     ) -> tf.Tensor:
@@ -114,7 +112,7 @@ class Impala(Algorithm):
         limit = self.settings.clip_ratio
         if not limit:
             return vtrace.policy_gradient_loss(log_prob, advantages, weights)
-        ratio = tf.exp(log_weights + log_prob - tf.stop_gradient(log_prob))
+        ratio = tf.exp(_limited(log_rhos) + log_prob - tf.stop_gradient(log_prob))
         return losses.clipped_objective(ratio, advantages, limit, weights)
 
     def no_sums(self) -> tf.Tensor:
@@ -143,3 +141,9 @@ class Impala(Algorithm):
         if head.shape.rank == 3:
             head = tf.reduce_sum(head * tf.one_hot(level, head.shape[-1]), axis=-1)
         return head, self._popart.values(head, level) if self._popart else head
+
+
+def _limited(log_rhos: tf.Tensor) -> tf.Tensor:
+    """Logarithms of ratios that are finite; no gradient flows through them."""
+    largest = losses.LARGEST_LOG_RATIO
+    return tf.clip_by_value(tf.stop_gradient(log_rhos), -largest, largest)

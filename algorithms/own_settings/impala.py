@@ -41,7 +41,8 @@ class ImpalaSettings(RewardSettings):
         "vtrace",
         "Learning",
         "vtrace: weight actions by how likely the newest policy is to choose them; none: use "
-        "unrolls as they are, to measure the effect of V-trace",
+        "unrolls as they are, to measure the effect of V-trace; --clip_ratio means the same with "
+        "both",
         choices=CORRECTIONS,
     )
     vtrace_lambda: float = setting(

@@ -23,6 +23,8 @@ PLAIN: dict[str, Any] = {
     "unroll_length": 12,
 }
 
+CORRECTIONS = pytest.mark.parametrize("correction", ["vtrace", "none"])
+
 
 def made(**changes: Any) -> tuple[Parts, Unroll]:
     settings = small(level(Steps), **PLAIN | changes)
@@ -53,9 +55,10 @@ def test_where_the_policy_has_not_changed_it_is_v_traces_policy_gradient():
     assert any(one.any() for one in gradients(clipped, batch))
 
 
+@CORRECTIONS
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_an_action_that_has_changed_enough_in_the_right_direction_pays_no_more(sign):
-    trained, batch = made(clip_ratio=0.2, discounting=0.0)
+def test_an_action_that_has_changed_enough_in_the_right_direction_pays_no_more(sign, correction):
+    trained, batch = made(clip_ratio=0.2, discounting=0.0, correction=correction)
     far = played_with(batch, np.full(batch.recorded["log_prob"][1:].shape, -sign * 0.5))
     # Without a discount, an advantage is a reward less a value.
     rewards = np.full_like(batch.environment.reward, sign * 100.0)
@@ -65,8 +68,9 @@ def test_an_action_that_has_changed_enough_in_the_right_direction_pays_no_more(s
     assert any(one.any() for one in gradients(trained, lost))
 
 
-def test_a_reward_counts_as_much_as_in_ppo_however_unlikely_its_action_has_become():
-    trained, batch = made(clip_ratio=0.2, discounting=0.0)
+@CORRECTIONS
+def test_a_reward_counts_as_much_as_in_ppo_however_unlikely_its_action_has_become(correction):
+    trained, batch = made(clip_ratio=0.2, discounting=0.0, correction=correction)
     change = np.random.default_rng(0).normal(0, 0.5, batch.recorded["log_prob"][1:].shape)
     loss = trained.learner.algorithm.loss(
         trained.learner.agent, played_with(batch, change.astype(np.float32)), None
