@@ -65,7 +65,7 @@ class DQNSettings(RewardSettings):
         "",
         "Learning",
         "a folder of recorded play (python -m world_models.play --record) that the replay begins "
-        "with; its steps count for --replay_warm_up",
+        "with; its steps count for --replay_warm_up, and as many as that for --exploration_steps",
     )
     updates_per_step: float = setting(
         0.25, "Learning", "updates for each new agent step", above=0, most=1000
