@@ -7,7 +7,10 @@ from algorithms.trajectory import Unroll
 
 
 class Reinforce(A2C):
-    """A2C's losses on the steps of whole episodes, whose returns need no estimate."""
+    """A2C's losses on the steps of whole episodes, whose returns need no estimate.
+
+    But for episodes that a time limit ends: there the baseline stands for the rest.
+    """
 
     def weights(self, batch: Unroll) -> tf.Tensor:
         """[T, B]: 1 for steps of episodes that begin and end in the batch."""
