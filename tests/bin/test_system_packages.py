@@ -103,7 +103,7 @@ def set_up_as_root(copy: Copy, path: Path, sbin: Path) -> str:
     """The log of what a failing bin/setup --test does; /usr/sbin is `sbin` there."""
     for command in ("chmod", "env", "sort"):
         if not (path / command).exists():
-            (path / command).symlink_to(shutil.which(command))
+            (path / command).symlink_to(shutil.which(command) or command)
     sbin.mkdir(exist_ok=True)
     inside = 'mount --bind "$0" /usr/sbin && PATH=$1 && shift && exec "$@"'
     setup = copy.folder / "bin/setup"

@@ -43,7 +43,7 @@ def test_environments_have_as_many_whole_episodes_however_long_these_are():
     crew = Crew(like, [2])
     episodes = WholeEpisodes(4, crew)
     newest = [episodes.begin(0)]
-    crew.play_again = newest.append  # type: ignore[method-assign]
+    crew.play_again = newest.append  # type: ignore[method-assign, assignment]
     batch = episodes.next(
         lambda: blocks.popleft()._replace(weights_version=np.full(2, newest[-1], np.float32))
     )
