@@ -5,12 +5,12 @@ one process it crashes at the first picture or at its exit.
 """
 
 import contextlib
-import multiprocessing
 import os
-import signal
+import pickle
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -26,6 +26,18 @@ LOOKS = (
     *("site_pos", "site_size", "site_rgba", "mat_rgba", "light_pos"),
 )
 NEEDS = "To render, MuJoCo needs libegl1 and an OpenGL driver, or libosmesa6 with MUJOCO_GL=osmesa"
+CLOSE_TIMEOUT_S = 5.0
+
+# A fresh interpreter that does not import the program which draws, unlike multiprocessing's. The
+# path comes first: without it, nothing else could be imported.
+_PROGRAM = """
+import sys
+from multiprocessing.connection import Connection
+pipe = Connection(int(sys.argv[1]))
+sys.path[:] = pipe.recv()
+from environments.python.mujoco_pictures import draw
+draw(pipe)
+"""
 
 
 class CannotDraw(UserError, RuntimeError):
@@ -41,13 +53,21 @@ class MujocoPictures:
 
     def __init__(self, spec: Any):
         """``spec`` is Gymnasium's, with the arguments that make it render."""
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_draw, args=(theirs, spec), daemon=True)
-        with _ctrl_c_held_back():
-            self._process.start()
-        # Otherwise the end of that process would go unnoticed here.
-        theirs.close()
+        world = pickle.dumps(spec)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # The last argument is for those who look at the list of processes.
+            arguments = (str(theirs.fileno()), f"pictures of {spec.id}")
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, *arguments],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                process_group=0,  # Ctrl-C does not reach it: who starts it ends it
+            )
+        self._pipe = Connection(ours.detach())
+        with contextlib.suppress(OSError):  # that it has ended shows at the first picture
+            self._pipe.send(sys.path)
+            self._pipe.send(world)
         self._has_drawn = False
 
     def picture(self, env: gymnasium.Env) -> np.ndarray:
@@ -63,8 +83,7 @@ class MujocoPictures:
             self._pipe.send((state, looks, getattr(world, "goal", None)))
             answer = self._pipe.recv()
         except (EOFError, OSError):
-            self._process.join()
-            answer = f"the rendering process ended with exit code {self._process.exitcode}"
+            answer = f"the rendering process ended with exit code {self._process.wait()}"
         if isinstance(answer, str):
             if self._has_drawn:
                 raise DrawingEnded(f"MuJoCo draws no more pictures: {' '.join(answer.split())}")
@@ -75,8 +94,10 @@ class MujocoPictures:
     def close(self) -> None:
         """Ends the process."""
         self._pipe.close()
-        self._process.join(timeout=5)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSE_TIMEOUT_S)
         self._process.kill()
+        self._process.wait()
 
 
 def cannot_draw(reason: str) -> CannotDraw:
@@ -122,32 +143,19 @@ def opengl_disabled() -> Iterator[None]:
             os.environ["MUJOCO_GL"] = backend
 
 
-@contextlib.contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
-    """Processes that are started meanwhile never get Ctrl-C: who starts them ends them.
-
-    A handler of their own would be there only after their imports. This process gets it later.
-    """
-    resource_tracker.ensure_running()  # otherwise it starts with the first one, and undoes this
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _draw(pipe: Connection, spec: Any) -> None:
-    """Receives what is to be seen and sends pictures or errors, until the other end is closed."""
+def draw(pipe: Connection) -> None:
+    """Receives a spec, then what is to be seen; sends pictures or errors until the pipe ends."""
     if sys.platform == "linux" and not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
     env: Any = None
+    spec = pipe.recv()
     while True:
         try:
             seen = pipe.recv()
         except EOFError:
             return
         try:
-            env = env or _made(spec)
+            env = env or _made(pickle.loads(spec))
             pipe.send(_drawn(env, *seen))
         except Exception as error:  # OpenGL raises many kinds; the other end raises it again
             pipe.send(named(error))

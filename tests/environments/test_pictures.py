@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 import environments
-from environments.python.mujoco_pictures import NEEDS, MujocoPictures
+from environments.python.mujoco_pictures import NEEDS
 from tests.environments.playing import picture
 from tests.environments.test_atari import atari
 
@@ -100,18 +99,45 @@ def test_mujoco_draws_what_a_world_has_moved_and_coloured_in_its_model():
         assert (coloured != before).any() and (picture(env) != coloured).any()
 
 
-def test_ctrl_c_does_not_reach_what_draws_for_mujoco_not_even_while_it_starts():
-    env = environments.make("InvertedPendulum-v5", 1, seed=0, render=True)
-    env.reset()
-    world: Any = env._stepped.vector.envs[0].unwrapped  # type: ignore[attr-defined]
-    with contextlib.closing(env), contextlib.closing(MujocoPictures(world.spec)) as pictures:
-        for _ in range(2):
-            os.kill(pictures._process.pid or 0, signal.SIGINT)
-            try:
-                assert pictures.picture(world).shape == (480, 480, 3)
-            except RuntimeError as error:
-                assert NEEDS in str(error) and "ended with exit code" not in str(error)
-        assert pictures._process.is_alive()
+WITHOUT_GUARD = """
+import os, signal
+import environments
+from environments.python.mujoco_pictures import MujocoPictures
+
+print("begun")
+signal.signal(signal.SIGINT, lambda *_: None)
+env = environments.make("InvertedPendulum-v5", 1, seed=0, render=True)
+env.reset()
+world = env._stepped.vector.envs[0].unwrapped
+pictures = MujocoPictures(world.spec)
+for _ in range(2):
+    os.killpg(0, signal.SIGINT)
+    try:
+        print("drawn", pictures.picture(world).shape)
+    except RuntimeError as error:
+        print("not drawn:", " ".join(str(error).split()))
+pictures.close()
+env.close()
+"""
+
+
+def test_what_draws_for_mujoco_neither_runs_its_program_again_nor_gets_its_ctrl_c(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(WITHOUT_GUARD)
+    ended = subprocess.run(
+        [sys.executable, program],
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=False,
+        process_group=0,
+    )
+    assert ended.returncode == 0, ended.stderr
+    begun, *drawings = ended.stdout.splitlines()
+    assert begun == "begun" and len(drawings) == 2
+    for drawing in drawings:
+        assert drawing == "drawn (480, 480, 3)" or NEEDS in drawing
+        assert "ended with exit code" not in drawing
 
 
 MADE_ELSEWHERE = """
