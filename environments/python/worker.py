@@ -15,9 +15,10 @@ from environments.python.workers import DONE, FAILED, RESET, Task
 
 def main() -> None:
     """Steps the environments of a task whenever a byte comes, until the pipe is closed."""
-    # The process that has started this one decides when it ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # The process that has started this one decides when it ends. Signals are handled, not ignored:
+    # what an environment starts would ignore them, too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     task: Task = pickle.load(sys.stdin.buffer)
     # An environment may read what it likes, and start what it likes.
     commands = os.dup(0)
@@ -44,11 +45,14 @@ def _serve(task: Task, commands: int) -> None:
 
 
 def _end_with_reader(answers: int) -> None:
-    """Ends this process as soon as nobody can read its answers, also within a step."""
+    """Ends this process as soon as nobody can read its answers, also within a step.
+
+    What an environment has started ends with it.
+    """
     poll = select.poll()
     poll.register(answers, 0)
     poll.poll()
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _picklable(error: BaseException) -> BaseException:

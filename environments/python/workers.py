@@ -3,7 +3,8 @@
 Workers are fresh interpreters (`environments.python.worker`) that import this package and the
 level, but not TensorFlow. One byte to a worker starts a step, one byte from it says that the rows
 are in the shared memory. A worker ends when the other ends of its pipes are closed, so also when
-this process is killed.
+this process is killed. It and what its environments start are a process group: Ctrl-C reaches none
+of them.
 """
 
 import contextlib
@@ -133,6 +134,7 @@ class _Worker:
                 bufsize=0,
                 pass_fds=[task.memory, theirs],
                 env=_one_thread_each(),
+                process_group=0,
             )
         except OSError as error:
             raise UserError(
@@ -171,7 +173,7 @@ class _Worker:
         try:
             self._process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)  # with what its environments have started
             self._process.wait()
         self._answers.close()
 

@@ -1,5 +1,6 @@
 """Environments for the tests of worker processes."""
 
+import subprocess
 import sys
 import time
 from typing import Any
@@ -64,6 +65,30 @@ class Hanging(Quiet):
     def step(self, action: Any) -> Any:
         time.sleep(SECONDS)
         return super().step(action)
+
+
+class Simulated(Quiet):
+    """Starts a program of its own, and ends it when it is closed."""
+
+    def __init__(self) -> None:
+        self.simulator = subprocess.Popen(["sleep", str(SECONDS)])
+
+    def close(self) -> None:
+        self.simulator.terminate()
+        self.simulator.wait()
+
+
+class HangingAtItsEnd(Simulated):
+    """Never ends it once it was played."""
+
+    def reset(self, **options: Any) -> Any:
+        self.played = True
+        return super().reset(**options)
+
+    def close(self) -> None:
+        if hasattr(self, "played"):
+            time.sleep(SECONDS)
+        super().close()
 
 
 class Exploring(Quiet):

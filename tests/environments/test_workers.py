@@ -14,6 +14,7 @@ import pytest
 
 import environments
 from environments.python import process_count
+from environments.python import workers as workers_module
 from environments.python.workers import WorkerDied
 from tests.environments.levels_in_workers import Quiet
 from tests.environments.playing import assert_same_rows, play
@@ -172,6 +173,30 @@ def test_workers_leave_stopping_to_the_trainer():
             worker.send_signal(signal.SIGTERM)
         env.step(np.zeros(3, int))
     assert not any(worker.is_running() for worker in workers)
+
+
+def started_by(workers: list[psutil.Process]) -> list[psutil.Process]:
+    """What the environments of these processes have started."""
+    return [one for worker in workers for one in worker.children()]
+
+
+def test_environments_in_workers_can_end_what_they_have_started():
+    with made(f"{OWN}:Simulated") as (env, workers):
+        env.reset()
+        simulators = started_by(workers)
+        assert len(simulators) == 3
+        assert os.getpgrp() not in {os.getpgid(one.pid) for one in simulators}  # as of Ctrl-C
+    assert [one._process.returncode for one in env._stepped._workers] == [0, 0]
+    assert not any(one.is_running() for one in simulators)
+
+
+def test_workers_that_do_not_end_are_ended_with_what_they_have_started(monkeypatch):
+    monkeypatch.setattr(workers_module, "CLOSE_TIMEOUT_S", 0.1)
+    with made(f"{OWN}:HangingAtItsEnd") as (env, workers):
+        env.reset()
+        simulators = started_by(workers)
+        assert len(simulators) == 3
+    wait_for_end(*simulators)
 
 
 TRAINER = """
