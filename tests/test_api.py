@@ -266,6 +266,22 @@ def test_paths_and_numbers_of_numpy_are_settings(tmp_path):
     assert type(settings.learning.batch_size) is int
 
 
+def test_numbers_are_taken_where_a_flag_takes_text():
+    assert Settings(env_processes=2).actors.worker_processes == 2
+    assert Settings(hidden_sizes=64).agent.hidden == (64,)
+    assert Settings(channels=np.int64(16)) == Settings(channels="16")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("hidden_sizes", (64, 64)), ("channels", [16, 32]), ("env_processes", 2.5)],
+)
+def test_what_is_neither_number_nor_text_is_told_in_one_line(name, value):
+    with pytest.raises(UserError, match=rf"^--{name}=.*expected .*numbers? from.*$") as error:
+        Settings(**{name: value})
+    assert "\n" not in str(error.value)
+
+
 def test_settings_are_read_as_by_the_flags(tmp_path):
     (tmp_path / "mine.yaml").write_text("batch_size: 16\nseed: 2\n")
     settings = read_settings("cartpole", tmp_path / "mine.yaml", seed=3)

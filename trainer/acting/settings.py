@@ -232,7 +232,7 @@ class ActorSettings:
     unroll_length: int = setting(10, "Learning", "agent steps in an unroll", least=1, most=10_000)
 
     def __post_init__(self) -> None:
-        number = self.env_processes
+        number = str(self.env_processes)
         if number != "auto" and not (number.isdecimal() and int(number) <= MOST_PROCESSES):
             raise UserError(
                 f"--env_processes={number}: expected auto, or a number from 0 to {MOST_PROCESSES}."
@@ -316,7 +316,7 @@ class AgentSettings:
 
     def _numbers(self, name: str) -> tuple[int, ...]:
         text = getattr(self, name)
-        words = [word.strip() for word in text.split(",")] if text else []
+        words = [word.strip() for word in str(text).split(",")] if text else []
         if not all(word.isdecimal() and 0 < int(word) <= 65536 for word in words):
             raise UserError(
                 f"--{name}={text}: expected whole numbers from 1 to 65536 with commas between, "

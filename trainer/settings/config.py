@@ -46,7 +46,7 @@ class Settings:
     """All settings of one process. Each package is handed its own part of them.
 
     They are made from flat keywords, named like the flags; what is not given has its default.
-    Paths and numbers of NumPy become plain values.
+    Paths and numbers of NumPy become plain values, and a number is text where a flag takes text.
     """
 
     program: ProgramSettings
@@ -65,8 +65,8 @@ class Settings:
         algorithm = registry.name_of(values.get("algorithm", registry.DEFAULT))
         values = dict(registry.settings_of(algorithm).defaults) | values | {"algorithm": algorithm}
         for name, kind in kinds(algorithm).items():
-            own = [field.name for field in dataclasses.fields(kind)]
-            part = kind(**{one: _plain(values.pop(one)) for one in own if one in values})
+            own = [field for field in dataclasses.fields(kind) if field.name in values]
+            part = kind(**{one.name: _plain(one, values.pop(one.name)) for one in own})
             object.__setattr__(self, name, part)
         if values:
             names = [field.name for field in fields(algorithm)]
@@ -108,11 +108,12 @@ class Settings:
         return self.remote.credentials or f"{self.credentials_folder}/{name}"
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
+def _plain(field: dataclasses.Field, value: Any) -> Any:
+    """A value as JSON can hold it; text where the flag takes text such as a number."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    return value.item() if hasattr(value, "item") else value
+    value = value.item() if hasattr(value, "item") else value
+    return flags.value_of(field, value) if flags.kind_of(field) is str else value
 
 
 def kinds(algorithm: str = registry.DEFAULT) -> dict[str, type]:
