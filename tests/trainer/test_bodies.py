@@ -22,6 +22,9 @@ from trainer.trained.evaluation import evaluate
 from user_error import UserError
 
 SHIFT = "pettingzoo:tests.environments.bodies.game"
+CANVAS = "pettingzoo:tests.environments.bodies.canvas"
+AGENTS = {SHIFT: "", CANVAS: "SimpleConvNetAgent"}
+VANISHING = "tests.environments.bodies.game:vanishing"
 RETURNS = {"early": 3.0, "whole": 21.0, "late": 15.0}
 
 
@@ -141,7 +144,7 @@ def test_against_an_opponent_the_agent_plays_one_body_of_each_game(run, tmp_path
 
 
 def test_an_opponent_is_another_agent(run, tmp_path):
-    make_run(tmp_path / "other", SHIFT, seed=5)
+    make_run(tmp_path / "other", SHIFT, seed=5, tell_bodies="none")  # what auto means here
     greedy: dict[str, Any] = {"test_policy": "greedy", "env_kwargs": "pay_actions=true"}
     alone = report(run, **greedy)["bodies"]["early"]["returns"]
     against = report(run, opponent=str(tmp_path / "other"), **greedy)["bodies"]["early"]["returns"]
@@ -159,3 +162,23 @@ def test_a_wrong_opponent_is_refused(run, tmp_path):
     assert "that of --opponent" in refused(run, opponent=str(tmp_path / "pole"))
     with pytest.raises(UserError, match="only one body plays CartPole-v1"):
         evaluate(Settings(mode="test", logdir=str(tmp_path / "pole"), opponent="random"))
+
+
+@pytest.mark.parametrize(
+    ("level_name", "changes", "told"),
+    [
+        (
+            CANVAS,
+            {"tell_bodies": "mirror"},
+            "--tell_bodies=mirror, but these games have --tell_bod",
+        ),
+        (CANVAS, {"crop": "0,0,20,20"}, "--crop=0,0,20,20, but these games have --crop=;"),
+        (SHIFT, {"wrappers": VANISHING}, f"--wrappers={VANISHING}, but these games have --wrap"),
+    ],
+)
+def test_an_opponent_that_has_learned_to_see_otherwise_is_refused(
+    level_name, changes, told, tmp_path
+):
+    make_run(tmp_path / "one", level_name, agent_name=AGENTS[level_name])
+    make_run(tmp_path / "other", level_name, agent_name=AGENTS[level_name], **changes)
+    assert told in refused(tmp_path / "one", opponent=str(tmp_path / "other"))

@@ -9,11 +9,13 @@ import numpy as np
 from environments import EnvironmentSpec, EnvironmentStep, RandomActions, check_alike
 from trainer import build
 from trainer.acting.playing import Choice, Game, Player
+from trainer.acting.settings import LevelSettings
 from trainer.settings.config import Settings
 from trainer.trained import trained_agent
 from user_error import UserError
 
 RANDOM = "random"
+MIRROR = "mirror"  # of --tell_bodies
 
 
 class Opponent(Protocol):
@@ -125,7 +127,7 @@ def _chosen(settings: Settings, spec: EnvironmentSpec, any_bodies: bool = False)
     chosen = settings.trained.opponent
     if chosen == RANDOM:
         return AtRandom(spec)
-    return _trained(chosen, settings.trained.test_policy, spec, any_bodies)
+    return _trained(settings, spec, any_bodies)
 
 
 def own_games(settings: Settings, spec: EnvironmentSpec, games: list[Game]) -> list[Game]:
@@ -140,8 +142,9 @@ def _is_own(row: int, bodies: int) -> bool:
     return row % bodies == row // bodies % bodies
 
 
-def _trained(chosen: str, policy: str, spec: EnvironmentSpec, any_bodies: bool) -> Player:
+def _trained(settings: Settings, spec: EnvironmentSpec, any_bodies: bool) -> Player:
     """The agent of another run, with the settings of that run."""
+    chosen, policy = settings.trained.opponent, settings.trained.test_policy
     if not Path(chosen).exists():
         raise UserError(
             f"--opponent={chosen}: there is no such folder or file; expected {RANDOM}, the folder "
@@ -153,4 +156,27 @@ def _trained(chosen: str, policy: str, spec: EnvironmentSpec, any_bodies: bool) 
     bodies = spec.bodies if any_bodies else theirs.bodies
     named = dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}", bodies=bodies)
     check_alike(spec, named)
+    _check_appearance(settings, found.settings, spec)
     return Player(found.agent(theirs), build.algorithm(found.settings), policy == "greedy")
+
+
+def _check_appearance(settings: Settings, theirs: Settings, spec: EnvironmentSpec) -> None:
+    """Refuses an opponent that has learned from other observations of the same shape."""
+    seen, known = _appearance(settings.level, spec), _appearance(theirs.level, spec)
+    for name, value in seen.items():
+        if value != known[name]:
+            raise UserError(
+                f"--opponent={settings.trained.opponent}: it has learned with "
+                f"--{name}={getattr(theirs.level, name)}, but these games have "
+                f"--{name}={getattr(settings.level, name)}; expected an agent that has learned "
+                "with the same."
+            )
+
+
+def _appearance(level: LevelSettings, spec: EnvironmentSpec) -> dict[str, Any]:
+    """What changes observations and not their shape, by the names of flags."""
+    return {
+        "tell_bodies": level.tell_bodies == MIRROR,  # marks change the shape
+        "crop": level.crop.replace(" ", "") if spec.image else "",
+        "wrappers": level.wrappers.replace(" ", ""),
+    }
