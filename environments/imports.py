@@ -16,16 +16,12 @@ def named(path: str, flag: str, returns: str) -> Callable[..., Any]:
     told = f"{flag}: {path}"
     module_name, _, attribute = path.partition(":")
     search_current_folder()
+    if not module_name or module_name.startswith("."):  # relative to nothing
+        raise _no_module(told, module_name)
     try:
-        if module_name.startswith("."):
-            raise ValueError(module_name)  # relative to nothing
         found: Any = importlib.import_module(module_name)
-    except (ModuleNotFoundError, ValueError) as error:
-        missing = getattr(error, "name", None) or module_name
-        raise UserError(
-            f"{told}: there is no module {missing!r}; "
-            "expected package.module:name, importable from here."
-        ) from error
+    except ModuleNotFoundError as error:
+        raise _no_module(told, error.name or module_name) from error
     for name in attribute.split("."):
         if not hasattr(found, name):
             raise UserError(
@@ -38,6 +34,12 @@ def named(path: str, flag: str, returns: str) -> Callable[..., Any]:
             f"{told} is a {type(found).__name__}, expected a function that returns {returns}."
         )
     return found
+
+
+def _no_module(told: str, name: str) -> UserError:
+    return UserError(
+        f"{told}: there is no module {name!r}; expected package.module:name, importable from here."
+    )
 
 
 def wrapped(env: Any, name: str, level_name: str, returns: str) -> Any:

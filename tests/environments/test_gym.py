@@ -197,3 +197,11 @@ def test_ones_own_environment_is_given_as_module_and_function():
 )
 def test_what_is_wrong_with_ones_own_environment_is_told(level_name, told, one_line):
     one_line(lambda: environments.spec(level_name), level_name, told)
+
+
+def test_an_error_in_the_module_of_ones_own_environment_is_raised_as_it_is(tmp_path, monkeypatch):
+    (tmp_path / "my_failing_game.py").write_text("raise ValueError('low')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="^low$"):
+        environments.spec("my_failing_game:make")
