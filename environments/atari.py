@@ -94,7 +94,7 @@ class AtariEnvironment(VectorEnvironment):
 
     def _forget(self) -> None:
         self._over = np.zeros(self.num_envs, bool)  # the last row ended the game
-        self._cut = np.zeros(self.num_envs, bool)  # … because no reward came
+        self._cut = np.zeros(self.num_envs, bool)  # … of which the emulator does not know
         self._life_lost = np.zeros(self.num_envs, bool)  # the last row ended a life, not the game
         self._died = np.zeros(self.num_envs, bool)  # … and that ended the agent's episode
         self._lives = np.zeros(self.num_envs, np.int32)
@@ -163,6 +163,11 @@ class AtariEnvironment(VectorEnvironment):
         if self._crop is None:
             return screens.reshape(self.num_envs, *shape)
         return np.array([shown(screen, self._crop, shape) for (screen,) in screens])
+
+    def cut(self, which: np.ndarray) -> None:
+        self._cut = self._cut | (which & ~self._over)
+        self._over = self._over | which
+        self._tally.abandon(which)
 
     def episodes(self) -> list[Episode]:
         return self._tally.take()

@@ -117,6 +117,10 @@ class DreamEnvironment(VectorEnvironment):
         places = newest[:, None, None, None] + np.arange(channels)
         return np.take_along_axis(self._stacks, places, axis=-1)
 
+    def cut(self, which: np.ndarray) -> None:
+        self._over = self._over | which
+        self._tally.abandon(which)
+
     def episodes(self) -> list[Episode]:
         return self._tally.take()
 

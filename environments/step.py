@@ -111,6 +111,12 @@ class VectorEnvironment(ABC):
     def episodes(self) -> list[Episode]:
         """The episodes that were finished since the last call."""
 
+    def cut(self, which: np.ndarray) -> None:  # noqa: B027
+        """Makes the next step a reset of these environments, bool [N]; their episodes are dropped.
+
+        What cannot be reset alone plays on to its own end.
+        """
+
     def figures(self) -> Mapping[str, np.ndarray]:
         """The newest value of each of the spec's `measures`, float32 [N]; nan where unknown."""
         return {}

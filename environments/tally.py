@@ -39,9 +39,9 @@ class Tally:
         """Forgets the running episodes, as a reset of all environments does."""
         self._forget(slice(None))
 
-    def abandon(self, index: int) -> None:
-        """Forgets the running episode of one environment, which will not end."""
-        self._forget(index)
+    def abandon(self, which: int | np.ndarray) -> None:
+        """Forgets running episodes, of an index or bool [N], which will not end."""
+        self._forget(which)
 
     def _forget(self, which: Any) -> None:
         for running in (self._returns, self._clipped, self._lengths):

@@ -53,6 +53,9 @@ class _Fitted(VectorEnvironment):
         wide = widened(seen, self._numbers, self.spec.observation_space)
         return step._replace(observation=wide)
 
+    def cut(self, which: np.ndarray) -> None:
+        self._environment.cut(which)
+
     def episodes(self) -> list[Episode]:
         return self._environment.episodes()
 

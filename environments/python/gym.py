@@ -41,6 +41,11 @@ class GymnasiumEnvironment(VectorEnvironment):
         reward = rows.reward.astype(np.float32)
         return EnvironmentStep(rows.observation, reward, rows.terminated.copy(), first)
 
+    def cut(self, which: np.ndarray) -> None:
+        self._stepped.cut(which)
+        self._over = self._over | which
+        self._tally.abandon(which)
+
     def episodes(self) -> list[Episode]:
         return self._tally.take()
 

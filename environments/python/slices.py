@@ -37,6 +37,11 @@ class _WithoutInfo(SyncVectorEnv):
     def _add_info(self, vector_infos: dict, env_info: dict, env_num: int) -> dict:
         return vector_infos
 
+    def cut(self, which: np.ndarray) -> None:
+        """Makes the next step a reset of these environments, as if they were over."""
+        self._truncations |= which
+        self._autoreset_envs |= which
+
 
 class _AtOnce(_WithoutInfo):
     """Steps environments that go on by themselves, each in a thread of its own."""
@@ -100,6 +105,10 @@ class Slice:
         if self.spec.frames_per_step > 1 and (terminated | truncated).any():
             self._frames = np.array([env.get_wrapper_attr("frames") for env in self.vector.envs])
         return Rows(self._numbers(observation), reward, terminated, truncated, self._frames)
+
+    def cut(self, which: np.ndarray) -> None:
+        """Makes the next step a reset of these environments."""
+        self.vector.cut(which)
 
     def _numbers(self, observation: Any) -> np.ndarray:
         return np.asarray(observation).astype(self.spec.observation_space.dtype, copy=False)

@@ -8,9 +8,11 @@ import sys
 import threading
 import traceback
 
+import numpy as np
+
 from environments.python.shared_rows import SharedRows
 from environments.python.slices import Slice
-from environments.python.workers import DONE, FAILED, RESET, Task
+from environments.python.workers import CUT, DONE, FAILED, RESET, Task
 
 
 def main() -> None:
@@ -38,6 +40,9 @@ def _serve(task: Task, commands: int) -> None:
     played = Slice(task.factory, task.seeds, task.level_name, task.view)
     os.write(task.answers, DONE)
     while command := os.read(commands, 1):
+        if command == CUT:
+            played.cut(np.frombuffer(os.read(commands, len(task.seeds)), bool))
+            continue
         rows = played.reset() if command == RESET else played.step(shared.actions[mine])
         shared.write(rows, mine)
         os.write(task.answers, DONE)

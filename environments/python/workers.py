@@ -2,9 +2,9 @@
 
 Workers are fresh interpreters (`environments.python.worker`) that import this package and the
 level, but not TensorFlow. One byte to a worker starts a step, one byte from it says that the rows
-are in the shared memory. A worker ends when the other ends of its pipes are closed, so also when
-this process is killed. It and what its environments start are a process group: Ctrl-C reaches none
-of them.
+are in the shared memory. A cut has a byte more for each environment, and no answer. A worker ends
+when the other ends of its pipes are closed, so also when this process is killed. It and what its
+environments start are a process group: Ctrl-C reaches none of them.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from environments.step import EnvironmentSpec
 from environments.view import View
 from user_error import EndedOutside, UserError
 
-RESET, STEP = b"r", b"s"
+RESET, STEP, CUT = b"r", b"s", b"c"
 DONE, FAILED = b".", b"!"
 CLOSE_TIMEOUT_S = 5.0
 
@@ -99,6 +99,11 @@ class Workers:
         self._shared.actions[:] = actions
         return self._all(STEP)
 
+    def cut(self, which: np.ndarray) -> None:
+        """Makes the next step a reset of these environments."""
+        for worker in self._workers:
+            worker.send(CUT + np.asarray(which, bool)[worker.mine].tobytes())
+
     def _all(self, command: bytes) -> Rows:
         for worker in self._workers:
             worker.send(command)
@@ -122,7 +127,7 @@ class _Worker:
     """One process and the pipes to it and from it."""
 
     def __init__(self, task: Task) -> None:
-        self._level_name = task.level_name
+        self._level_name, self.mine = task.level_name, task.mine
         answers, theirs = os.pipe()
         self._answers = os.fdopen(answers, "rb", buffering=0)
         # The last argument is for those who look at the list of processes.

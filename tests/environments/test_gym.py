@@ -1,5 +1,6 @@
 """Gymnasium's environments and one's own, against the plain ones."""
 
+import contextlib
 from typing import Any
 
 import gymnasium
@@ -197,6 +198,29 @@ def test_ones_own_environment_is_given_as_module_and_function():
 )
 def test_what_is_wrong_with_ones_own_environment_is_told(level_name, told, one_line):
     one_line(lambda: environments.spec(level_name), level_name, told)
+
+
+@pytest.mark.parametrize(
+    ("level_name", "processes"), [("CartPole-v1", 0), ("CartPole-v1", 2), ("breakout", 0)]
+)
+def test_the_step_after_a_cut_resets_and_the_episode_is_dropped(level_name, processes):
+    env = environments.make(level_name, 2, seed=3, env_processes=processes)
+    with contextlib.closing(env):
+        env.reset()
+        action = np.ones(2, int)
+        for _ in range(3):
+            env.step(action)
+        env.cut(np.array([True, False]))
+        assert env.step(action).first.tolist() == [True, False]
+        assert env.episodes() == []
+        ended: dict[int, int] = {}
+        steps = 0
+        while len(ended) < 2:
+            env.step(action)
+            steps += 1
+            for episode in env.episodes():
+                ended.setdefault(episode.environment, episode.length - steps)
+        assert ended[1] - ended[0] == 4  # lost lives are no steps of either
 
 
 def test_an_error_in_the_module_of_ones_own_environment_is_raised_as_it_is(tmp_path, monkeypatch):

@@ -66,6 +66,16 @@ def test_a_dream_is_cut_and_not_terminated_after_its_length(dream):
     ]
 
 
+def test_a_dream_that_is_cut_from_outside_starts_anew_and_is_no_episode(dream):
+    dream.reset()
+    dream.step(np.array([1, 1]))
+    dream.cut(np.array([True, False]))
+    step = dream.step(np.array([1, 1]))
+    assert step.first.tolist() == [True, False]
+    assert step.observation.ravel().tolist() == [3, 5]
+    assert dream.episodes() == []
+
+
 def test_pictures_before_a_start_lead_up_to_it_and_are_not_experience():
     stacking = dataclasses.replace(SPEC, frame_stack=2)
     model = Model(predict, lambda count: np.zeros([count, 1], np.float32), starts)

@@ -91,7 +91,8 @@ def play(
     Where several bodies play a game, each of them counts as an environment and has a `Game`.
     Each environment's number of games is fixed in advance. Taking the first games to end would
     favour short ones, and the return often depends on the length. A game that has lasted for
-    ``step_limit`` steps counts as it is then (0: no limit); what follows of it does not count.
+    ``step_limit`` steps counts as it is then (0: no limit); what follows of it does not count, and
+    the next one begins at once where an environment can be reset alone.
     """
     [games] = play_shared(
         OfOneAgent(environment),
@@ -164,7 +165,7 @@ class _Games:
         """``several``: whether several bodies play a game, be they of other agents."""
         count, bodies = environment.num_envs, environment.spec.num_bodies
         games = count // bodies
-        self._bodies = bodies
+        self._environment, self._bodies = environment, bodies
         self._due = np.array([num_episodes // games + (i < num_episodes % games)
                               for i in range(games)])  # fmt: skip
         # Bodies that have no part in a game have no `Episode`, so it is over once nobody plays, or
@@ -210,13 +211,20 @@ class _Games:
                 self._count(index, Game(raw_return, clipped, length, frames, True))
 
     def _cut_off(self, ended: np.ndarray) -> None:
-        """Counts the games that have reached the limit, and did not end just then."""
-        for index in np.flatnonzero((self._lengths >= self._limit) & ~self._cut & ~ended):
+        """Counts the games that have reached the limit, and did not end just then.
+
+        If there is one to come, an environment that is played alone begins it.
+        """
+        cut = (self._lengths >= self._limit) & ~self._cut & ~ended
+        for index in np.flatnonzero(cut):
             raw, clipped = self._returns[:, index]
             length = int(self._lengths[index])
             frames = length * self._frames_per_step
             self._count(int(index), Game(float(raw), float(clipped), length, frames, False))
             self._cut[index] = True
+        if not self._several and cut.any():
+            due = [len(mine) < due for mine, due in zip(self.played, self._due, strict=True)]
+            self._environment.cut(cut & due)
 
     def _count(self, index: int, game: Game) -> None:
         self._ending[index // self._bodies] = True

@@ -27,6 +27,7 @@ from trainer.trained import grid_report, trained_agent
 from trainer.trained.evaluation import evaluate, interval_of_mean
 from user_error import UserError
 
+HERE = "tests.trainer.trained.test_grid"
 UNEVEN = "tests.trainer.untrained:Uneven"
 DRAWN = "tests.trainer.untrained:Continuous"
 
@@ -102,6 +103,40 @@ def test_a_game_that_reaches_the_limit_counts_as_it_is_then(limit):
     # One that ends with its last step is not cut off.
     assert [game.finished for game in games] == [length <= most for length in lengths]
     assert {1, 40} == set(lengths)
+
+
+class Endless(Uneven):
+    """Episodes without an end."""
+
+    def draw(self) -> int:
+        return -1
+
+
+class Flowing(Endless):
+    """The same, in a thread of its own."""
+
+    goes_on_by_itself = True
+
+
+@pytest.mark.parametrize(
+    ("level_name", "env_processes"),
+    [(f"{HERE}:Endless", 0), (f"{HERE}:Endless", 2), (f"{HERE}:Flowing", 0), ("pong", 0)],
+)
+def test_the_next_game_begins_where_one_is_cut_off(level_name, env_processes):
+    environment = environments.make(level_name, 2, seed=3, env_processes=env_processes)
+    starts = []
+
+    def act(step: EnvironmentStep, action: np.ndarray) -> Choice:
+        starts.append(step.first.tolist())
+        assert len(starts) < 50
+        return Choice(np.zeros(2, np.int32), np.zeros([2, 2]), np.zeros(2))
+
+    player: Any = Namespace(start=lambda *_: None, act=act)
+    with contextlib.closing(environment):
+        games = play(environment, player, 5, seed=0, step_limit=10)
+    assert [(game.length, game.finished) for game in games] == [(10, False)] * 5
+    # A game is known to have gone on by one step more than its limit.
+    assert starts == [[row % 12 == 0, row in (0, 12)] for row in range(36)]
 
 
 class Alone:
