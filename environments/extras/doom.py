@@ -88,9 +88,13 @@ def _scenarios() -> dict[str, str]:
 
 
 def _launcher(folder: Path) -> str:
-    """A script that runs the game in a folder, where it leaves its files, and not without us."""
+    """A script that runs the game in a folder, where it leaves its files, and not without us.
+
+    In a session of its own Ctrl-C does not reach it: who has started it ends it.
+    """
     path, game = folder / "vizdoom", Path(vizdoom.__file__).parent / "vizdoom"
     there, command = shlex.quote(str(folder)), shlex.quote(str(game))
-    path.write_text(f'#!/bin/sh\ncd {there} && exec setpriv --pdeathsig KILL -- {command} "$@"\n')
+    start = f"exec setsid setpriv --pdeathsig KILL -- {command}"
+    path.write_text(f'#!/bin/sh\ncd {there} && {start} "$@"\n')
     os.chmod(path, 0o700)
     return str(path)

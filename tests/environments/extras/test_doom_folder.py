@@ -1,6 +1,9 @@
 """The folders in which Doom leaves its files; a stand-in for ViZDoom's environment, no game."""
 
+import contextlib
 import importlib
+import os
+import subprocess
 import sys
 import tempfile
 import types
@@ -41,6 +44,21 @@ def doom(tmp_path, monkeypatch):
     yield importlib.import_module("environments.extras.doom")
     del gymnasium.registry["VizdoomStandIn-v0"], sys.modules["environments.extras.doom"]
     vars(extras).pop("doom")
+
+
+def test_ctrl_c_does_not_reach_a_game_which_keeps_its_process(doom, tmp_path):
+    game = tmp_path / "vizdoom"
+    game.write_text('#!/bin/sh\necho "$$ $1"\nexec sleep 600\n')
+    game.chmod(0o700)
+    with (
+        contextlib.closing(doom.make("VizdoomStandIn-v0", View(), render=False)) as env,
+        subprocess.Popen([env.unwrapped.script, "-map"], stdout=subprocess.PIPE) as started,
+    ):
+        assert started.stdout
+        told, group = started.stdout.readline(), os.getpgid(started.pid)
+        started.kill()
+    assert told == b"%d -map\n" % started.pid
+    assert group == started.pid != os.getpgrp()
 
 
 def test_a_folder_goes_with_its_game_or_with_the_next_one(doom, tmp_path):
