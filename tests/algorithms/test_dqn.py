@@ -1,6 +1,5 @@
 """Targets of DQN against rlax and by hand; exploration; the target network."""
 
-from argparse import Namespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from algorithms.feeding import IMPORTANCE, Replayed
 from algorithms.trajectory import Unroll
 from tests.rlax_process import evaluated, needs_rlax
 from tests.trainer.levels import Pictures, Steps, level
-from tests.trainer.training import Parts, parts, small, values_of
+from tests.trainer.training import Parts, endless, parts, small, values_of
 from trainer import build
 from trainer.learning.batches import Batch, cut
 from trainer.learning.minibatches import Passes
@@ -309,15 +308,9 @@ def test_each_batch_that_was_drawn_with_others_counts_when_it_is_skipped():
     reward = np.full_like(unrolls.environment.reward, np.nan)
     spoiled = unrolls._replace(environment=unrolls.environment._replace(reward=reward))
     batch = Batch(spoiled, steps=16, weights_version=0.0)
-    actors: Any = Namespace(
-        publish=lambda learner: None,
-        present=lambda: 1,
-        next=lambda wait_s: batch,
-        episodes=lambda: np.zeros([0, 3]),
-    )
     meter = Meter(of.settings.level.levels, 1, {}, of.learner.figures)
     with pytest.raises(SystemExit):
-        Training(of.settings, of.learner, meter, actors, StopSignal(), run=None).run()
+        Training(of.settings, of.learner, meter, endless(batch), StopSignal(), run=None).run()
     assert meter.skipped_in_a_row == meter.skipped_updates == 3
     assert meter.agent_steps == 16
 

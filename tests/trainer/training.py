@@ -1,5 +1,6 @@
 """The parts of a training, made as a real one makes them, to be tested one by one."""
 
+from argparse import Namespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,3 +69,14 @@ def block(settings: Settings, seed: int = 0) -> Unroll:
 def values_of(variables: Any) -> list[np.ndarray]:
     """Copies of variables' values."""
     return [variable.numpy().copy() for variable in variables]
+
+
+def endless(batch: Any) -> Any:
+    """Actors of a training that always have this batch."""
+    return Namespace(
+        publish=lambda learner: None,
+        present=lambda: 1,
+        next=lambda wait_s: batch,
+        episodes=lambda: np.zeros([0, 3]),
+        waits=dict,
+    )

@@ -48,7 +48,7 @@ def test_actions_in_real_time_end_at_a_steady_pace(described, tmp_path, monkeypa
     with contextlib.closing(env):
         env.reset()
         for number in range(6):
-            if number == 3:  # a pause of six actions, which are not made up for
+            if number == 3:  # a pause of six actions: nothing hurries afterwards
                 time.sleep(0.3)
             env.step(0)
             assert time.monotonic() >= ends[-1]

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-from argparse import Namespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from algorithms.reinforce import Reinforce
 from algorithms.trajectory import Unroll
 from tests.trainer.learning.crew import LIKE, Crew, of_size
 from tests.trainer.levels import Steps, level
-from tests.trainer.training import block, parts, small, values_of
+from tests.trainer.training import block, endless, parts, small, values_of
 from trainer.learning.batches import UNTIMED, Batch, describe
 from trainer.learning.rollouts import WholeEpisodes
 from trainer.programs.stopping import StopSignal
@@ -244,13 +243,6 @@ def test_all_unrolls_of_whole_episodes_are_learned_from_in_each_epoch(monkeypatc
     chosen = {"batch_size": 2, "envs_per_actor": 5, "total_environment_frames": 1}
     made = parts(small(level(Steps), algorithm=twice, **chosen))
     batch = describe(made.actor().unroll(), 5)
-    actors: Any = Namespace(
-        publish=lambda learner: None,
-        present=lambda: 1,
-        next=lambda wait_s: batch,
-        episodes=lambda: np.zeros([0, 3]),
-        waits=dict,
-    )
     learned: list[list[int]] = []
     of_some = made.learner.contribution.of_some
 
@@ -260,5 +252,5 @@ def test_all_unrolls_of_whole_episodes_are_learned_from_in_each_epoch(monkeypatc
 
     monkeypatch.setattr(made.learner.contribution, "of_some", noted)
     meter = Meter(made.settings.level.levels, 1, {}, made.learner.figures)
-    Training(made.settings, made.learner, meter, actors, StopSignal(), run=None).run()
+    Training(made.settings, made.learner, meter, endless(batch), StopSignal(), run=None).run()
     assert learned == 2 * [[0, 1, 2, 3, 4]]

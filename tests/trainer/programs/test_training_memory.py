@@ -1,14 +1,12 @@
 """A training whose updates need more memory than there is."""
 
-from argparse import Namespace
 from typing import Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.trainer.levels import Steps, level
-from tests.trainer.training import parts, small
+from tests.trainer.training import endless, parts, small
 from trainer.learning.batches import describe
 from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
@@ -24,15 +22,8 @@ def test_the_error_names_the_flags_to_lower(monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
     monkeypatch.setattr(type(made.learner.contribution), "__call__", exhausted)
-    actors: Any = Namespace(
-        publish=lambda learner: None,
-        present=lambda: 1,
-        next=lambda wait_s: batch,
-        episodes=lambda: np.zeros([0, 3]),
-        waits=dict,
-    )
     meter = Meter(made.settings.level.levels, 1, {}, made.learner.figures)
-    training = Training(made.settings, made.learner, meter, actors, StopSignal(), run=None)
+    training = Training(made.settings, made.learner, meter, endless(batch), StopSignal(), run=None)
     length = made.settings.actors.unroll_length
     with pytest.raises(UserError, match=f"--batch_size=5 and --unroll_length={length}: lower one"):
         training.run()
