@@ -41,7 +41,10 @@ class Build:
         """Weights [..., outputs] whose rows or columns, whichever are fewer, are orthogonal."""
         inputs, outputs = math.prod(shape[:-1]), shape[-1]
         draws = self.random.standard_normal((max(inputs, outputs), min(inputs, outputs)))
-        basis, triangle = np.linalg.qr(draws)
+        # By one thread of TensorFlow's: NumPy's shares the work among threads that spin while they
+        # wait for each other, which takes fifty times as long where all cores are busy.
+        with tf.device("cpu"):
+            basis, triangle = (part.numpy() for part in tf.linalg.qr(draws.astype(np.float32)))
         basis *= np.sign(np.diag(triangle))  # otherwise signs depend on the library's QR
         return gain * (basis if inputs >= outputs else basis.T).reshape(shape)
 
