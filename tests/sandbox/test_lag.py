@@ -13,6 +13,7 @@ import pytest
 
 from environments.realtime.link import Link, Snapshot
 from sandbox import studies, study_lag
+from tests.pictures import coloured
 
 PROJECT = Path(__file__).parents[2]
 
@@ -196,4 +197,4 @@ def test_the_study_of_lag_runs_small_and_compares_every_episode(tmp_path):
     assert int(row["episodes"]) > 1 and float(row["reaction_ms"]) > 20
     assert row["one_sided_episodes"] == "0"
     assert json.loads(out.with_suffix(".json").read_text())["remotes"] == 2
-    assert out.with_suffix(".png").stat().st_size > 5_000
+    assert coloured(out.with_suffix(".png")) > 0

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.tools import namespaces
 from benchmarks.whole import distribution
 from tests.benchmarks.whole.stopping import stopped_at
+from tests.pictures import coloured
 from user_error import UserError
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("benchmarks")]
@@ -26,7 +27,7 @@ def test_ways_stand_beside_one_process(tmp_path):
     assert hosts["of one process"]["median"] == pytest.approx(
         hosts["agent steps/s"]["median"] / alone["agent steps/s"]["median"]
     )
-    assert (tmp_path / "distribution.png").stat().st_size > 10_000
+    assert coloured(tmp_path / "distribution.png") > 0
 
 
 def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.whole import memory
 from tests.benchmarks.whole.stopping import stopped_at
+from tests.pictures import coloured
 
 pytestmark = pytest.mark.xdist_group("benchmarks")
 
@@ -21,7 +22,7 @@ def test_a_learner_and_its_actor_are_watched(tmp_path, capsys):
     assert [row["process"] for row in kept["rows"]] == ["learner", "actor 0"]
     assert all(row["MB at the end"] > 50 for row in kept["rows"])
     assert len(kept["curves"][0]["seconds and MB"]) >= 3
-    assert (tmp_path / "memory.png").stat().st_size > 5_000
+    assert coloured(tmp_path / "memory.png") > 0
 
 
 def test_runs_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from benchmarks.whole.scaleup.options import parse
 from benchmarks.whole.scaleup.processes import Failed
 from cluster.inventory import hosts_csv
 from tests.benchmarks.whole.stopping import killed, stopped_at
+from tests.pictures import coloured
 from user_error import UserError
 
 pytestmark = [
@@ -41,7 +42,7 @@ def test_learners_together_stand_beside_learners_apart_and_one_alone(tmp_path, c
     assert two["against_learners_apart"]["median"] == pytest.approx(together / apart)
     alone = one["steps_per_second"][0]
     assert two["against_one_alone"]["median"] == pytest.approx(together / (2 * alone))
-    assert (tmp_path / "scaleup.png").stat().st_size > 10_000
+    assert coloured(tmp_path / "scaleup.png") > 0
 
 
 def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):

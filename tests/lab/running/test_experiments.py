@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.terminal import Terminal
 from tests.lab.conftest import PROJECT, wait_for
+from tests.pictures import coloured
 
 REWARD = "sutton_barto_reward=true"
 
@@ -51,7 +52,7 @@ def test_a_search_proposes_confirms_and_names_a_winner(lab):
     assert objectives == sorted(objectives, reverse=True) and len(rows) == 9
     for ending in ("t0_s0_session_df.csv", "t0_s0_session_graph.png", "t8_trial_fitness_df.csv"):
         assert (lab.only / "trials" / f"mine_{ending}").stat().st_size > 100
-    assert (lab.only / "mine_experiment_graph.png").stat().st_size > 1000
+    assert coloured(lab.only / "mine_experiment_graph.png") > 0
     assert "t0" in lab.run("status", "--data=data")
     # Without its checkpoints another trial is played, which is said.
     winner = f"t{result['winner']}"
