@@ -241,7 +241,7 @@ def test_a_full_disk_leaves_an_earlier_evaluation_as_it_was(tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_mistakes_are_one_line(pictures, tmp_path):
+def test_mistakes_are_one_line(pictures, tmp_path, capsys):
     (tmp_path / "text.png").write_text("no picture")
     (tmp_path / "half.npz").write_bytes(b"PK\x03\x04half")
     (tmp_path / "empty.png").write_bytes(b"")
@@ -269,9 +269,9 @@ def test_mistakes_are_one_line(pictures, tmp_path):
         (["predict", f"{tmp_path}/none.png"], "No such file"),
         (["capture", "--count=3"], "--count=3: must be 10 or more"),
     ):
-        done = arm(*arguments)
-        assert done.returncode == 2 and expected in done.stderr, (arguments, done.stderr)
-        assert len(done.stderr.splitlines()) == 1
+        code, told = program.main(arguments), capsys.readouterr().err
+        assert code == 2 and expected in told, (arguments, told)
+        assert len(told.splitlines()) == 1
 
 
 def test_a_picture_that_was_changed_is_noticed(pictures, tmp_path):
