@@ -4,7 +4,7 @@ from environments.kinds.fitted import fitted
 from environments.kinds.rows import RandomActions, narrowed, widened
 from environments.kinds.specs import check_alike, described, numbers_of, of_row, together
 from environments.levels import body_names, make, make_shared, shared_specs, spec
-from environments.names import is_atari, is_real_time, known_levels, remark
+from environments.names import has_atari_scores, is_real_time, known_levels, remark
 from environments.realtime.levels import Remotes
 from environments.shared import OfOneAgent, SharedEnvironment
 from environments.step import (
@@ -33,7 +33,7 @@ __all__ = [
     "check_alike",
     "described",
     "fitted",
-    "is_atari",
+    "has_atari_scores",
     "is_real_time",
     "known_levels",
     "make",

@@ -82,6 +82,11 @@ class BodiesLevel:
 
     module: str
 
+    @property
+    def is_atari(self) -> bool:
+        """Whether it is one of PettingZoo's Atari games."""
+        return self.module.removeprefix("pettingzoo.").startswith("atari.")
+
 
 @dataclass(frozen=True)
 class UnityLevel:
@@ -164,6 +169,14 @@ def find(level_name: str) -> Level:
 def is_atari(level_name: str) -> bool:
     """Whether it is a game of the Arcade Learning Environment."""
     return isinstance(find(level_name), AtariLevel)
+
+
+def has_atari_scores(level_name: str) -> bool:
+    """Whether rewards are an Atari game's scores: in the emulator, for several, or on a desktop."""
+    level = find(level_name)
+    if isinstance(level, RealTimeLevel):
+        return not level.is_program and has_atari_scores(level.served)
+    return level.is_atari if isinstance(level, BodiesLevel) else isinstance(level, AtariLevel)
 
 
 def is_real_time(level_name: str) -> bool:

@@ -29,12 +29,13 @@ class Game:
         self._bodies = bodies
         self._playing = np.zeros(len(bodies), bool)
         self._left: set[str] = set()
+        self._last: dict[int, Any] = {}  # what was seen last
 
     def reset(self, seed: int | None = None) -> Rows:
         """Starts an episode of all."""
         observation, _ = self.env.reset(seed=seed)
         self._left = set()
-        seen = self._seen(observation)
+        seen = self._last = self._seen(observation)
         self._playing = np.isin(np.arange(len(self._bodies)), list(seen))
         nothing = np.zeros(len(self._bodies), bool)
         return Rows(seen, nothing.astype(np.float32), nothing, ~nothing, nothing)
@@ -47,8 +48,12 @@ class Game:
         chosen = {body: actions[i] for i, body in enumerate(self._bodies) if body in staying}
         observation, reward, terminated, truncated, _ = self.env.step(chosen)
         self._left |= {body for ends in (terminated, truncated) for body in ends if ends[body]}
-        seen = self._seen(observation)
         was_playing, staying = self._playing, self._staying()
+        # Some games show a body that leaves nothing more, but its last step counts.
+        gone = [i for i, body in enumerate(self._bodies) if was_playing[i] and body not in staying]
+        told = [i for i in gone if self._bodies[i] in reward or self._bodies[i] in terminated]
+        seen = {i: self._last[i] for i in told} | self._seen(observation)
+        self._last = seen
         acted = was_playing & np.isin(np.arange(len(self._bodies)), list(seen))
         self._playing = np.array(
             [i in seen and body in staying for i, body in enumerate(self._bodies)]

@@ -7,7 +7,7 @@ import numpy as np
 
 from environments.bodies.environment import BodiesEnvironment
 from environments.bodies.game import Game
-from environments.bodies.pettingzoo import is_atari, make_game
+from environments.bodies.pettingzoo import make_game
 from environments.bodies.shared import SharedGames, views_of
 from environments.bodies.views import BodyView
 from environments.names import BodiesLevel
@@ -19,7 +19,7 @@ from environments.view import View
 def bodies_spec(level: BodiesLevel, level_name: str, view: View) -> EnvironmentSpec:
     """The specification of the game for an agent that plays all of its bodies."""
     with contextlib.closing(make_game(level, level_name, view, AtariRules())) as env:
-        return BodyView(env, level_name, view, is_atari(level.module)).spec
+        return BodyView(env, level_name, view, level.is_atari).spec
 
 
 def bodies_environment(
@@ -34,7 +34,7 @@ def bodies_environment(
 ) -> BodiesEnvironment:
     """As many games as have at least one body for each seed, or a game for each seed."""
     games = _games(level, level_name, len(seeds), view, rules, render, whole_games)
-    shown = BodyView(games[0].env, level_name, view, is_atari(level.module))
+    shown = BodyView(games[0].env, level_name, view, level.is_atari)
     return BodiesEnvironment(games, seeds[: len(games)].tolist(), shown, level_index)
 
 
@@ -50,7 +50,7 @@ def shared_specs(
     """The specification of the game for each agent, of which `shares` are the bodies."""
     with contextlib.closing(make_game(level, level_name, view, AtariRules())) as env:
         games = [Game(env, tuple(env.possible_agents))]
-        views = views_of(env, level_name, view, is_atari(level.module), shares)
+        views = views_of(env, level_name, view, level.is_atari, shares)
         return [part.spec for part in SharedGames(games, [0], views, 0).parts]
 
 
@@ -67,7 +67,7 @@ def shared_games(
 ) -> SharedGames:
     """The same as `bodies_environment` for several agents, of which `shares` are the bodies."""
     games = _games(level, level_name, len(seeds), view, rules, render, whole_games)
-    views = views_of(games[0].env, level_name, view, is_atari(level.module), shares)
+    views = views_of(games[0].env, level_name, view, level.is_atari, shares)
     return SharedGames(games, seeds[: len(games)].tolist(), views, level_index)
 
 

@@ -32,9 +32,8 @@ def make_game(
             f"--level_name: {level_name} has no parallel_env. Games that are played in turns are "
             "not supported."
         )
-    atari = is_atari(module.__name__)
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
-    if atari:
+    if level.is_atari:
         options |= _atari_options(view, rules)
     try:
         env = module.parallel_env(**options | view.kwargs)
@@ -46,7 +45,7 @@ def make_game(
             f"--level_name: {level_name} cannot be made{given}: {imports.reason(error)}."
         ) from error
     repeats = view.num_action_repeats
-    if atari:
+    if level.is_atari:
         env = AtariFrames(
             env, repeats * view.frame_skip, view.colour, rules.noop_max, rules.sticky_actions or 0.0
         )
@@ -54,11 +53,6 @@ def make_game(
     for name in view.wrapper_names:
         env = _wrapped(env, name, level_name)
     return Repeats(env, repeats) if repeats > 1 else env
-
-
-def is_atari(module: str) -> bool:
-    """Whether a level's module is one of PettingZoo's Atari games."""
-    return module.removeprefix("pettingzoo.").startswith("atari.")
 
 
 def _atari_options(view: View, rules: AtariRules) -> dict[str, Any]:

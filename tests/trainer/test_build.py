@@ -33,6 +33,23 @@ def test_defaults_fit_the_level(level_name, agent, frames, clipping, replayed, e
     assert build.complete(completed, spec) == completed
 
 
+@pytest.mark.parametrize(
+    ("level_name", "clipping"),
+    [
+        ("pettingzoo:atari.pong_v3", "abs_one"),
+        ("pettingzoo:mpe2.simple_spread_v3", "none"),
+        ("vnc:PongNoFrameskip-v4", "abs_one"),
+        ("vnc:Catch-v0", "none"),
+        ("vnc:sandbox/racer.yaml", "none"),
+        ("PongNoFrameskip-v4,BreakoutNoFrameskip-v4", "abs_one"),
+        ("PongNoFrameskip-v4,Catch-v0", "none"),
+    ],
+)
+def test_scores_of_atari_are_clipped_wherever_it_is_played(level_name, clipping):
+    about = build.algorithm(Settings(level_name=level_name)).settings
+    assert about.reward_clipping == clipping
+
+
 def test_chosen_settings_are_kept():
     settings = Settings(
         level_name="CartPole-v1",

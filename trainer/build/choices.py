@@ -57,7 +57,7 @@ def algorithm(settings: Settings) -> Algorithm:
 
 def _of_algorithm(settings: Settings, spec: EnvironmentSpec | None = None) -> AlgorithmSettings:
     """The algorithm's settings, completed for the levels of the run."""
-    atari = environments.is_atari(settings.level.levels[0])
+    atari = all(map(environments.has_atari_scores, settings.level.levels))
     if spec is None:
         return settings.algorithm.completed(Kind(atari))
     continuous = isinstance(spec.action_space, gymnasium.spaces.Box)

@@ -70,7 +70,7 @@ def batches(
     if isinstance(feeding, Replayed):
         example = unroll(settings, spec, agent)
         shape = _window(settings, spec, agent, feeding)
-        _check_room(settings, shape, feeding)
+        _check_room(settings, spec, shape, feeding)
         together = sizes.drawn_together(settings, learners)
         return ReplayedBatches(feeding, size, shape, example, seed, say, together, stores)
     if isinstance(feeding, Gradients):
@@ -84,7 +84,7 @@ def check_windows(settings: Settings, spec: EnvironmentSpec, agent: Any) -> None
     """Refuses windows that the agent cannot learn from, and a replay that never has one."""
     feeding = settings.algorithm.feeding
     if isinstance(feeding, Replayed):
-        _check_room(settings, _window(settings, spec, agent, feeding), feeding)
+        _check_room(settings, spec, _window(settings, spec, agent, feeding), feeding)
 
 
 def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
@@ -171,8 +171,10 @@ def _check_unrolls(
         say(f"replay of {feeding.capacity:,} unrolls: up to {needed / GIB:.2f} GiB of memory")
 
 
-def _check_room(settings: Settings, shape: WindowShape, feeding: Replayed) -> None:
-    acting, block = settings.actors, sizes.envs_per_actor(settings)
+def _check_room(
+    settings: Settings, spec: EnvironmentSpec, shape: WindowShape, feeding: Replayed
+) -> None:
+    acting, block = settings.actors, sizes.unrolls_per_actor(settings, spec.num_bodies)
     # How many actors there will be elsewhere, nobody knows.
     actors = acting.num_actors if settings.program.job_name == "local" else 1
     replayed.check_room(feeding.capacity, shape, acting.unroll_length, actors * block, block)

@@ -249,7 +249,8 @@ class Learner:
                 self._backdrop.update(contribution.frames)
             return tf.constant(True)
 
-        tf.cond(good, apply, lambda: tf.constant(False))
+        # Nothing but beginnings of episodes, or rows that do not count, teaches nothing.
+        tf.cond(good & (contribution.count > 0), apply, lambda: tf.constant(False))
         return tf.concat([figures, [norm, 1.0 - tf.cast(good, tf.float32)]], axis=0)
 
 

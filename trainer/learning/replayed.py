@@ -21,7 +21,9 @@ from trainer.replay.store import ReplayStore, bytes_needed
 from user_error import UserError
 
 GIB = 2**30
-WARM_UP = "warm_up"  # in a copy of the store: the agent steps that are left of it
+# In a copy of the store: the agent steps that are left of it, those that no batch has counted yet,
+# and the updates that are due.
+WARM_UP, UNCOUNTED, DUE = "warm_up", "uncounted", "due"
 ROUNDS_IN_VAIN = 2  # of a replay, and of those who play for it, without a window
 
 
@@ -170,16 +172,18 @@ class ReplayedBatches:
     def save(self, folder: Path) -> None:
         """Brings the copy on disk up to date; may raise OSError."""
         with self._lock:
-            self._store.save(folder, {WARM_UP: np.array(self._warm_up)})
+            numbers = {WARM_UP: self._warm_up, UNCOUNTED: self._steps, DUE: self._due}
+            self._store.save(folder, {name: np.array(value) for name, value in numbers.items()})
 
     def load(self, folder: Path, *, has_learned: bool) -> int:
         """Continues with what was saved; returns the agent steps that its warm-up goes on for.
 
         ``has_learned`` is for copies of earlier versions, which do not say how many are left.
         """
-        saved = self._store.load(folder).get(WARM_UP)
-        if saved is not None:
-            left = int(saved)
+        saved = self._store.load(folder)
+        self._steps, self._due = int(saved.get(UNCOUNTED, 0)), float(saved.get(DUE, 0.0))
+        if WARM_UP in saved:
+            left = int(saved[WARM_UP])
         else:
             left = 0 if has_learned else max(0, self._warm_up - self._store.windows)
         self._warm_up = min(self._warm_up, left)

@@ -64,7 +64,7 @@ class Intake:
         self._episodes = EndedEpisodes(bodies)
         self._weights_wait_s = 0.0  # for which actors in step have waited
         self._counting = threading.Lock()
-        self.queue = UnrollQueue(sizes.capacity(settings))
+        self.queue = UnrollQueue(sizes.capacity(settings, bodies))
         # A GPU's batches are copied while it computes; on a processor the copy would only be older.
         self._ahead = BatchesAhead(self._make_on_gpu) if visible_gpus() else None
         self._error: Exception | None = None

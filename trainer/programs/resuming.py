@@ -130,6 +130,14 @@ def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
             f"--episodic_life was {had_lives} and is {has_lives} now: in a game with lives, values "
             "that were learned before have to be learned again."
         )
+    ratio, new_ratio = (
+        values.get("updates_per_step") for values in (checkpoint.settings, settings.flat())
+    )
+    if ratio and new_ratio and ratio != new_ratio:
+        warnings.append(
+            f"--updates_per_step was {ratio:g} and is {new_ratio:g} now: exploration counts steps "
+            "by the updates that they allow, and goes on as if all were played at the new ratio."
+        )
     total = checkpoint.settings.get("total_environment_frames") or 0
     new_total = settings.learning.total_environment_frames
     frames = checkpoint.counters["environment_frames"]

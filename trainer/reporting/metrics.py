@@ -13,6 +13,7 @@ from algorithms.trajectory import MEASURED, Episodes, Unroll
 from trainer.machine.cores import busy_fraction, cores_time
 
 RECENT_EPISODES = 100
+NEWEST_LAGS = 1000  # of which a report gives the median
 
 
 class Meter:
@@ -174,7 +175,8 @@ class _Window:
         self._sums = np.zeros(len(meter.figures))
         self._counts = np.zeros(len(meter.figures))
         self._measured = np.zeros([len(meter.measures), 2])  # sums and counts
-        self._lags: list[float] = []
+        # The newest: a learner that is not the first one never reports.
+        self._lags = collections.deque[float](maxlen=NEWEST_LAGS)
         self._updates = 0
 
     def add_measure(self, index: int, total: float, count: int) -> None:
@@ -204,7 +206,7 @@ class _Window:
         }
 
     def means(self) -> dict[str, float | None]:
-        """The mean of each figure over the window's updates, and the median of the lag."""
+        """The mean of each figure over the window's updates, and the median of the newest lags."""
         figures: dict[str, float | None] = {
             "updates_in_report": self._updates,
             "policy_lag": float(np.median(self._lags)) if self._lags else None,

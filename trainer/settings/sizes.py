@@ -53,9 +53,14 @@ def filling(settings: Settings, actors: int, learners: int) -> Settings:
     return settings.replace(envs_per_actor=games * each)
 
 
-def capacity(settings: Settings) -> int:
-    """Unrolls that actors may be ahead of the learner."""
-    in_play = settings.actors.num_actors * envs_per_actor(settings)
+def unrolls_per_actor(settings: Settings, bodies: int) -> int:
+    """Unrolls in an actor's block: one a body of its games, each of which has so many."""
+    return math.ceil(envs_per_actor(settings) / bodies) * bodies
+
+
+def capacity(settings: Settings, bodies: int = 1) -> int:
+    """Unrolls that actors may be ahead of the learner; ``bodies`` is the number in a game."""
+    in_play = settings.actors.num_actors * unrolls_per_actor(settings, bodies)
     return settings.learning.queue_capacity or max(in_play, fresh_unrolls(settings))
 
 

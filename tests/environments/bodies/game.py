@@ -75,6 +75,15 @@ class Vanishing(Shift):
         return observation, reward, terminated, truncated, info
 
 
+class Unseen(Shift):
+    """Shows a body that leaves nothing more, but says that it has ended, and pays it."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        observation, *others = super().step(actions)
+        seen = {body: value for body, value in observation.items() if body in self.agents}
+        return seen, *others
+
+
 class Unlike(Shift):
     """Bodies that see and do different things: `whole` more than `early`, the others as these."""
 
@@ -108,6 +117,11 @@ class Mixed(Shift):
 def vanishing(env: Shift) -> Shift:
     """A wrapper of `--wrappers`."""
     return Vanishing()
+
+
+def unseen(env: Shift) -> Shift:
+    """Another one."""
+    return Unseen()
 
 
 def unlike(env: Shift) -> Shift:

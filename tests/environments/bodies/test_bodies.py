@@ -96,6 +96,15 @@ def test_a_body_that_vanishes_is_cut_off():
     assert env.episodes() == [Episode(0, 1.0, 1, 1, EARLY, 1.0)]
 
 
+def test_the_last_step_of_a_body_that_is_not_shown_any_more_counts():
+    env = environments.make(SHIFT, 4, seed=1, wrappers="tests.environments.bodies.game:unseen")
+    rows, _ = play(env, num_steps=3)
+    assert rows.first[:, EARLY].tolist() == [True, False, False, True]
+    assert rows.terminated[:, EARLY].tolist() == [False, False, True, False]
+    assert rows.reward[:, EARLY].tolist() == [0, 1, 2, 0]
+    assert env.episodes() == [Episode(0, 3.0, 2, 2, EARLY, 2.0)]
+
+
 def test_repeated_actions_stop_where_a_body_comes_or_leaves():
     env = environments.make(SHIFT, 4, seed=1, num_action_repeats=4)
     rows, _ = play(env, num_steps=3)

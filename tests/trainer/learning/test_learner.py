@@ -209,6 +209,17 @@ def test_a_batch_that_is_not_finite_is_skipped(popart, compiled, wrong):
     assert all(np.isfinite(value).all() for value in values_of(learner.weights))
 
 
+def test_a_batch_without_a_transition_moves_nothing():
+    made = parts(small(level(Steps)))
+    batch, learner = played(made), made.learner
+    learner.update(batch, 1.0)  # so that there is momentum
+    before = values_of(learner.weights + learner.slots)
+    nothing = batch.environment._replace(first=np.ones_like(batch.environment.first))
+    assert not learner.update(batch._replace(environment=nothing), 1.0).skipped
+    for variable, value in zip(learner.weights + learner.slots, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
 @pytest.mark.parametrize(
     ("environment", "agent_name"),
     [

@@ -101,6 +101,24 @@ def test_a_replay_kept_while_it_was_filled_again_goes_on_with_that(tmp_path, pla
     assert play(third, 20) == 80 - left
 
 
+@pytest.mark.parametrize("unrolls", [3, 20])
+def test_steps_that_no_batch_has_counted_yet_are_counted_after_a_resume(tmp_path, unrolls):
+    windows, player = shape(length=4, n_steps=1, stack=1, burn_in=None), Player(0, 4)
+
+    def counted(made: ReplayedBatches, unrolls: int) -> int:
+        """The agent steps of all batches after so many more unrolls of 4 steps."""
+        blocks, steps = iter([played([player]) for _ in range(unrolls)]), 0
+        while batch := made.next(lambda: next(blocks, None)):
+            steps += batch.steps
+        return steps
+
+    first, second = (batches(windows, 4, 400, warm_up=30) for _ in range(2))
+    before = counted(first, unrolls)
+    first.save(tmp_path)
+    second.load(tmp_path, has_learned=unrolls > 7)
+    assert before + counted(second, 10) == 4 * (unrolls + 10)
+
+
 def test_a_replay_of_an_earlier_version_that_was_learned_from_needs_no_warm_up(tmp_path):
     windows, player = shape(length=4, n_steps=1, stack=1, burn_in=None), Player(0, 4)
     made = batches(windows, 4, 400, warm_up=60)

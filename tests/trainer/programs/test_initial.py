@@ -129,3 +129,12 @@ def test_a_game_that_goes_on_with_other_ends_of_episodes_has_a_warning(played, w
     said = resuming.changes(resumed, now)
     assert ["--episodic_life was off and is on now" in line for line in said] == [True] * warned
     assert not resuming.changes(resumed, now.replace(episodic_life=False))
+
+
+@pytest.mark.parametrize("ratio", [0.25, 1.0])
+def test_exploration_that_goes_on_from_elsewhere_has_a_warning(ratio):
+    now = Settings(level_name="CartPole-v1", algorithm="dqn", updates_per_step=ratio)
+    before = now.flat() | {"updates_per_step": 0.25}
+    resumed = Checkpoint({}, {}, {}, counters={"environment_frames": 100}, settings=before)
+    said = [line for line in resuming.changes(resumed, now) if "was 0.25 and is 1 now" in line]
+    assert len(said) == (ratio != 0.25)

@@ -10,7 +10,7 @@ from algorithms.impala import Impala
 from algorithms.trajectory import Episodes
 from tests.trainer.levels import Steps, Tens, level
 from tests.trainer.training import block, parts, small
-from trainer.reporting.metrics import RECENT_EPISODES, Meter, ended_episodes
+from trainer.reporting.metrics import NEWEST_LAGS, RECENT_EPISODES, Meter, ended_episodes
 
 ONE = ["A-v0"]
 
@@ -27,6 +27,13 @@ def test_only_fresh_unrolls_count_as_frames_and_steps():
     meter.add_update(of_update(), False, 0.0, fresh_steps=160)
     meter.add_update(of_update(), False, 0.0, fresh_steps=160)
     assert (meter.environment_frames, meter.agent_steps) == (1280, 320)
+
+
+def test_the_lag_is_the_median_of_the_newest():
+    meter = Meter(ONE, 4, {}, FIGURES)
+    for lag in [9.0] * 2 * NEWEST_LAGS + [1.0] * (NEWEST_LAGS - 1):
+        meter.add_update(of_update(), False, lag, fresh_steps=1)
+    assert meter.report({})["policy_lag"] == 1.0
 
 
 def test_episodes_of_real_unrolls_are_counted_once_with_their_raw_return():

@@ -134,6 +134,7 @@ def test_actors_play_ahead_as_much_as_a_batch_needs():
     assert sizes.capacity(config.parse(["--batch_size=512", "--replay_share=0.5"])) == 256
     settings = config.parse(["--num_actors=3", "--envs_per_actor=7", "--batch_size=4"])
     assert sizes.capacity(settings) == 21
+    assert sizes.capacity(settings, bodies=5) == 30  # two whole games each
     assert sizes.capacity(settings.replace(queue_capacity=5)) == 5
 
 
