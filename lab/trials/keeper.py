@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import math
 import os
 import re
 import signal
@@ -30,6 +31,8 @@ import psutil
 
 STATE, LOCK, OUTPUT = "session.json", ".keeper", "output.txt"
 LOOK_EVERY_S = 0.2
+# The most that counts between two looks: longer ones were a suspend, or it was stopped itself.
+MOST_PASSED_S = 1.0
 # Time to write a checkpoint after TERM; then the session is killed.
 GRACE_S = 30.0
 # A disk that is full may have room again; the end is written then.
@@ -188,7 +191,6 @@ class Keeper:
 
         The command holds the lock, too: while it lives, no other starts in this folder.
         """
-        started = self._state["started"]
         with open(self._folder / OUTPUT, "ab") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -198,36 +200,41 @@ class Keeper:
         try:
             self._state["child"] = known(process.pid)
             self._write({"state": "running"})
-            code = self._wait(process, started)
+            code = self._wait(process)
         finally:
             kill_group(process.pid, signal.SIGKILL)  # what it may have left behind
         end = {"state": "ended", "code": code, "ended_by": self._ended_by, "ended": time.time()}
         self._write(end)
 
-    def _wait(self, process: subprocess.Popen[bytes], started: float) -> int:
-        asked = 0.0
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        """Waits for its end; counts only time in which the session could run, too."""
+        ran, silent, reported = 0.0, 0.0, self._reported()
+        asked, before = math.inf, time.monotonic()
         while (code := process.poll()) is None:
-            now = time.time()
-            if not self._ended_by and self._timeout_s and now - started > self._timeout_s:
+            now = time.monotonic()
+            passed, before = min(now - before, MOST_PASSED_S), now
+            ran, last, reported = ran + passed, reported, self._reported()
+            silent = silent + passed if reported == last else 0.0
+            if not self._ended_by and self._timeout_s and ran > self._timeout_s:
                 self._ended_by = TIMED_OUT
-            if not self._ended_by and now - max(started, self._reported()) > self._silent_s:
+            if not self._ended_by and silent > self._silent_s:
                 self._ended_by = SILENT
             if self._parent and os.getppid() != self._parent:
                 self._ended_by = self._ended_by or STOPPED
-            if self._ended_by and not asked:
-                asked = now
+            if self._ended_by and asked == math.inf:
+                asked = ran
                 process.terminate()  # not its group: it needs its workers to save
-            if asked and now - asked > GRACE_S:
+            if ran - asked > GRACE_S:
                 kill_group(process.pid, signal.SIGKILL)
             time.sleep(LOOK_EVERY_S)
         return code
 
-    def _reported(self) -> float:
-        """When the session last reported."""
+    def _reported(self) -> int:
+        """What changes with each report: the file's time, by whatever clock."""
         try:
-            return (self._folder / "metrics.jsonl").stat().st_mtime
+            return (self._folder / "metrics.jsonl").stat().st_mtime_ns
         except OSError:
-            return 0.0
+            return 0
 
     def _write(self, state: dict[str, Any]) -> None:
         """Writes what there is to know of the session, with how it stands."""

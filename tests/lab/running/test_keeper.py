@@ -1,0 +1,93 @@
+"""A keeper beside its session: how long it waits, and for what."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.trials import keeper
+from tests.lab.conftest import wait_for
+
+REPORTS = """
+import os, sys, time
+from pathlib import Path
+for number in range(1000):
+    with open("metrics.jsonl", "a") as file:
+        file.write("a report")
+    if sys.argv[1] == "other clock":
+        os.utime("metrics.jsonl", (number, number))
+    if Path("enough").exists():
+        break
+    time.sleep(0.1)
+"""
+
+
+class Kept:
+    """A session with its keeper."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(
+        self, *command: str, timeout_s: float = 0, silent_s: float = 60
+    ) -> subprocess.Popen[bytes]:
+        """Starts a command beside a keeper, as a lab does."""
+        words = [sys.executable, keeper.__file__, str(self.folder), str(timeout_s), str(silent_s)]
+        core = min(os.sched_getaffinity(0))
+        process = subprocess.Popen(
+            [*words, str(core), sys.executable, "-c", *command], cwd=self.folder
+        )
+        self._started.append(process)
+        return process
+
+    @property
+    def written(self) -> dict:
+        """What the keeper has written last."""
+        path = self.folder / keeper.STATE
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def end(self) -> None:
+        """Kills what a failed test has left running."""
+        for process in [one for one in self._started if one.poll() is None]:
+            if child := self.written.get("child"):
+                keeper.kill_group(child["pid"], signal.SIGKILL)
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    """A session's folder."""
+    made = Kept(tmp_path)
+    yield made
+    made.end()
+
+
+def test_reports_count_whatever_time_their_file_has(kept):
+    process = kept.start(REPORTS, "other clock", silent_s=1)
+    time.sleep(1.7)
+    (kept.folder / "enough").touch()
+    assert process.wait() == 0
+    assert kept.written["code"] == 0 and kept.written["ended_by"] == ""
+
+
+def test_a_session_that_was_stopped_with_its_keeper_goes_on(kept):
+    process = kept.start(REPORTS, "", silent_s=2, timeout_s=3.2)
+    wait_for(lambda: kept.written.get("child") and (kept.folder / "metrics.jsonl").exists())
+    child = kept.written["child"]["pid"]
+    for pid in (process.pid, child):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(3)
+    os.kill(process.pid, signal.SIGCONT)
+    time.sleep(0.4)  # it looks before the session can report
+    os.kill(child, signal.SIGCONT)
+    (kept.folder / "enough").touch()
+    process.wait()
+    assert kept.written["code"] == 0 and kept.written["ended_by"] == ""
