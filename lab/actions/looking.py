@@ -76,7 +76,7 @@ def enjoy(argument: str, data: Path, flags: Sequence[str]) -> int:
     """Plays with the best checkpoint of the best trial; ``flags`` go to experiment.py."""
     experiment = chosen(argument, data)
     without: list[str] = []
-    for trial in plan.ranked(experiment.trials()):
+    for trial in plan.playable(experiment.trials()):
         sessions = experiment.sessions(trial)
         known = [one.get("best_return") for one in trial.results["sessions"]]
         returns = [float("-inf") if one is None else one for one in known]

@@ -5,7 +5,7 @@ from typing import Any
 
 from lab.specs import frozen
 from lab.specs import spec as specs
-from lab.trials.folder import FAILED, OPEN, Experiment, Trial, best
+from lab.trials.folder import DONE, FAILED, OPEN, Experiment, Trial, best
 from lab.trials.proposing import Proposals, total
 from trainer.settings import config
 from trainer.settings.config import Settings
@@ -92,16 +92,25 @@ def ranked(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(done, key=lambda one: one is not winner)
 
 
+def playable(trials: Sequence[Trial]) -> list[Trial]:
+    """Trials that came to their end: the ranked ones, then those of which no return is known."""
+    first = ranked(trials)
+    return [*first, *(one for one in trials if one.state == DONE and one not in first)]
+
+
 def kept(experiment: Experiment, trials: Sequence[Trial]) -> set[int]:
     """The trials that keep all they have on disk, the winner among them.
 
-    In a benchmark they are as many of each level: levels cannot be compared.
+    In a benchmark they are as many of each level: levels cannot be compared. What neither searches
+    nor compares has one trial, which keeps all it has, however it ended.
     """
+    if experiment.mode not in ("search", "benchmark"):
+        return {one.number for one in trials}
     groups: dict[Any, list[Trial]] = {}
     for one in trials:
         groups.setdefault(one.values["level"] if one.kind == BENCHMARK else None, []).append(one)
     most = experiment.spec.meta.keep
-    return {one.number for those in groups.values() for one in ranked(those)[:most]}
+    return {one.number for those in groups.values() for one in playable(those)[:most]}
 
 
 def result(experiment: Experiment, trials: list[Trial]) -> dict[str, Any]:

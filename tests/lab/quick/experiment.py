@@ -1,7 +1,8 @@
 """Stands in for experiment.py where hundreds of sessions are wanted: reports without learning.
 
 It understands the flags that matter here, resumes from its last report, and notes each start.
-``--reporters=raises`` fails, ``--reporters=hangs`` never reports. Seeds of finalists are unlucky:
+``--reporters=raises`` fails, ``--reporters=hangs`` never reports, and in
+``--reporters=silent`` no episode ends. Seeds of finalists are unlucky:
 their returns are half as high. With ``--tell_bodies`` there are two bodies. TERM ends it after a
 second, with a checkpoint, unless it hangs.
 """
@@ -55,6 +56,8 @@ while frames < total:
         "episodes": frames, "recent_episodes": 100, "total_loss": 1.0, "entropy": 0.5,
         "mean_episode_return": height * frames / total, "time_left": (total - frames) / 1000,
     }  # fmt: skip
+    if flags.get("reporters") == "silent":
+        row |= {"mean_episode_return": None, "episodes": 0, "recent_episodes": 0}
     if "tell_bodies" in flags:
         row |= {f"mean_episode_return/{name}": height * frames / total * factor
                 for name, factor in (("agent_0", 0.5), ("agent_1", 1.5))}  # fmt: skip

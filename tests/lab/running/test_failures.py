@@ -53,9 +53,11 @@ def test_a_trial_whose_world_raises_is_reported_and_the_rest_goes_on(lab):
 def test_nothing_is_left_of_sessions_that_outlive_their_trial(lab):
     spec = lab.write(
         {"level": "CartPole-v1", "settings": {"reporters": "none"},
-         "meta": {"sessions": 2, "keep": 1, "resources": {"memory_gb": 0.1}}}
+         "meta": {"sessions": 2, "keep": 1, "search": "grid", "finalists": 0,
+                  "resources": {"memory_gb": 0.1}},
+         "search": {"settings": {"learning_rate": [0.001]}}}
     )  # fmt: skip
-    process = lab.start("train", spec, "--data=data")
+    process = lab.start("search", spec, "--data=data")
     # The first one dies, and the trial fails; the other is asked to end, which takes it a second.
     wait_for(lambda: len(list(lab.data.glob("*/sessions/*/checkpoints/best.npz"))) == 2)
     state = json.loads((lab.only / "sessions/t0_s0/session.json").read_text())
@@ -64,6 +66,22 @@ def test_nothing_is_left_of_sessions_that_outlive_their_trial(lab):
     assert "t0 failed: s0: " in said
     assert (lab.only / "sessions/t0_s1/metrics.jsonl").exists()
     assert not list(lab.only.glob("sessions/*/checkpoints"))
+
+
+def test_a_training_in_which_no_episode_ended_keeps_its_checkpoint(lab):
+    content = {"level": "CartPole-v1",
+               "settings": {"total_environment_frames": 500, "reporters": "silent"},
+               "meta": {"keep": 1, "search": "grid", "finalists": 0,
+                        "resources": {"memory_gb": 0.1}}}  # fmt: skip
+    spec = lab.write(content)
+    lab.run("train", spec, "--data=data")
+    assert lab.trials()[0]["results"]["objective"] is None
+    assert list(lab.only.glob("sessions/t0_s0/checkpoints/*.npz"))
+    assert "t0 s0, seed 1: " in lab.run("enjoy", "--data=data", "--", "--nothing=2", code=2)
+    lab.data = lab.folder / "searched"
+    searched = {"search": {"settings": {"reporters": ["raises", "silent"]}}}
+    lab.run("search", lab.write(content | searched), "--data=searched", code=1)
+    assert list(lab.only.glob("sessions/t1_s0/checkpoints/*.npz"))
 
 
 def test_a_session_ends_when_its_time_is_over(lab):
