@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
             _end_output()
     except UserError as error:
         print(f"{script_name('experiment.py')}: {error}", file=sys.stderr)
-        return 2
+        return error.code
     except EndedOutside as error:
         print(f"{script_name('experiment.py')}: {error}", file=sys.stderr)
         return 1

@@ -11,6 +11,17 @@ class UserError(Exception):
     Entry points print it and exit with 2 before anything is started.
     """
 
+    code = 2
+
+
+class NotWritten(UserError):
+    """There was no room for what had to be written; the same command goes on once there is.
+
+    The exit code is one of its own (EX_TEMPFAIL), so that whoever started it can tell.
+    """
+
+    code = 75
+
 
 class EndedOutside(Exception):
     """Something outside of the program ended a part of it; the message is one line.
@@ -25,7 +36,7 @@ def exit_code(program: str, run: Callable[[], object]) -> int:
         run()
     except (UserError, EndedOutside) as error:
         print(f"{program}: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
+        return error.code if isinstance(error, UserError) else 1
     except KeyboardInterrupt:
         return 130
     return 0

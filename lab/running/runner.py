@@ -105,6 +105,9 @@ class Runner:
         ended = [key for key in self._taken if self._session(*key).state() != RUNNING]
         for key in ended:  # also sessions of trials that have been closed
             del self._taken[key]
+            if self._trials[key[0]].state == OPEN and self._session(*key).is_unsaved():
+                name = f"t{key[0]} s{key[1]}"
+                self._show.say(f"{name} could not be saved; it resumes once there is room.")
         for trial in self._trials:
             if trial.state == OPEN:
                 self._look_at(trial)
@@ -229,7 +232,9 @@ class Runner:
         """A session that waits for its start; if there is none, one of a new trial."""
         for trial in [one for one in self._trials if one.state == OPEN]:
             for place, session in enumerate(self._experiment.sessions(trial)):
-                if (trial.number, place) not in self._taken and session.state() == WAITING:
+                if (trial.number, place) in self._taken or session.state() != WAITING:
+                    continue
+                if session.has_room():
                     return trial, place, session
         for trial in self._new_trials():
             self._experiment.save(trial)

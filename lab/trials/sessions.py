@@ -20,11 +20,12 @@ from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics, write_whole
-from user_error import UserError
+from user_error import NotWritten, UserError
 
 RUNNING, ENDED, WAITING = "running", "ended", "waiting"
 LONGEST_REASON = 300
 LEAST_LEFT_S = 0.001  # 0 would be no limit
+CHECKPOINTS = 2  # that a session writes at its end
 LOGS, LOG_END = (keeper.OUTPUT, "train.log"), 20_000
 
 
@@ -65,8 +66,9 @@ class Session:
     def state(self) -> str:
         """Whether it waits for its start, is running or has ended.
 
-        A session whose keeper was killed waits again: it resumes from its last checkpoint. On other
-        machines, sessions end with the lab that has started them, which is the one to ask.
+        A session whose keeper was killed waits again: it resumes from its last checkpoint. So
+        does one that had no room for its end. On other machines, sessions end with the lab that has
+        started them, which is the one to ask.
         """
         if self._process is not None and self._process.poll() is None:
             return RUNNING
@@ -74,7 +76,8 @@ class Session:
         if not written:
             return WAITING
         if written["state"] == ENDED:
-            return WAITING if written["ended_by"] == keeper.STOPPED else ENDED
+            goes_on = written["ended_by"] == keeper.STOPPED or self.is_unsaved()
+            return WAITING if goes_on else ENDED
         if not self._is_here(written):
             return WAITING
         if keeper.is_alive(written["keeper"]):
@@ -94,6 +97,18 @@ class Session:
             return json.loads((self.folder / keeper.STATE).read_text())
         except (OSError, ValueError):
             return {}
+
+    def is_unsaved(self) -> bool:
+        """Whether it came to its end, but had no room to write that down."""
+        written = self.written()
+        return written.get("code") == NotWritten.code and not written["ended_by"]
+
+    def has_room(self) -> bool:
+        """Whether there is room for its last checkpoints, if there was none."""
+        if not self.is_unsaved():
+            return True
+        sizes = [path.stat().st_size for path in self.folder.glob("checkpoints/*.npz")]
+        return shutil.disk_usage(self.folder).free > CHECKPOINTS * max(sizes, default=0)
 
     def memory(self) -> int:
         """Bytes of memory that its processes on this machine have."""

@@ -23,7 +23,7 @@ from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint, Store
 from trainer.storage.folder import FolderLock, make_writable
 from trainer.storage.records import plain, read_metrics
-from user_error import UserError
+from user_error import NotWritten
 
 # A mean over fewer episodes is too uncertain to choose the best checkpoint by.
 EPISODES_FOR_BEST = 20
@@ -266,7 +266,7 @@ class Run:
         if figures["updates_in_report"]:
             self._on_report(self.outcome.figures)  # last, as it may raise an error
         if not saved:
-            raise UserError(
+            raise NotWritten(
                 f"the last checkpoint could not be written to {self.store.folder}. Make room and "
                 "run the same command again: it resumes from the previous checkpoint."
             )

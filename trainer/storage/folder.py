@@ -1,6 +1,7 @@
 """A run's folder: created, checked to be writable, and locked for one training at a time."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -8,9 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from user_error import UserError
+from user_error import NotWritten, UserError
 
 LOCK = ".lock"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 GOES_ON = (
     "Nothing else is lost: make room and run the same command again, and it goes on where it was."
 )
@@ -58,7 +60,8 @@ class FolderLock:
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:
-    return UserError(f"--logdir={path} cannot be written ({error.strerror}). Name another folder.")
+    kind = NotWritten if error.errno in NO_ROOM else UserError
+    return kind(f"--logdir={path} cannot be written ({error.strerror}). Name another folder.")
 
 
 def flush(folder: Path) -> None:

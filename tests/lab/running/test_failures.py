@@ -100,7 +100,12 @@ def test_a_full_disk_is_reported_and_it_goes_on_when_there_is_room(lab):
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount")
     try:
-        process = lab.start("search", lab.spec(finalists=0), "--data=data")
+        spec = lab.write(
+            {"level": "CartPole-v1", "settings": {"total_environment_frames": 2000},
+             "meta": {"search": "grid", "finalists": 0, "resources": {"memory_gb": 0.1}},
+             "search": {"settings": {"learning_rate": [0.0006, 0.001]}}}
+        )  # fmt: skip
+        process = lab.start("search", spec, "--data=data")
         wait_for(lambda: list(disk.glob("*/sessions/*/metrics.jsonl")))
         ballast = disk / "ballast"
         with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
@@ -108,9 +113,12 @@ def test_a_full_disk_is_reported_and_it_goes_on_when_there_is_room(lab):
                 file.write(b"x" * 512)
         assert process.stdout
         assert any("goes on once there is room" in line for line in process.stdout)
+        state = json.loads((lab.only / "sessions/t0_s0/session.json").read_text())
+        wait_for(lambda: not psutil.pid_exists(state["child"]["pid"]))  # it came to its end
         ballast.unlink()
-        process.communicate(timeout=60)
-        states = {one["state"] for one in lab.trials()}
-        assert states <= {"done", "failed"} and "done" in states
+        said, _ = process.communicate(timeout=60)
+        assert "t0 s0 could not be saved; it resumes once there is room." in said
+        assert [one["state"] for one in lab.trials()] == ["done", "done"]
+        assert lab.starts()["t0_s0"] == ["1", "1"]
     finally:
         subprocess.run(["umount", "-l", disk], check=False)

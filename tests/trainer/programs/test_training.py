@@ -16,6 +16,7 @@ from tests.trainer.levels import HANGS_FILE, Breaks, BreaksAtOnce, Hangs, Steps,
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings.config import Settings
 from trainer.storage.records import METRICS, read_metrics
+from user_error import NotWritten
 
 FRAMES = 12_000
 REQUIRED = {
@@ -225,7 +226,7 @@ def test_on_a_full_disk_only_the_new_checkpoints_are_lost(trained, tmp_path):
     )
     assert process.stdout.count("warning: a checkpoint could not be written") >= 2
     assert "Ended: all frames are played." in process.stdout  # it continued to the end
-    assert process.returncode == 2
+    assert process.returncode == NotWritten.code
     assert "the last checkpoint could not be written" in one_line(process.stderr)
     assert {path.name: path.read_bytes() for path in store(folder).numbered()} == before
     assert not list(folder.rglob("*.tmp"))
