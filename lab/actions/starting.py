@@ -25,12 +25,14 @@ from lab.specs.spec import Spec
 from lab.trials import plan
 from lab.trials.folder import Experiment, newest
 from trainer.settings import files
+from trainer.settings.config import Settings
 from trainer.storage.folder import make_writable
 from user_error import UserError, closest
 
 MODES = ("dev", "train", "search", "benchmark")
 # What a development run shortens.
 DEV_FRAMES = 5_000
+DEV_WARM_UP = 500  # agent steps, also where each is several frames
 LOG = "lab.log"
 BEGINS_WITHIN_S = 30.0
 ENDS_WITHIN_S = 1.0  # where it is refused
@@ -157,6 +159,9 @@ def _short(spec: Spec) -> Spec:
     content = spec.content()
     frames = min(spec.total_frames or DEV_FRAMES, DEV_FRAMES)
     content["settings"] |= {"total_environment_frames": frames, "report_every_s": 0.2}
+    settings = Settings(**spec.settings).flat()
+    if settings.get("replay_warm_up", 0) > DEV_WARM_UP:
+        content["settings"]["replay_warm_up"] = DEV_WARM_UP
     content["meta"] |= {"sessions": min(spec.meta.sessions, 2)}
     return dataclasses.replace(specs.parse(spec.name + specs.DEV, content, "dev"), notes=spec.notes)
 

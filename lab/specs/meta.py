@@ -95,7 +95,10 @@ class Meta:
         0.0, "meta", "seconds after which a session is ended as failed; 0: no limit", least=0
     )
     silent_timeout_s: float = setting(
-        600.0, "meta", "seconds without any report after which a session counts as hanging", above=0
+        600.0,
+        "meta",
+        "seconds without a report or new unrolls after which a session counts as hanging",
+        above=0,
     )
     resources: Resources = dataclasses.field(default_factory=Resources)
     standard: Standard = dataclasses.field(default_factory=Standard)

@@ -30,6 +30,8 @@ from typing import Any
 import psutil
 
 STATE, LOCK, OUTPUT = "session.json", ".keeper", "output.txt"
+# Files that a training makes newer: with each report, and while unrolls come without any.
+SIGNS = ("metrics.jsonl", ".lock")
 LOOK_EVERY_S = 0.2
 # The most that counts between two looks: longer ones were a suspend, or it was stopped itself.
 MOST_PASSED_S = 1.0
@@ -229,12 +231,13 @@ class Keeper:
             time.sleep(LOOK_EVERY_S)
         return code
 
-    def _reported(self) -> int:
-        """What changes with each report: the file's time, by whatever clock."""
-        try:
-            return (self._folder / "metrics.jsonl").stat().st_mtime_ns
-        except OSError:
-            return 0
+    def _reported(self) -> list[int]:
+        """What changes with each sign of life: times of files, by whatever clock."""
+        times = []
+        for name in SIGNS:
+            with contextlib.suppress(OSError):
+                times.append((self._folder / name).stat().st_mtime_ns)
+        return times
 
     def _write(self, state: dict[str, Any]) -> None:
         """Writes what there is to know of the session, with how it stands."""

@@ -4,10 +4,14 @@ import json
 
 import pytest
 
+from lab.actions import starting
 from lab.commands import main
 from lab.specs import frozen
 from lab.specs import spec as specs
+from trainer.machine.launching import PROJECT
 from user_error import UserError
+
+FIRST = str(PROJECT / "lab/examples/first.yaml")
 
 GOOD = {
     "level": "CartPole-v1",
@@ -231,8 +235,6 @@ def test_fewer_cores_than_none_are_refused(tmp_path, capsys):
 
 
 def test_every_example_is_right(capsys):
-    from trainer.machine.launching import PROJECT
-
     examples = PROJECT / "lab" / "examples"
     listed = json.loads((examples / "experiments.json").read_text())
     for name, modes in listed.items():
@@ -257,3 +259,11 @@ def test_specs_of_a_benchmark_have_the_same_meta(tmp_path, capsys):
         said = capsys.readouterr().err
         assert words in said and said.count("\n") == 1
     assert not data.exists()
+
+
+def test_a_development_run_learns_from_a_short_replay(tmp_path):
+    file = tmp_path / "f.yaml"
+    file.write_text("mine: {preset: dqn_atari, level: ALE/Pong-v5}")
+    spec, _ = starting.prepare("dev", str(file), "")
+    assert spec.settings["replay_warm_up"] == starting.DEV_WARM_UP
+    assert "replay_warm_up" not in starting.prepare("dev", FIRST, "")[0].settings

@@ -64,8 +64,9 @@ def train(
         example = build.unroll(settings, spec, learner.agent)
         make = replay.filled(batches, run, settings, spec, learner.updates, example)
         threads = ActorThreads(
-            settings, players, make, learner.updates, make_environment, spec.num_bodies
-        )
+            settings, players, make, learner.updates, make_environment, spec.num_bodies,
+            run.unrolls_arrived,
+        )  # fmt: skip
         run.begin()
         with stop, threads as actors:
             training = Training(settings, learner, meter, actors, stop, run)
@@ -87,9 +88,10 @@ class ActorThreads(Intake):
         start: int = 0,
         make_environment: MakeEnvironment = build.actor_environment,
         bodies: int = 1,
+        arrived: Callable[[], None] = lambda: None,
     ):
         """``start`` is the number of updates before; for the others, see ``Intake``."""
-        super().__init__(settings, players, make_batches, bodies)
+        super().__init__(settings, players, make_batches, bodies, arrived)
         self._make_environment = make_environment
         self._settings = settings
         self._start = start

@@ -50,15 +50,18 @@ class Intake:
         players: list[ActingAgent],
         make_batches: Callable[[Crew], Feeder],
         bodies: int = 1,
+        arrived: Callable[[], None] = lambda: None,
     ):
         """Each actor plays with one of ``players``, which may be the same.
 
         ``make_batches`` gets these actors; ``bodies`` is the number of those in a game.
+        ``arrived`` is called whenever unrolls have come.
         """
         self.players = players
         # Those that change their weights when they like need a copy, as updates move the learner's.
         self._copies = any(isinstance(one, Worker) for one in players)
         self.batches = make_batches(self)
+        self._arrived = arrived
         self._rollouts = self.batches if isinstance(self.batches, Rollouts) else None
         self._published: list[Any] = []
         self._episodes = EndedEpisodes(bodies)
@@ -153,6 +156,7 @@ class Intake:
             raise self._error or Closed  # noqa: B904 (the error has its own cause)
         if block is not None:
             self._episodes.add(block)
+            self._arrived()
         return block
 
 

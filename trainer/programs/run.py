@@ -66,7 +66,7 @@ class Run:
         except BaseException:
             self._lock.release()  # a notebook would keep it along with the error
             raise
-        self._reported = self._saved = time.monotonic()
+        self._reported = self._signed = self._saved = time.monotonic()
         self._updated = self._warned = False
         self._begun_at = 0  # updates
 
@@ -186,6 +186,13 @@ class Run:
         if now - self._saved >= self._settings.storage.checkpoint_every_s:
             self._saved = now
             self.save(learner, meter)
+
+    def unrolls_arrived(self) -> None:
+        """Gives a sign of life where nothing can be reported for long, as while a replay fills."""
+        now = time.monotonic()
+        if now - max(self._reported, self._signed) >= self._settings.reporting.report_every_s:
+            self._signed = now
+            self._lock.give_sign()
 
     def _warn_of_unplayed(self, meter: Meter) -> None:
         unplayed = meter.unplayed()

@@ -18,10 +18,9 @@ REPORTS = """
 import os, sys, time
 from pathlib import Path
 for number in range(1000):
-    with open("metrics.jsonl", "a") as file:
-        file.write("a report")
-    if sys.argv[1] == "other clock":
-        os.utime("metrics.jsonl", (number, number))
+    Path(sys.argv[1]).touch()
+    if sys.argv[2:] == ["other clock"]:
+        os.utime(sys.argv[1], (number, number))
     if Path("enough").exists():
         break
     time.sleep(0.1)
@@ -70,8 +69,9 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     made.end()
 
 
-def test_reports_count_whatever_time_their_file_has(kept):
-    process = kept.start(REPORTS, "other clock", silent_s=1)
+@pytest.mark.parametrize("sign", [("metrics.jsonl", "other clock"), (".lock",)])
+def test_signs_of_life_count_whatever_time_their_file_has(kept, sign):
+    process = kept.start(REPORTS, *sign, silent_s=1)
     time.sleep(1.7)
     (kept.folder / "enough").touch()
     assert process.wait() == 0
@@ -79,7 +79,7 @@ def test_reports_count_whatever_time_their_file_has(kept):
 
 
 def test_a_session_that_was_stopped_with_its_keeper_goes_on(kept):
-    process = kept.start(REPORTS, "", silent_s=2, timeout_s=3.2)
+    process = kept.start(REPORTS, "metrics.jsonl", silent_s=2, timeout_s=3.2)
     wait_for(lambda: kept.written.get("child") and (kept.folder / "metrics.jsonl").exists())
     child = kept.written["child"]["pid"]
     for pid in (process.pid, child):

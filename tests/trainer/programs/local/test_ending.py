@@ -15,6 +15,8 @@ from trainer import build
 from trainer.programs.local import ActorThreads, train
 from trainer.programs.local_actors import ActorFailed
 from trainer.settings.config import Settings
+from trainer.storage.folder import LOCK
+from trainer.storage.records import METRICS
 from transport import UnrollQueue
 from user_error import UserError
 
@@ -99,6 +101,21 @@ def test_a_time_limit_ends_a_training_without_a_batch(tmp_path, monkeypatch):
         for thread in threading.enumerate():
             if thread.name.startswith("actor"):
                 thread.join(60)
+
+
+def test_while_a_replay_fills_the_folder_shows_that_the_training_is_alive(tmp_path):
+    locked: list[int] = []
+
+    def make(chosen: Settings, actor: int, start: int) -> VectorEnvironment:
+        locked.append((tmp_path / LOCK).stat().st_mtime_ns)
+        return build.actor_environment(chosen, actor, start)
+
+    chosen = settings(
+        tmp_path, algorithm="dqn", replay_warm_up=90_000, stop_after_s=1.0, report_every_s=0.1
+    )
+    train(chosen, make_environment=make)
+    assert not (tmp_path / METRICS).exists()
+    assert (tmp_path / LOCK).stat().st_mtime_ns > locked[0] + 0.3e9
 
 
 @pytest.mark.parametrize("environment", [Breaks, Leaves])
