@@ -68,8 +68,9 @@ def _write_spec(experiment: Experiment, trial: Trial) -> None:
     meta = dataclasses.replace(spec.meta, sessions=len(trial.seeds), seed=trial.seeds[0])
     name = f"{spec.name}_{trial.name}"
     alone = dataclasses.replace(
-        spec, name=name, settings=trial.settings, meta=meta, searched=(), description=trial.what
-    )
+        spec, name=name, settings=trial.settings, meta=meta, searched=(), description=trial.what,
+        by_level={},  # of the first spec of a benchmark; the trial's settings have its own
+    )  # fmt: skip
     content = json.dumps({name: {**alone.content(), "frozen": spec.frozen}}, indent=1)
     write_whole(experiment.trial_file(trial, "spec.json"), content.encode())
 

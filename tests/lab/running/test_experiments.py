@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from lab.specs import spec as specs
 from tests.cluster.terminal import Terminal
 from tests.lab.conftest import PROJECT, wait_for
 from tests.pictures import coloured
@@ -154,6 +155,7 @@ def test_a_benchmark_is_a_table_of_specs_and_levels(lab):
         for name, settings in (("slow", {"learning_rate": 0.004}), ("fast", {}))
     }  # fmt: skip
     content["fast"]["by_level"] = {"CartPole-v1": {"env_kwargs": REWARD}}
+    content["slow"] |= {"algorithm": "ppo", "by_level": {"Catch-v0": {"clip_ratio": 0.2}}}
     (lab.folder / "peers.json").write_text(json.dumps(content))
     refused = lab.run("benchmark", "peers.json", "--levels=clasic", "--data=data", code=2)
     assert "found clasic; expected a set or levels. Did you mean classic?" in refused
@@ -166,3 +168,6 @@ def test_a_benchmark_is_a_table_of_specs_and_levels(lab):
     assert text[0] == "| spec | CartPole-v1 | Catch-v0 | median | interquartile mean |"
     assert text[2].startswith("| slow | ") and text[3].startswith("| fast | 1.0")
     assert len(lab.trials()) == 4
+    for number, one in enumerate(lab.trials()):
+        spec = specs.read(lab.only / "trials" / f"peers_benchmark_t{number}_spec.json")
+        assert spec.settings == one["settings"] and not spec.by_level
