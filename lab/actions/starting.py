@@ -151,6 +151,9 @@ def prepare(mode: str, argument: str, levels: str) -> tuple[Spec, dict[str, Any]
         refuse(f"{where}.search", None, "keys to search, such as learning_rate__loguniform")
     if mode == "dev":
         spec = _short(spec)
+    if spec.by_level:
+        note = f"{spec.name}.by_level is for benchmarks; {mode} leaves it out."
+        spec = dataclasses.replace(spec, notes=(*spec.notes, note))
     return spec, {}
 
 
@@ -189,6 +192,10 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
                     f"--levels={levels}: found {level}; expected a set or levels. {near}"
                 )
             specs.for_level(one.name, one.content(), level, path)
+        for level, own in one.by_level.items():
+            if level not in chosen:
+                expected = f"one of the levels that are played. {closest(level, chosen)}"
+                refuse(f"{path}: {one.name}.by_level.{level}", own, expected)
     _check_alike(every, path)
     title = specs.benchmark_of(path, name)
     base = specs.parse(title, {**every[0].content(), "search": {}}, path)

@@ -267,3 +267,16 @@ def test_a_development_run_learns_from_a_short_replay(tmp_path):
     spec, _ = starting.prepare("dev", str(file), "")
     assert spec.settings["replay_warm_up"] == starting.DEV_WARM_UP
     assert "replay_warm_up" not in starting.prepare("dev", FIRST, "")[0].settings
+
+
+def test_settings_of_levels_that_are_not_played_are_not_passed_over_silently(tmp_path, capsys):
+    file, data = tmp_path / "f.yaml", tmp_path / "data"
+    file.write_text("mine: {level: Catch-v0, by_level: {ALE/Pong-v5: {batch_size: 8}}}")
+    assert main(["benchmark", str(file), "--levels=Catch-v0,pong", f"--data={data}"]) == 2
+    said = capsys.readouterr().err
+    assert 'mine.by_level.ALE/Pong-v5: found {"batch_size": 8}; expected one of the lev' in said
+    assert said.endswith("Did you mean pong?\n")
+    assert not data.exists()
+    assert starting.prepare("benchmark", str(file), "Catch-v0,ALE/Pong-v5")[1]["levels"]
+    spec, _ = starting.prepare("train", str(file), "")
+    assert spec.notes == ("mine.by_level is for benchmarks; train leaves it out.",)
