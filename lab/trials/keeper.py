@@ -27,8 +27,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 STATE, LOCK, OUTPUT = "session.json", ".keeper", "output.txt"
 # Files that a training makes newer: with each report, and while unrolls come without any.
 SIGNS = ("metrics.jsonl", ".lock")
@@ -44,16 +42,20 @@ GPUS = "CUDA_VISIBLE_DEVICES"
 GPUS_WITHIN_S = 20.0
 SESSIONS_OF_GPU = 64  # that are counted
 STOPPED, TIMED_OUT, SILENT = "stopped", "timed out", "hanging"
+BUSY = 11  # the exit code of a keeper that found another
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the session; returns 0 however it ends, because its end is in the file."""
+    """Runs the session; returns 0 however it ends, because its end is in the file.
+
+    Where another has the folder, the session does not begin, and it returns ``BUSY``.
+    """
     folder, timeout, silent, cores, *command = arguments
     parent = os.getppid() if cores.startswith("+") else 0
     lock = open(Path(folder) / LOCK, "a")  # noqa: SIM115 (held until this process ends)
     while not _locked(lock.fileno()):
         if not parent or os.getppid() != parent:
-            return 0
+            return BUSY
         time.sleep(LOOK_EVERY_S)  # it still ends on a machine that was lost
     claimed = _claim(int(cores)) if parent else _held([int(core) for core in cores.split(",")])
     with contextlib.suppress(OSError):  # those cores may be offline
@@ -164,6 +166,15 @@ def _claims(what: str) -> Path:
     return folder
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a keeper, or the session that it has left, holds a session's folder."""
+    try:
+        with open(folder / LOCK, "a") as file:
+            return not _locked(file.fileno())
+    except OSError:
+        return False
+
+
 def _opened(path: Path) -> int:
     return os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
@@ -267,23 +278,34 @@ def ending_with_parent() -> Callable[[], None]:
     return lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM) and None
 
 
-def known(pid: int) -> dict[str, float]:
-    """A process as it can be recognised later, also when its number is another's."""
-    return {"pid": pid, "since": psutil.Process(pid).create_time()}
+def known(pid: int) -> dict[str, Any]:
+    """A process as it can be recognised later, also when its number is another's.
+
+    Ticks since the boot are compared: seconds since the epoch change with the clock.
+    """
+    return {"pid": pid, "since": _ticks(pid), "boot": _boot()}
 
 
-def is_alive(process: dict[str, float] | None) -> bool:
+def is_alive(process: dict[str, Any] | None) -> bool:
     """Whether that very process is running."""
-    try:
-        found = psutil.Process(int(process["pid"])) if process else None
-        return bool(
-            found
-            and process
-            and abs(found.create_time() - process["since"]) < 1.0
-            and found.status() != psutil.STATUS_ZOMBIE
-        )
-    except psutil.Error:
+    if not process or process["since"] is None:
         return False
+    return process == known(int(process["pid"]))
+
+
+def _ticks(pid: int) -> int | None:
+    """When a process was started; None if it is gone or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name stands in parentheses and may hold spaces and parentheses itself.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def kill_group(pid: int, number: int) -> None:

@@ -70,7 +70,8 @@ class Session:
         does one that had no room for its end. On other machines, sessions end with the lab that has
         started them, which is the one to ask.
         """
-        if self._process is not None and self._process.poll() is None:
+        code = 0 if self._process is None else self._process.poll()
+        if code is None or (code == keeper.BUSY and keeper.is_locked(self.folder)):
             return RUNNING
         written = self.written()
         if not written:

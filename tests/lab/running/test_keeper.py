@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.trials import keeper
-from tests.lab.conftest import wait_for
+from lab.trials import keeper, sessions
+from tests.lab.conftest import QUICK, wait_for
 
 REPORTS = """
 import os, sys, time
@@ -91,3 +91,40 @@ def test_a_session_that_was_stopped_with_its_keeper_goes_on(kept):
     (kept.folder / "enough").touch()
     process.wait()
     assert kept.written["code"] == 0 and kept.written["ended_by"] == ""
+
+
+def test_a_process_is_recognised_by_its_boot_and_the_ticks_since():
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    found = keeper.known(process.pid)
+    assert keeper.is_alive(found)
+    assert not keeper.is_alive(found | {"since": found["since"] - 1})
+    assert not keeper.is_alive(found | {"boot": "another"})
+    assert not keeper.is_alive(None)
+    process.communicate(b"\n")
+    assert not keeper.is_alive(found)
+
+
+def test_a_session_whose_keeper_nobody_knows_runs_on_and_none_is_started_beside_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sessions, "PROJECT", QUICK)
+    settings = {"level_name": "CartPole-v1", "total_environment_frames": 3000}
+    first = sessions.Session(tmp_path, settings, 1)
+    cores = [min(os.sched_getaffinity(0))]
+    first.start(cores, 0, 60, sessions.launch_here)
+    state = wait_for(lambda: first.written() if first.written().get("child") else None)
+    unknown = {name: state[name] | {"since": 1} for name in ("keeper", "child")}
+    (tmp_path / keeper.STATE).write_text(json.dumps(state | unknown))
+    second, code = sessions.Session(tmp_path, settings, 1), []
+    assert second.state() == sessions.WAITING
+
+    def launch(*given):
+        process = sessions.launch_here(*given)
+        wait_for(lambda: process.poll() is not None)
+        code.append(process.poll())
+        return process
+
+    second.start(cores, 0, 60, launch)
+    assert code == [keeper.BUSY] and second.state() == sessions.RUNNING
+    wait_for(lambda: second.state() == sessions.ENDED)
+    assert second.end().good and (tmp_path / "starts.txt").read_text() == "1\n"
