@@ -86,10 +86,7 @@ class Experiment:
 
     def trials(self) -> list[Trial]:
         """Every trial so far, by number."""
-        found = [
-            Trial(**json.loads(path.read_text()))
-            for path in (self.folder / "trials").glob("*_trial_data.json")
-        ]
+        found = [_read(path) for path in (self.folder / "trials").glob("*_trial_data.json")]
         return sorted(found, key=lambda trial: trial.number)
 
     def save(self, trial: Trial) -> None:
@@ -136,6 +133,17 @@ class Experiment:
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _read(path: Path) -> Trial:
+    """A trial's record."""
+    try:
+        return Trial(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(
+            f"{path}: found no record of a trial ({error}); expected what the lab has written. "
+            f"Restore it from a copy, or begin anew with {path.parents[1] / SPEC} and --new."
+        ) from None
 
 
 def _write(path: Path, content: Any) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from trainer.storage.npz import replacing
+
 METRICS = "metrics.jsonl"
 SETTINGS = "settings.json"
 
@@ -102,13 +104,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Replaces a file atomically, so that nobody reads half of it; may raise OSError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(content)
 
 
 def _write_all(file: int, data: bytes) -> None:

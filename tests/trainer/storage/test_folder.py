@@ -1,5 +1,6 @@
 """A run's folder belongs to one training at a time."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 from trainer.storage.folder import LOCK, FolderLock, make_writable
+from trainer.storage.records import write_whole
 from user_error import UserError
 
 HOLD = """
@@ -64,3 +66,16 @@ def test_a_lock_that_cannot_be_written_is_reported_like_the_folder(tmp_path):
     (tmp_path / LOCK).mkdir()
     with pytest.raises(UserError, match=f"--logdir={tmp_path} cannot be written"):
         FolderLock(tmp_path)
+
+
+def test_a_file_that_does_not_reach_the_disk_is_not_put_in_place(tmp_path, monkeypatch):
+    path = tmp_path / "record.json"
+    write_whole(path, b"old")
+
+    def fails(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
