@@ -1,5 +1,6 @@
 """An experiment's folder: its frozen spec, and a record of each trial."""
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -67,15 +68,15 @@ class Experiment:
         """A new folder with the spec frozen into it."""
         stamp = time.strftime("%Y_%m_%d_%H%M%S")
         base = re.sub(r"[^\w.-]", "-", spec.name)
-        folder, count = data / f"{base}_{stamp}", 1
-        while folder.exists():
-            count += 1
-            folder = data / f"{base}_{stamp}-{count}"
+        folder = data / f"{base}_{stamp}"
         try:
-            folder.mkdir(parents=True)
-            _write(folder / SPEC, frozen.freeze(spec, mode, extra))
+            folder = _made(folder)
+            try:
+                _write(folder / SPEC, frozen.freeze(spec, mode, extra))
+            except OSError:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
             raise UserError(f"{folder} cannot be written ({error.strerror}).") from None
         return cls(folder)
 
@@ -133,6 +134,18 @@ class Experiment:
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _made(folder: Path) -> Path:
+    """Makes a new folder of this name, or with a number where others have it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    numbered, count = folder, 1
+    while True:
+        with contextlib.suppress(FileExistsError):  # another lab may have just made it
+            numbered.mkdir()
+            return numbered
+        count += 1
+        numbered = folder.with_name(f"{folder.name}-{count}")
 
 
 def _read(path: Path) -> Trial:

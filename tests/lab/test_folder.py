@@ -1,14 +1,24 @@
 """Folders of experiments, and the records in them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from lab.commands import main
 from lab.specs import spec as specs
-from lab.trials import plan
+from lab.trials import folder, plan
 from lab.trials.folder import Experiment
 
 
 def created(data):
     """A new experiment."""
     return Experiment.create(specs.parse("mine", {"level": "Catch-v0"}, "f"), "train", data, {})
+
+
+def test_labs_that_begin_at_the_same_time_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder.time, "strftime", lambda *_: "now")
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: created(tmp_path), range(8)))
+    assert len({one.folder for one in made}) == len(list(tmp_path.iterdir())) == 8
+    assert {one.folder.name for one in made} >= {"mine_now", "mine_now-2", "mine_now-8"}
 
 
 def test_a_record_that_was_cut_short_is_named_in_one_line(tmp_path, capsys):
