@@ -33,6 +33,7 @@ OWN = {
     "job_name": "a session is one process",
     "task": "a session is one process",
     "watch": "sessions run without a window; bin/lab enjoy plays with the best",
+    "remotes": "sessions side by side would play on the same desktops; each starts its own",
     **dict.fromkeys(
         ("agents", "product", "bodies"),
         "a session trains one agent; train several with bin/train",

@@ -128,6 +128,7 @@ def test_an_experiment_of_an_earlier_version_can_be_read():
         ("settings.product", "inner", "nothing here: a session trains one agent; train several"),
         ("settings.bodies", "1", "nothing here: a session trains one agent; train several"),
         ("settings.watch", True, "nothing here: sessions run without a window"),
+        ("settings.remotes", "h:5900+15900", "sessions side by side would play on the same desk"),
         ("settings.video", "x.gif", "mine: --video=x.gif is for --mode=test"),
         ("settings.report_every_s", 300, "report_every_s: found 300.0; expected less than 300, or"),
         ("meta.silent_timeout_s", 2, "meta.silent_timeout_s: found 2.0; expected more than 2; se"),
