@@ -163,8 +163,12 @@ class Session:
         written, rows = self.written(), self.rows()
         if written.get("ended_by"):
             return End(False, f"{written['ended_by']} after {self.took():.0f} s")
-        if written.get("code"):
-            return End(False, self._last_words() or f"ended with {written['code']}")
+        if code := written.get("code"):
+            words = self._last_words()
+            if code > 0:
+                return End(False, words or f"ended with {code}")
+            killed = f"killed by {_signal(-code)}"  # after any line, such as of progress
+            return End(False, f"{killed}, its last line: {words}" if words else killed)
         if not rows:
             return End(False, "it left no report")
         settings, wanted = self.settings.learning, self.total_frames()
@@ -225,6 +229,13 @@ class Session:
             return ""
         printed = [line.strip() for line in lines if line.strip()]
         return printed[-1][:LONGEST_REASON] if printed else ""
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
 
 
 def launch_here(words: list[str], environment: Mapping[str, str]) -> Process:

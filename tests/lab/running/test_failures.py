@@ -63,7 +63,7 @@ def test_nothing_is_left_of_sessions_that_outlive_their_trial(lab):
     state = json.loads((lab.only / "sessions/t0_s0/session.json").read_text())
     psutil.Process(state["child"]["pid"]).kill()
     said, _ = process.communicate(timeout=60)
-    assert "t0 failed: s0: " in said
+    assert "t0 failed: s0: killed by signal 9 (SIGKILL)" in said
     assert (lab.only / "sessions/t0_s1/metrics.jsonl").exists()
     assert not list(lab.only.glob("sessions/*/checkpoints"))
 
