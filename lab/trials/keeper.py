@@ -37,6 +37,7 @@ MOST_PASSED_S = 1.0
 GRACE_S = 30.0
 # A disk that is full may have room again; the end is written then.
 WRITE_AGAIN_S = 2.0
+NOTED_EVERY_S = 60.0
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
 GPUS = "CUDA_VISIBLE_DEVICES"
 GPUS_WITHIN_S = 20.0
@@ -194,6 +195,7 @@ class Keeper:
             "folder": place(folder),
             "keeper": known(os.getpid()),
             "cores": cores,
+            "ran": self._ran_before(),  # seconds
         }
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
@@ -221,13 +223,16 @@ class Keeper:
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
         """Waits for its end; counts only time in which the session could run, too."""
-        ran, silent, reported = 0.0, 0.0, self._reported()
+        silent, ran, reported = 0.0, self._state["ran"], self._reported()
         asked, before = math.inf, time.monotonic()
         while (code := process.poll()) is None:
             now = time.monotonic()
             passed, before = min(now - before, MOST_PASSED_S), now
             ran, last, reported = ran + passed, reported, self._reported()
             silent = silent + passed if reported == last else 0.0
+            if ran - self._state["ran"] > NOTED_EVERY_S:  # in case this process is killed
+                self._state["ran"] = ran
+                self._write({"state": "running"}, waits=False)
             if not self._ended_by and self._timeout_s and ran > self._timeout_s:
                 self._ended_by = TIMED_OUT
             if not self._ended_by and silent > self._silent_s:
@@ -240,7 +245,15 @@ class Keeper:
             if ran - asked > GRACE_S:
                 kill_group(process.pid, signal.SIGKILL)
             time.sleep(LOOK_EVERY_S)
+        self._state["ran"] = ran
         return code
+
+    def _ran_before(self) -> float:
+        """The seconds for which the session ran before it was stopped, or its keeper killed."""
+        try:
+            return float(json.loads((self._folder / STATE).read_text()).get("ran", 0.0))
+        except (OSError, ValueError):
+            return 0.0
 
     def _reported(self) -> list[int]:
         """What changes with each sign of life: times of files, by whatever clock."""
@@ -250,8 +263,8 @@ class Keeper:
                 times.append((self._folder / name).stat().st_mtime_ns)
         return times
 
-    def _write(self, state: dict[str, Any]) -> None:
-        """Writes what there is to know of the session, with how it stands."""
+    def _write(self, state: dict[str, Any], waits: bool = True) -> None:
+        """Writes what there is to know of the session, with how it stands; waits for room."""
         path = self._folder / STATE
         temporary = path.with_name(f".{STATE}.{os.getpid()}.tmp")
         while self._folder.is_dir():
@@ -260,6 +273,8 @@ class Keeper:
                 os.replace(temporary, path)
                 return
             except OSError:
+                if not waits:
+                    return
                 time.sleep(WRITE_AGAIN_S)
 
     def _on_signal(self, *_: object) -> None:

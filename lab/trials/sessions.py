@@ -162,7 +162,8 @@ class Session:
         """How it ended."""
         written, rows = self.written(), self.rows()
         if written.get("ended_by"):
-            return End(False, f"{written['ended_by']} after {self.took():.0f} s")
+            ran = written.get("ran", self.took())
+            return End(False, f"{written['ended_by']} after {ran:.0f} s")
         if code := written.get("code"):
             words = self._last_words()
             if code > 0:

@@ -128,3 +128,11 @@ def test_a_session_whose_keeper_nobody_knows_runs_on_and_none_is_started_beside_
     assert code == [keeper.BUSY] and second.state() == sessions.RUNNING
     wait_for(lambda: second.state() == sessions.ENDED)
     assert second.end().good and (tmp_path / "starts.txt").read_text() == "1\n"
+
+
+def test_a_session_that_runs_in_parts_has_its_time_once(kept):
+    assert kept.start("pass", timeout_s=3600).wait() == 0
+    assert kept.written["ended_by"] == "" and kept.written["ran"] < 3600
+    (kept.folder / keeper.STATE).write_text(json.dumps(kept.written | {"ran": 3600}))
+    assert kept.start("import time; time.sleep(5)", timeout_s=3600).wait() == 0
+    assert kept.written["ended_by"] == keeper.TIMED_OUT and kept.written["ran"] >= 3600
