@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainer.reporting.wording import by_level
+
 WINDOW = 100  # episodes in a mean return
 POINTS = 200  # of a curve on a common grid
 
@@ -17,6 +19,7 @@ class Curve(NamedTuple):
     returns: np.ndarray  # mean raw return of the last 100 episodes
     updates: np.ndarray
     episodes: np.ndarray  # that have ended so far
+    window: int = WINDOW  # of all levels or bodies together, each of which has a mean of its own
 
     @property
     def is_empty(self) -> bool:
@@ -28,13 +31,20 @@ def curve_of(rows: Sequence[Mapping[str, Any]]) -> Curve:
     """The curve of a session's reports; means over fewer than 100 episodes only if all are."""
     rows = [row for row in rows if row.get("mean_episode_return") is not None]
     full = [row for row in rows if (row.get("recent_episodes") or 0) >= WINDOW]
-    names = ("environment_frames", "wall_time", "mean_episode_return", "updates", "episodes")
-    return Curve(*(np.array([row.get(name) or 0 for row in full or rows], float) for name in names))
+    places = len(by_level(dict(rows[-1]))) if rows else 0
+
+    def column(name: str) -> np.ndarray:
+        return np.array([row.get(name) or 0 for row in full or rows], float)
+
+    return Curve(
+        column("environment_frames"), column("wall_time"), column("mean_episode_return"),
+        column("updates"), column("episodes"), WINDOW * max(1, places),
+    )  # fmt: skip
 
 
 def window_starts(curve: Curve) -> np.ndarray:
     """The frames at which the oldest episode of each mean return ended, between the reports."""
-    first = np.maximum(curve.episodes - WINDOW, 0)
+    first = np.maximum(curve.episodes - curve.window, 0)
     places = np.concatenate([[0.0], curve.episodes])
     return np.interp(first, places, np.concatenate([[0.0], curve.frames]))
 

@@ -47,6 +47,14 @@ def test_windows_begin_between_reports():
     np.testing.assert_allclose(found, [500, 1000])
 
 
+def test_a_window_has_a_hundred_episodes_of_each_level():
+    row = {"environment_frames": 1000, "mean_episode_return": 1.0, "recent_episodes": 100}
+    two = {"mean_episode_return/a": 1.0, "mean_episode_return/b": 1.0}
+    for levels, start in (({}, 750), (two, 500)):
+        found = window_starts(curve_of([row | levels | {"episodes": 400}]))
+        np.testing.assert_allclose(found, [start])
+
+
 def test_stability_is_the_share_of_reports_without_a_fall():
     # From the first 96 on there are four steps; one falls by more than 0.05.
     assert fitness.session_v1(curve([0, 96, 100, 90, 92, 94]), LEVEL)["stability"] == 0.75
