@@ -69,4 +69,5 @@ def test_keys_play_in_a_window(tmp_path):
         server.kill()
         server.wait()
     assert done.stdout.splitlines()[-1:] == ["3 True"], done.stdout + done.stderr
-    assert np.ptp(cv2.imread(str(tmp_path / "window.png"))) > 100
+    picture = cv2.imread(str(tmp_path / "window.png"))
+    assert picture is not None and np.ptp(picture) > 100
