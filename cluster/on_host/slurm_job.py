@@ -1,10 +1,10 @@
 """Supervises one process of a job of Slurm, as the keeper does on hosts of one's own.
 
-    python -m cluster.on_host.slurm_job LOGDIR/cluster NAME [NAME …]
+    python -m cluster.on_host.slurm_job LOGDIR/cluster VARIABLE NAME [NAME …]
 
-With several names, the task of an array or of a step takes the one of its number. Slurm sends
-USR1 some time before the job's time limit: the process then ends, and the job is put back into the
-queue.
+With several names, the task of an array or of a step takes the one of its number, which is in this
+variable: a step may be in the task of an array, and has both then. Slurm sends USR1 some time
+before the job's time limit: the process then ends, and the job is put back into the queue.
 """
 
 import json
@@ -62,13 +62,12 @@ def own_job() -> str:
     return f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
 
 
-def own_name(names: list[str]) -> str:
+def own_name(variable: str, names: list[str]) -> str:
     """The name of this task's process."""
-    task = os.environ.get("SLURM_ARRAY_TASK_ID") or os.environ.get("SLURM_PROCID") or "0"
-    return names[int(task) if len(names) > 1 else 0]
+    return names[int(os.environ[variable]) if len(names) > 1 else 0]
 
 
 if __name__ == "__main__":
-    folder, *given = sys.argv[1:]
-    spec = json.loads((Path(folder) / f"{own_name(given)}.spec.json").read_text())
+    folder, variable, *given = sys.argv[1:]
+    spec = json.loads((Path(folder) / f"{own_name(variable, given)}.spec.json").read_text())
     sys.exit(JobKeeper(spec).run() & 255)

@@ -29,7 +29,7 @@ class SlurmFailed(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A job, or one task of an array."""
+    """A job, one task of an array, or a step."""
 
     id: str
     state: str
@@ -38,8 +38,9 @@ class Task:
 
     @property
     def job(self) -> str:
-        """What scancel takes for all of an array or of a heterogeneous job."""
-        return re.split("[_+]", self.id)[0]
+        """What scancel takes for all of an array or of a heterogeneous job, or for one step."""
+        # A step such as 7_3.0 is in a job that is not the run's own.
+        return self.id if "." in self.id else re.split("[_+]", self.id)[0]
 
     @property
     def is_active(self) -> bool:

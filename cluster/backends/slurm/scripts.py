@@ -57,7 +57,8 @@ def jobs(
     of_actors = resources(options.actor_resources, "actor_resources")
     asked = [f"--ntasks={count}", *([f"--nodelist={','.join(nodes)}"] if nodes else [])]
     python = shlex.quote(here.python)
-    keeper = f"{python} -m cluster.on_host.slurm_job {shlex.quote(folder)}"
+    kept = f"{python} -m cluster.on_host.slurm_job {shlex.quote(folder)}"
+    keeper = f"{kept} SLURM_PROCID"
     found = shlex.quote(os.path.dirname(here.script))
     enter = f"cd {shlex.quote(here.folder)} && export PYTHONPATH={found}:$PYTHONPATH || exit"
     learning = [*asked, *of_learners]
@@ -86,7 +87,7 @@ def jobs(
         names = [one.name for one in group]
         where = [f"--nodelist={group[0].node}"] if group[0].node != "any" else []
         asked = ["--ntasks=1", f"--array=0-{len(names) - 1}", *where, *of_actors]
-        body = [enter, f"exec {keeper} {' '.join(names)}"]
+        body = [enter, f"exec {kept} SLURM_ARRAY_TASK_ID {' '.join(names)}"]
         name = f"actors-{number}"
         made.append(
             Job(

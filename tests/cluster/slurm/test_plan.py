@@ -222,3 +222,8 @@ def test_an_option_may_be_one_word_or_two():
 )
 def test_a_tasks_id_says_which_processes_it_runs(task: str, processes: str, job: str):
     assert queue._of_task(task, "abc") == processes and Task(task, "RUNNING").job == job
+
+
+@pytest.mark.parametrize("step", ["7.0", "7_3.0", "7+1.0"])
+def test_a_step_is_cancelled_alone_whatever_job_it_is_in(step: str):
+    assert Task(step, "RUNNING").job == step

@@ -263,6 +263,32 @@ def test_inside_an_allocation_the_run_is_its_steps(frontend: Frontend):
     assert not [line for _, line in _processes() if f"{frontend.folder}/experiment.py" in line]
 
 
+def test_inside_a_task_of_an_array_the_other_tasks_are_left_alone(frontend: Frontend):
+    words = f"{sys.executable} run_experiment_mm_raw.py --logdir=logs/run --action="
+    flags = "--backend=slurm --learners=1 --actors=2"
+    script = frontend.folder / "task"
+    # The second task, so that the other one has another name than the array.
+    script.write_text(
+        "#!/bin/bash\n[[ $SLURM_ARRAY_TASK_ID == 2 ]] || exec sleep 200\n"
+        f"{words}start {flags} && sleep 2\n{words}status\n{words}stop\nsqueue -h --array -o %i\n"
+    )
+    options = ("--array=1-2", "--ntasks=3", f"--output={script}.%a")
+    done = frontend.slurm.run(
+        "sbatch", "--parsable", f"--chdir={frontend.folder}", *options, str(script)
+    )
+    job = done.stdout.strip()
+    try:
+        wait_for(lambda: "Stopped" in Path(f"{script}.2").read_text(), 60)
+        wait_for(
+            lambda: frontend.slurm.run("squeue", "-h", "--array", "-o", "%i").stdout == f"{job}_1\n"
+        )
+    finally:
+        frontend.slurm.run("scancel", job)
+        wait_for(lambda: not frontend.slurm.run("squeue", "-h").stdout)
+    said = Path(f"{script}.2").read_text()
+    assert "Stopped 1 learner and 2 actors." in said and said.count(" running ") == 3, said
+
+
 def test_learners_that_have_finished_end_their_actors_even_those_that_come_later(
     frontend: Frontend,
 ):
