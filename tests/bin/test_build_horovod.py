@@ -39,6 +39,15 @@ def build(tmp_path: Path):
     return done
 
 
+def test_a_file_system_without_locks_is_told(build, tmp_path):
+    flock = tmp_path / "programs/flock"
+    flock.write_text("#!/bin/sh\necho 'flock: 8: No locks available' >&2\nexit 71\n")
+    flock.chmod(0o755)
+    done = build()
+    assert done.returncode == 0 and done.stdout.endswith("/horovod-1.whl\n")
+    assert "setup: going on without a lock" in done.stderr
+
+
 def test_the_new_wheel_is_tried_without_a_look_at_x_displays(build, tmp_path):
     first = build()
     assert first.returncode == 0, first.stderr

@@ -165,6 +165,17 @@ def test_a_wheel_with_another_content_is_refused(set_up):
     assert "tiny_actor-2.0" not in set_up.installed()
 
 
+def test_a_file_system_without_locks_is_told_and_not_waited_for(set_up, bare_path):
+    (bare_path / "flock").unlink()
+    (bare_path / "flock").write_text("#!/bin/bash\necho 'No locks available' >&2\nexit 71\n")
+    (bare_path / "flock").chmod(0o755)
+    set_up.lock("actor", version="2.0")
+    path = f"{bare_path}:{os.environ['PATH']}"
+    done = set_up.run("bin/setup", "--actor", "--no_system", PATH=path)
+    assert done.returncode == 0 and "tiny_actor-2.0" in set_up.installed()
+    assert "setup: going on without a lock" in done.stderr and "waiting" not in done.stderr
+
+
 def test_two_setups_at_once_share_the_work(copy):
     command = [str(copy.folder / "bin/setup"), "--actor"]
     environment = os.environ | {name: str(value) for name, value in copy.offline().items()}
