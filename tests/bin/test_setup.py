@@ -176,6 +176,16 @@ def test_a_file_system_without_locks_is_told_and_not_waited_for(set_up, bare_pat
     assert "setup: going on without a lock" in done.stderr and "waiting" not in done.stderr
 
 
+def test_packages_go_into_the_environment_wherever_a_users_own_pip_puts_them(set_up, tmp_path):
+    mine = tmp_path / "pip.conf"
+    mine.write_text("[install]\nuser = true\n")
+    set_up.lock("actor", version="2.0")
+    elsewhere = {f"PIP_{what}": tmp_path / "mine" for what in ("TARGET", "PREFIX", "ROOT")}
+    done = set_up.run("bin/setup", "--actor", PIP_CONFIG_FILE=mine, PIP_USER=1, **elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert "tiny_actor-2.0" in set_up.installed() and not (tmp_path / "mine").exists()
+
+
 def test_two_setups_at_once_share_the_work(copy):
     command = [str(copy.folder / "bin/setup"), "--actor"]
     environment = os.environ | {name: str(value) for name, value in copy.offline().items()}
