@@ -22,8 +22,19 @@ def test_system_packages_are_left_alone_by_later_commands_if_they_are_to_be(set_
     assert set_up.run("bin/setup", "--learner", "--no_system").returncode == 0
     quiet = set_up.run("bin/setup", "--learner", "--quiet", **both)
     assert (quiet.returncode, quiet.stderr) == (0, "")
-    assert set_up.run("bin/setup", "--actor").returncode == 0
+    # As --action=sync does, or as somebody does who wants something else besides.
+    synced = set_up.run("bin/setup", "--learner", **both)
+    assert (synced.returncode, synced.stderr) == (0, "setup: nothing is missing for --learner\n")
+    assert set_up.run("bin/setup", "--actor", "--extra=browser").returncode == 0
+    assert set_up.run("bin/setup", "--learner", "--quiet", **both).stderr == ""
+    assert set_up.run("bin/setup", "--actor", "--system").returncode == 0
     assert "tmux" in set_up.run("bin/setup", "--learner", "--quiet", **both).stderr
+
+
+def test_system_packages_are_not_both_wanted_and_unwanted(copy):
+    done = copy.run("bin/setup", "--system", "--no_system")
+    assert done.returncode == 2 and not (copy.folder / ".venv").exists()
+    assert done.stderr == "setup: --system and --no_system: give one of them\n"
 
 
 def test_they_are_left_alone_after_a_setup_that_failed_too(set_up, bare_path):
