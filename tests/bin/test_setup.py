@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from tests.bin.conftest import EXTRAS, PROJECT, Copy, run
+from tests.bin.conftest import EXTRAS, PROJECT, Copy, make_wheel, run
 
 pytestmark = pytest.mark.xdist_group("setup")
 
@@ -76,15 +78,88 @@ def test_setup_installs_what_the_locks_say_and_then_does_nothing(set_up, bare_pa
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
 
 
-def test_tensorflow_for_gpus_is_installed_with_a_gpu_and_kept(set_up, bare_path):
+@pytest.fixture
+def gpu(bare_path) -> Path:
+    """Its nvidia-smi, where `with_gpu` has it in the PATH."""
     smi = bare_path / "nvidia-smi"
     smi.write_text("#!/bin/bash\nexit 0\n")
     smi.chmod(0o755)
-    both = f"{bare_path}:{os.environ['PATH']}"
-    assert set_up.run("bin/setup", "--actor", PATH=both).returncode == 0
-    smi.unlink()
+    return smi
+
+
+def with_gpu(smi: Path) -> str:
+    return f"{smi.parent}:{os.environ['PATH']}"
+
+
+def test_tensorflow_for_gpus_is_installed_with_a_gpu_and_kept(set_up, gpu):
+    assert set_up.run("bin/setup", "--actor", PATH=with_gpu(gpu)).returncode == 0
+    gpu.unlink()
     assert set_up.run("bin/setup", "--actor", "--quiet").stderr == ""
     assert "tiny_tensorflow_gpu-1.0" in set_up.installed()
+    assert not (set_up.folder / ".venv/fetched").exists()
+
+
+# Named as the packages that are removed for each other.
+CPU, GPU = "tensorflow_cpu", "tensorflow"
+
+
+def test_tensorflow_for_cpus_stays_until_the_other_is_there(set_up, gpu):
+    lock_tensorflow(set_up)
+    assert set_up.run("bin/setup", "--actor").returncode == 0
+    wheel = set_up.wheels / f"{GPU}-1.0-py3-none-any.whl"
+    hidden = wheel.rename(set_up.folder / wheel.name)
+    offline = set_up.run("bin/setup", "--actor", "--quiet", PATH=with_gpu(gpu))
+    assert offline.returncode == 0
+    assert "that failed: going on with TensorFlow for CPUs" in offline.stderr
+    asked = set_up.run("bin/setup", "--actor", "--gpu", PATH=with_gpu(gpu))
+    assert asked.returncode == 1 and "FAILED" in asked.stderr
+    assert tensorflows(set_up) == [CPU]
+    assert set_up.run("bin/setup", "--actor", "--quiet").stderr == ""  # nothing is missing
+
+    hidden.rename(wheel)
+    assert set_up.run("bin/setup", "--actor", "--quiet", PATH=with_gpu(gpu)).returncode == 0
+    assert tensorflows(set_up) == [GPU]
+
+
+def lock_tensorflow(copy: Copy) -> None:
+    for layer, name in {"cpu": CPU, "gpu": GPU}.items():
+        (copy.requirements / f"tensorflow-{layer}.txt").write_text(make_wheel(copy.wheels, name))
+
+
+def tensorflows(copy: Copy) -> list[str]:
+    found = copy.folder.glob(".venv/lib/*/site-packages/tensorflow*-1.0.dist-info")
+    return [path.name.partition("-")[0] for path in found]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be somebody else")
+def test_a_folder_of_somebody_else_is_used_as_it_is_where_a_gpu_comes(set_up, gpu, tmp_path):
+    readable(tmp_path)
+    done = set_up.run("bin/setup", "--actor", "--quiet", PATH=with_gpu(gpu), user=65534)
+    assert done.returncode == 0 and done.stderr.count("\n") == 1
+    assert "there is a GPU, but .venv cannot be written" in done.stderr
+
+
+def readable(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*"), *folder.parents):
+        is_ours = path.is_relative_to(folder) or path.name.startswith(("pytest-", "popen-"))
+        if is_ours and not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o555)
+
+
+def test_a_driver_that_hangs_is_not_waited_for(set_up, gpu):
+    # What hangs in the kernel does not end when it is killed, and holds what it was given.
+    number = set_up.folder / "number"
+    gpu.write_text(f"#!/bin/bash\necho $$ >'{number}'\ntrap '' TERM\nexec sleep 100\n")
+    shorter = set_up.folder / "bin/setup"
+    text = shorter.read_text()
+    assert text.count("read -rt 20") == 1
+    shorter.write_text(text.replace("read -rt 20", "read -rt 0.5"))
+    try:
+        done = set_up.run("bin/setup", "--actor", "--quiet", PATH=with_gpu(gpu))
+    finally:
+        os.kill(int(number.read_text()), signal.SIGKILL)
+    assert done.returncode == 0
+    assert done.stderr == "setup: nvidia-smi has not answered for 20 s, so no GPU is looked for\n"
 
 
 def test_a_changed_lock_is_installed(set_up):
