@@ -37,8 +37,9 @@ FOR = {
     "fetch": ("fetch",),
 }
 
-# Flags for some backends only.
+# Flags for some backends only: others would ignore them.
 OF_OTHERS = ("slurm", "kubernetes")
+OF_HOSTS = ("ssh", "slurm")
 OF = {
     "learners": OF_OTHERS,
     "actors": OF_OTHERS,
@@ -48,7 +49,19 @@ OF = {
     "container": ("slurm",),
     "namespace": ("kubernetes",),
     "kube_context": ("kubernetes",),
+    "learner_image": ("kubernetes",),
+    "actor_image": ("kubernetes",),
+    "storage": ("kubernetes",),
     "storage_class": ("kubernetes",),
+    "tmux_sess": ("ssh",),
+    "tensorboard": ("ssh",),
+    "mpirun_network": OF_HOSTS,
+    "accept_new_host_keys": ("ssh",),
+    "ssh_config": ("ssh",),
+    "ssh_password_env": ("ssh",),
+    "ask_ssh_password": ("ssh",),
+    "connect_timeout_s": ("ssh",),
+    "log_megabytes": OF_HOSTS,
 }
 
 # Decided by the plan for each process, so not flags of the whole cluster.
@@ -133,36 +146,38 @@ class Options:
         False, "Cluster", "only show what would be started: a table, commands, scripts or manifests"
     )
     tmux_sess: str = setting(
-        "impala", "Cluster", "tmux session whose windows show the run; empty: no tmux"
+        "impala", "Cluster", "ssh: tmux session whose windows show the run; empty: no tmux"
     )
-    tensorboard: bool = setting(True, "Cluster", "run TensorBoard beside the first learner")
+    tensorboard: bool = setting(True, "Cluster", "ssh: run TensorBoard beside the first learner")
     mpirun_network: str = setting(
         "",
         "Cluster",
-        "network that learners on several hosts share, such as 10.0.0.0/24; default: Open MPI's "
-        "choice",
+        "ssh, slurm: network that learners on several hosts share, such as 10.0.0.0/24; default: "
+        "Open MPI's choice",
     )
     accept_new_host_keys: bool = setting(
         False,
         "Cluster",
-        "add the keys of hosts that are not in known_hosts; never accept changed ones",
+        "ssh: add the keys of hosts that are not in known_hosts; never accept changed ones",
     )
     ssh_config: str = setting(
         "",
         "Cluster",
-        "SSH configuration with names, ports, users, keys and jump hosts of hosts; default: "
+        "ssh: SSH configuration with names, ports, users, keys and jump hosts of hosts; default: "
         "~/.ssh/config, if there is one; none: no file",
     )
     ssh_password_env: str = setting(
-        "", "Cluster", "environment variable with the password for hosts without one in the CSV"
+        "",
+        "Cluster",
+        "ssh: environment variable with the password for hosts without one in the CSV",
     )
     ask_ssh_password: bool = setting(
-        False, "Cluster", "ask for the password for hosts without one in the CSV"
+        False, "Cluster", "ssh: ask for the password for hosts without one in the CSV"
     )
     connect_timeout_s: float = setting(
         10.0,
         "Cluster",
-        "seconds that a host may take to answer, and to accept a login",
+        "ssh: seconds that a host may take to answer, and to accept a login",
         above=0,
         most=3600,
     )
@@ -192,8 +207,8 @@ class Options:
     log_megabytes: int = setting(
         100,
         "Cluster",
-        "most that a process's log may take on its host; its oldest quarter is removed then; 0: no "
-        "limit; not for kubernetes",
+        "ssh, slurm: most that a process's log may take on its host; its oldest quarter is removed "
+        "then; 0: no limit",
         least=0,
         most=10**6,
     )
@@ -283,7 +298,8 @@ def _check(options: Options) -> None:
             "sandbox/local_workers_example.csv."
         )
     for flag, backends in OF.items():
-        if starts and options.backend not in backends and getattr(options, flag):
+        is_given = getattr(options, flag) != DEFAULTS[flag]
+        if starts and options.backend not in backends and is_given:
             named = " or --backend=".join(backends)
             raise UserError(f"--{flag} is for --backend={named}: give that, too, or leave it out.")
     for flag, actions in FOR.items():

@@ -165,6 +165,28 @@ def test_flags_of_slurm_are_refused_elsewhere():
 
 
 @pytest.mark.parametrize(
+    ("backend", "flag"),
+    [
+        ("slurm", "--notensorboard"),
+        ("kubernetes", "--tmux_sess=mine"),
+        ("slurm", "--accept_new_host_keys"),
+        ("slurm", "--learner_image=mine"),
+        ("ssh", "--actor_image=mine"),
+        ("ssh", "--storage=1Gi"),
+        ("kubernetes", "--log_megabytes=1"),
+    ],
+)
+def test_a_flag_that_a_backend_would_ignore_is_refused(backend: str, flag: str):
+    name = flag.partition("=")[0].replace("--no", "--")
+    given = [f"--backend={backend}", "--workers_csv_path=x"]
+    with pytest.raises(UserError, match=f"^{name} is for --backend="):
+        options.parse([*given, flag])
+    options.parse([*given, flag, "--action=status"])  # as a file may have it
+    default = options.DEFAULTS[name.removeprefix("--")]
+    options.parse([*given, f"{name}={default}"])
+
+
+@pytest.mark.parametrize(
     ("csv", "told"),
     [
         ("job,ip,ssh_port\nlearner,n1,22\n", "hosts.csv:2: column ssh_port: leave it empty"),
