@@ -107,12 +107,25 @@ def enter(*arguments: str, folder: Path, host: str = "box") -> tuple[list[str], 
         check=True,
     )
     promise = folder / "promise"
-    return json.loads(done.stdout), promise.read_text() if promise.exists() else ""
+    return json.loads(done.stdout), promise.read_text() if promise.is_file() else ""
 
 
 def test_flags_go_to_the_training_and_are_what_the_container_is_held_to(tmp_path):
     flags = ["--job_name=learner", "--logdir=a b"]
     assert enter(*flags, folder=tmp_path) == (["experiment.py", *flags], "\n".join(flags) + "\n")
+
+
+def test_a_container_starts_on_a_full_disk(tmp_path):
+    (tmp_path / "promise").symlink_to("/dev/full")
+    flags = ["--job_name=actor", "--learner_host=learner:8001"]
+    told, promise = enter(*flags, folder=tmp_path)
+    assert told[:-1] == ["experiment.py", *flags] and promise == ""
+    assert not (tmp_path / "promise").exists()
+
+
+def test_a_container_starts_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "promise").mkdir()  # so that root cannot write it either
+    assert enter("--mode=test", folder=tmp_path) == (["experiment.py", "--mode=test"], "")
 
 
 def test_actors_with_the_same_flags_get_numbers_of_their_own(tmp_path):
