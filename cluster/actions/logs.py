@@ -43,13 +43,15 @@ class _Reader:
         self.silent: dict[str, str] = {}  # hosts that cannot be read from, and why
         self.take(record)
         if not self._parts:
-            known = ", ".join(one for part in record.parts for one in part.parts or (part.name,))
+            parts = backend.parts(record)
+            known = ", ".join(one for part in parts for one in part.parts or (part.name,))
             raise UserError(f"--name={only}: the run has no such process; expected one of {known}.")
 
     def take(self, record: Record) -> None:
         """Reads this record's processes from now on, those that are known from where it was."""
         self._record = record
-        wanted = [part for part in record.parts if self._only in ("", part.name, *part.parts)]
+        parts = self._backend.parts(record)
+        wanted = [part for part in parts if self._only in ("", part.name, *part.parts)]
         self._parts = {part.name: part for part in wanted}
         begin = -(SHOWN_ALONE_BYTES if self._only else SHOWN_BYTES)
         self._offsets = {name: self._offsets.get(name, begin) for name in self._parts}

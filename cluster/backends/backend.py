@@ -1,11 +1,11 @@
 """What the frontend needs of a backend."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from cluster.actions.seen import Seen
-from cluster.record import Record
+from cluster.record import Part, Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +37,9 @@ class Backend(Protocol):
 
     def look(self, record: Record) -> Seen:
         """The state of a run."""
+
+    def parts(self, record: Record) -> Sequence[Part]:
+        """The processes that a run has now, which may not be those of its start."""
 
     def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
         """What the logs of these processes hold; a negative offset counts from the end."""

@@ -1,7 +1,7 @@
 """The backend for a cluster of Kubernetes, reached as kubectl reaches it."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -18,7 +18,7 @@ from cluster.backends.kubernetes.model import RUN_LABEL, KubernetesPlan, Manifes
 from cluster.backends.kubernetes.plan import folder_of, make_plan, name_of_run, rows_of
 from cluster.inventory import hosts_csv
 from cluster.options import Options
-from cluster.record import Record
+from cluster.record import Part, Record
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -94,6 +94,9 @@ class KubernetesBackend:
 
     def look(self, record: Record) -> Seen:
         return looking.look(record, _of(record))
+
+    def parts(self, record: Record) -> Sequence[Part]:
+        return looking.parts(record, _of(record))
 
     def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
         return looking.tail(record, offsets, _of(record))

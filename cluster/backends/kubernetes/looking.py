@@ -34,48 +34,55 @@ REPORT = re.compile(
 # A line has about so many bytes: the API counts lines from the end, the frontend bytes.
 LINE_BYTES = 64
 
+# A process, its job, and its pods, oldest first.
+_There = tuple[Part, Manifest | None, list[Manifest]]
+
 
 def look(record: Record, cluster: Cluster, with_logs: bool = True) -> Seen:
     """Asks the cluster for the run's jobs and pods, and for the last lines of each pod."""
     try:
-        jobs = _jobs(record, cluster)
-        pods = _newest(cluster.list("Pod", f"{RUN_LABEL}={record.run_id}"))
+        there = _there(record, cluster)
     except KubernetesFailed as error:
         return Seen([SeenPart(part, f"{UNSEEN}{error}") for part in record.parts], {}, {}, {})
-    parts = {part.name: part for part in record.parts}
-    wanted = []
+
+    def seen(one: _There) -> SeenPart:
+        return _seen(*one, record, cluster, with_logs)
+
+    found = _at_once(seen, there)
+    return Seen(found, {}, _figures(found), {})
+
+
+def parts(record: Record, cluster: Cluster) -> Sequence[Part]:
+    """The processes of the run; ``kubectl`` may have changed how many actors there are."""
+    try:
+        return [part for part, _, _ in _there(record, cluster)]
+    except KubernetesFailed:
+        return record.parts
+
+
+def _there(record: Record, cluster: Cluster) -> list[_There]:
+    jobs = _jobs(record, cluster)
+    pods = _newest(cluster.list("Pod", f"{RUN_LABEL}={record.run_id}"))
+    known = {part.name: part for part in record.parts}
+    found = []
     for key, names in record.jobs:
         job = jobs.get(key)
         for index, name in enumerate(_scaled(names, job)):
-            part = parts.get(name) or dataclasses.replace(parts[names[0]], name=name)
-            wanted.append((part, job, pods.get((key.partition("/")[2], index), [])))
-
-    def seen(one: tuple[Part, Manifest | None, list[Manifest]]) -> SeenPart:
-        return _seen(*one, record, cluster, with_logs)
-
-    found = _at_once(seen, wanted)
-    return Seen(found, {}, _figures(found), {})
+            part = known.get(name) or dataclasses.replace(known[names[0]], name=name)
+            found.append((part, job, pods.get((key.partition("/")[2], index), [])))
+    return found
 
 
 def tail(record: Record, offsets: Mapping[str, int], cluster: Cluster) -> Tails:
     """What the logs hold beyond the offsets, which are times in nanoseconds."""
-    seen = look(record, cluster, with_logs=False)
-    unseen = next((one.state for one in seen.parts if one.is_unseen), "")
-    if unseen:
-        return Tails({}, set(), {"kubernetes": unseen.removeprefix(UNSEEN)})
     try:
-        found = _newest(cluster.list("Pod", f"{RUN_LABEL}={record.run_id}"))
+        there = [one for one in _there(record, cluster) if one[0].name in offsets]
     except KubernetesFailed as error:
         return Tails({}, set(), {"kubernetes": str(error)})
     silent = {}
-    keys = {
-        name: (key.partition("/")[2], index)
-        for key, names in record.jobs
-        for index, name in enumerate(names)
-    }
 
-    def text(name: str) -> tuple[str, tuple[str, int]]:
-        pods = found.get(keys[name], [])
+    def text(one: _There) -> tuple[str, tuple[str, int]]:
+        name, pods = one[0].name, one[2]
         last = pods[-1]["metadata"]["name"] if pods else ""
         try:
             return name, _read(last, offsets[name], cluster) if last else ("", offsets[name])
@@ -83,8 +90,9 @@ def tail(record: Record, offsets: Mapping[str, int], cluster: Cluster) -> Tails:
             silent[name] = str(error)
             return name, ("", offsets[name])
 
-    alive = {one.name for one in seen.parts if one.is_alive} & set(offsets)
-    return Tails(dict(_at_once(text, list(offsets))), alive, silent)
+    seen = [_seen(*one, record, cluster, with_logs=False) for one in there]
+    alive = {one.name for one in seen if one.is_alive}
+    return Tails(dict(_at_once(text, there)), alive, silent)
 
 
 def _read(pod: str, offset: int, cluster: Cluster) -> tuple[str, int]:

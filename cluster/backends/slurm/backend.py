@@ -1,6 +1,6 @@
 """The backend for nodes of Slurm; the frontend runs where sbatch does."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -15,7 +15,7 @@ from cluster.backends.slurm.plan import make_plan, rows_of
 from cluster.backends.slurm.queue import SlurmFailed
 from cluster.inventory import hosts_csv
 from cluster.options import Options
-from cluster.record import Record
+from cluster.record import Part, Record
 from cluster.this_machine import here
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -74,6 +74,9 @@ class SlurmBackend:
 
     def look(self, record: Record) -> Seen:
         return looking.look(record)
+
+    def parts(self, record: Record) -> Sequence[Part]:
+        return record.parts
 
     def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
         return looking.tail(record, offsets)

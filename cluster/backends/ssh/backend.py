@@ -1,7 +1,7 @@
 """The backend for hosts that are reached by SSH, this machine included."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster import show
@@ -26,7 +26,7 @@ from cluster.inventory.hosts_csv import Row
 from cluster.model import Here, Host, Plan
 from cluster.options import Options, passed_on
 from cluster.plan import host_of_row, make_plan, without_learners_on
-from cluster.record import Record, one_fetch, read
+from cluster.record import Part, Record, one_fetch, read
 from cluster.ssh.passwords import Passwords, warn_if_readable
 from cluster.ssh.routes import Routes, config_of
 from cluster.ssh.ssh import TRIED_AGAIN_AFTER_S, Connections
@@ -120,6 +120,9 @@ class SshBackend:
 
     def look(self, record: Record) -> Seen:
         return looking.look(record, self._hosts)
+
+    def parts(self, record: Record) -> Sequence[Part]:
+        return record.parts
 
     def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
         return tailing.tail(record, self._hosts, offsets)

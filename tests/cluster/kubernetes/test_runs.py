@@ -42,6 +42,12 @@ def test_a_run_starts_is_seen_scaled_and_stopped(frontend):
     run.server.request("PATCH", f"{JOBS}/impala-run-actors-0", size)
     wait_for(lambda: run.states().get("actor-2") == "running")
     wait_for(lambda: "actor 2 reached" in run.run("status").stdout)
+    assert "actor 2 reached" in run.run("logs").stdout
+    assert "actor 2 reached" in run.run("logs", "--name=actor-2").stdout
+    refused = run.run("logs", "--name=actor-3")
+    assert refused.returncode == 2 and "expected one of learner-0, actor-0, actor-1, actor-2." in (
+        refused.stderr
+    )
     run.nodes.evict(run.pod("actors-0-2"))
     wait_for(lambda: run.pod("actors-0-2").endswith("-b"))
     run.nodes.running[run.pod("actors-0-1")].send(9)
