@@ -22,6 +22,7 @@ FIXED = np.array(
 )
 POINTS = len(FIXED) + 3
 ROUNDS = 12  # of Gauss and Newton
+EXACT = 0.02  # how far off points are at the least
 
 
 def points(pose: np.ndarray) -> np.ndarray:
@@ -51,30 +52,37 @@ def _places(pose: np.ndarray) -> np.ndarray:
     return np.concatenate([fixed, moving], -2)
 
 
-def fitted(start: np.ndarray, seen: np.ndarray) -> np.ndarray:
+def fitted(start: np.ndarray, seen: np.ndarray, spread: np.ndarray | None = None) -> np.ndarray:
     """[N, 6]: poses whose points are nearest to those seen [N, POINTS, 2], from poses nearby.
 
-    Gauss and Newton's steps, damped as Levenberg and Marquardt do; poses stay in their ranges.
+    Points with a large ``spread`` [N, POINTS] count less. Gauss and Newton's steps, damped as
+    Levenberg and Marquardt do; poses stay in their ranges.
     """
     pose, target = start.copy(), seen.reshape(len(seen), -1)
+    trust = np.ones_like(target) if spread is None else _trust(spread)
     damping = np.full(len(pose), 1e-3)
-    error = _errors(pose, target)
+    error = _errors(pose, target, trust)
     for _ in range(ROUNDS):
-        gradient = _gradient(pose)
-        away = points(pose).reshape(len(pose), -1) - target
+        gradient = _gradient(pose) * trust[..., None]
+        away = (points(pose).reshape(len(pose), -1) - target) * trust
         square = np.einsum("nij,nik->njk", gradient, gradient)
         square += damping[:, None, None] * np.eye(6)
         step = np.linalg.solve(square, np.einsum("nij,ni->nj", gradient, away)[..., None])[..., 0]
         tried = np.clip(pose - step, LOW, HIGH)
-        better = _errors(tried, target) < error
+        better = _errors(tried, target, trust) < error
         pose = np.where(better[:, None], tried, pose)
-        error = _errors(pose, target)
+        error = _errors(pose, target, trust)
         damping = np.where(better, damping / 3, damping * 5)
     return pose
 
 
-def _errors(pose: np.ndarray, target: np.ndarray) -> np.ndarray:
-    return np.sum((points(pose).reshape(len(pose), -1) - target) ** 2, axis=1)
+def _trust(spread: np.ndarray) -> np.ndarray:
+    """[N, 2 POINTS]: 1 for points that are known exactly, less for others."""
+    return np.repeat(EXACT / np.sqrt(EXACT**2 + np.maximum(0, spread)), 2, axis=1)
+
+
+def _errors(pose: np.ndarray, target: np.ndarray, trust: np.ndarray) -> np.ndarray:
+    return np.sum((trust * (points(pose).reshape(len(pose), -1) - target)) ** 2, axis=1)
 
 
 def _gradient(pose: np.ndarray) -> np.ndarray:

@@ -19,8 +19,10 @@ from trainer.storage.records import write_whole
 from user_error import UserError
 
 SIZE = 96  # pictures are resized to it
-CHANNELS = (16, 32, 64, 128)
-WIDTH = 256
+CHANNELS = (16, 32, 64, 128)  # of layers that halve the picture
+FINER = (32, 24)  # of those that double it again
+SPOTS = 32
+SUMMARY, WIDTH = 32, 256
 ABOUT, SEEN = "about", "seen"  # beside the weights: how it was trained, checksums of pictures
 OPTIMIZER = "optimizer."  # while its training has not ended
 
@@ -34,27 +36,59 @@ class Kept(NamedTuple):
     optimizer: list[np.ndarray]  # its variables; none once the training has ended
 
 
+class Answer(NamedTuple):
+    """What the network makes of N pictures."""
+
+    numbers: tf.Tensor  # [N, 11], see ``geometry.encoded``
+    points: tf.Tensor  # [N, 2 * POINTS], of the arm
+    spread: tf.Tensor  # [N, POINTS]: how widely each point was looked for, as a variance
+
+
 class PoseNetwork(snt.Module):
-    """Convolutions → the pose's numbers (see ``geometry.encoded``) and points of the arm."""
+    """Convolutions → spots → the pose's numbers and points of the arm.
+
+    A spot is the middle of a map of the picture, wherever in it that is: what the network learns
+    about a part of the arm in one place it knows in all others. The first spots are the arm's
+    points, up to a correction for those that are hidden or outside; the others find their use.
+    """
 
     def __init__(self) -> None:
         super().__init__(name="pose")
-        self._layers = [
-            layer
-            for channels in CHANNELS
-            for layer in (snt.Conv2D(channels, 3, 2), snt.Conv2D(channels, 3))
-        ]
+        self._coarser = [(snt.Conv2D(each, 3, 2), snt.Conv2D(each, 3)) for each in CHANNELS]
+        self._finer = [snt.Conv2D(each, 3) for each in FINER]
+        self._maps = snt.Conv2D(SPOTS, 1)
+        self._summary = snt.Conv2D(SUMMARY, 1)
         self._hidden = snt.Linear(WIDTH)
         self._numbers = snt.Linear(11)
-        self._points = snt.Linear(2 * geometry.POINTS)
+        self._correction = snt.Linear(2 * geometry.POINTS)
 
-    def __call__(self, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """[N, H, W, 3] from 0 to 255 → [N, 11], [N, 2 * POINTS]."""
-        features = images / 127.5 - 1.0
-        for layer in self._layers:
-            features = tf.nn.relu(layer(features))
-        features = tf.nn.relu(self._hidden(tf.reshape(features, [len(images), -1])))
-        return self._numbers(features), self._points(features)
+    def __call__(self, images: tf.Tensor) -> Answer:
+        """Pictures [N, H, W, 3] have values from 0 to 255."""
+        features, passed = images / 127.5 - 1.0, []
+        for halving, layer in self._coarser:
+            features = tf.nn.relu(layer(tf.nn.relu(halving(features))))
+            passed.append(features)
+        features = summary = tf.nn.relu(self._summary(passed.pop()))
+        for layer in self._finer:
+            doubled = tf.repeat(tf.repeat(features, 2, axis=1), 2, axis=2)
+            features = tf.nn.relu(layer(tf.concat([doubled, passed.pop()], axis=-1)))
+        places, spread = _spots(self._maps(features))
+        places = tf.reshape(places, [len(images), 2 * SPOTS])
+        all_of_it = tf.concat([tf.reshape(summary, [len(images), -1]), places], axis=1)
+        hidden = tf.nn.relu(self._hidden(all_of_it))
+        points = places[:, : 2 * geometry.POINTS] + self._correction(hidden)
+        return Answer(self._numbers(hidden), points, spread[:, : geometry.POINTS])
+
+
+def _spots(maps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """[N, H, W, S] → where maps are bright: [N, S, 2] from -1 to 1, and the variances [N, S]."""
+    height, width = maps.shape[1:3]
+    shares = tf.nn.softmax(tf.reshape(maps, [-1, height * width, maps.shape[-1]]), axis=1)
+    rows, columns = ((2 * np.arange(size) + 1) / size - 1 for size in (height, width))
+    grid = np.stack([np.tile(columns, height), np.repeat(rows, width)], -1).astype(np.float32)
+    places = tf.einsum("nps,pc->nsc", shares, grid)
+    squares = tf.einsum("nps,p->ns", shares, np.sum(grid**2, axis=1))
+    return places, squares - tf.reduce_sum(places**2, axis=-1)
 
 
 def built() -> PoseNetwork:
@@ -71,12 +105,12 @@ def predict(network: PoseNetwork, images: np.ndarray) -> dict[str, np.ndarray]:
         [part.numpy() for part in call(tf.cast(images[start : start + 500], tf.float32))]
         for start in range(0, len(images), 500)
     ]
-    numbers, places = (
+    numbers, places, spread = (
         np.concatenate(part).astype(np.float64) for part in zip(*answers, strict=True)
     )
     direct = geometry.decoded(numbers)
     seen = places.reshape(len(places), -1, 2)
-    return {"direct": direct, "geometry": geometry.fitted(direct, seen)}
+    return {"direct": direct, "geometry": geometry.fitted(direct, seen, spread)}
 
 
 def check_place(path: Path) -> None:

@@ -64,9 +64,9 @@ def train(
     def update(pictures: tf.Tensor, wanted: tf.Tensor, seen: tf.Tensor) -> tf.Tensor:
         noisy = tf.cast(pictures, tf.float32) + tf.random.normal(tf.shape(pictures), 0, NOISE)
         with tf.GradientTape() as tape:
-            guessed, pointed = network(noisy)
-            loss = tf.reduce_mean(tf.square(guessed - wanted))
-            loss += tf.reduce_mean(tf.square(pointed - seen))
+            found = network(noisy)
+            loss = tf.reduce_mean(tf.square(found.numbers - wanted))
+            loss += tf.reduce_mean(tf.square(found.points - seen))
         weights = network.trainable_variables
         optimizer.apply(tape.gradient(loss, weights), weights)
         return loss
