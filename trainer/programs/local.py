@@ -64,9 +64,14 @@ def train(
         example = build.unroll(settings, spec, learner.agent)
         make = replay.filled(batches, run, settings, spec, learner.updates, example)
         threads = ActorThreads(
-            settings, players, make, learner.updates, make_environment, spec.num_bodies,
+            settings,
+            players,
+            make,
+            learner.updates,
+            make_environment,
+            spec.num_bodies,
             run.unrolls_arrived,
-        )  # fmt: skip
+        )
         run.begin()
         with stop, threads as actors:
             training = Training(settings, learner, meter, actors, stop, run)

@@ -31,7 +31,7 @@ print(*logins.open_all(spread, "r", passwords, Options(patience_s=0)))
 
 
 def log_in(tmp_path: Path, run: str) -> str:
-    """What is told of a login for a run in `run`, where nothing in `tmp_path / "tmp"` executes."""
+    """The problems of a login for a run in `run`; nothing in `tmp_path / "tmp"` can be executed."""
     (tmp_path / "ssh").write_text(SSH)
     (tmp_path / "ssh").chmod(0o755)
     (tmp_path / "tmp").mkdir()
