@@ -31,6 +31,8 @@ def made(level_name: str, view: View) -> gymnasium.Env:
             repeat_action_probability=level.sticky_actions,
             full_action_space=view.full_action_set,
             render_mode="rgb_array",
+            obs_type="ram",  # `picture` asks for the screen, once a frame
+            disable_env_checker=True,
             max_episode_steps=108_000,
         )
     if isinstance(level, RealTimeLevel):

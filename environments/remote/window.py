@@ -9,6 +9,8 @@ import numpy as np
 from environments.realtime import messages, stamp
 from environments.realtime.keys import KEYSYMS, POINTER, PYGAME_NAMES
 
+LOOKS_EVERY_S = 0.004  # for keys; pygame's own wait looks every millisecond, which costs more
+
 
 class KeyEvent(NamedTuple):
     """A key that was pressed or released, or a click."""
@@ -26,6 +28,8 @@ class Window:
         """``top`` is the row of the desktop where it begins."""
         os.environ.update(SDL_VIDEODRIVER="x11", SDL_AUDIODRIVER="dummy")
         os.environ.update(SDL_VIDEO_WINDOW_POS=f"0,{top}", PYGAME_HIDE_SUPPORT_PROMPT="1")
+        # Otherwise each picture goes through OpenGL, in software, which takes longer than the game.
+        os.environ.update(SDL_FRAMEBUFFER_ACCELERATION="0")
         import pygame  # late: it looks at the variables, and only remotes have it
 
         self._pygame = pygame
@@ -54,9 +58,7 @@ class Window:
         pygame, found = self._pygame, []
         while True:
             left = moment - time.monotonic()
-            event = (
-                pygame.event.wait(max(1, round(left * 1000))) if left > 0 else pygame.event.poll()
-            )
+            event = pygame.event.poll()
             if event.type in (pygame.KEYDOWN, pygame.KEYUP):
                 name = pygame.key.name(event.key)
                 name = PYGAME_NAMES.get(name, name)
@@ -64,8 +66,10 @@ class Window:
                     found.append(KeyEvent(name, event.type == pygame.KEYDOWN, messages.now_ms()))
             elif event.type == pygame.MOUSEBUTTONDOWN:
                 found.append(KeyEvent(POINTER, True, messages.now_ms(), event.pos))
-            elif event.type == pygame.NOEVENT and left <= 0:
-                return found
+            elif event.type == pygame.NOEVENT:
+                if left <= 0:
+                    return found
+                time.sleep(min(left, LOOKS_EVERY_S))
 
     def close(self) -> None:
         """Closes the window."""
