@@ -37,6 +37,7 @@ from trainer.settings.config import Settings  # noqa: E402
 from world_models.networks.loss import Windows, losses  # noqa: E402
 from world_models.settings import NETWORKS  # noqa: E402
 from world_models.training.estimate import random_windows  # noqa: E402
+from world_models.training.policy_settings import check_level, check_program  # noqa: E402
 from world_models.training.world_model import WorldModel  # noqa: E402
 
 COLUMNS = (
@@ -67,8 +68,11 @@ def measure(arguments: list[str]) -> None:
     own, _ = common.parse(Own, "world_model", __doc__, arguments)
     given = [f"--preset={own.preset}", f"--level_name={own.level_name}", f"--seed={own.seed}"]
     settings = config.parse([*given, f"--world_model={own.network}"])
+    check_program(settings)
+    spec = build.level_spec(settings)
+    check_level(settings, spec)
     pieces = divide(side_by_side=2)
-    model = WorldModel(settings, build.level_spec(settings), pieces)
+    model = WorldModel(settings, spec, pieces)
     simple, random = settings.algorithm, np.random.default_rng(own.seed)
     samples = simple.model_batch * simple.target_frames
     windows = random_windows(model, simple.model_batch, simple.target_frames, random)

@@ -1,5 +1,6 @@
 """The files of a benchmark, each replaced as a whole, so that a full disk costs no earlier one."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ from user_error import UserError
 
 
 def folder(results: str) -> Path:
-    """The folder of ``--results``, which is there from now on."""
+    """The folder of ``--results``, which is there from now on and takes files."""
     try:
         Path(results).mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=results).close()
     except OSError as error:
-        raise UserError(f"--results={results}: cannot be created ({error.strerror}).") from None
+        raise UserError(f"--results={results}: cannot be written ({error.strerror}).") from None
     return Path(results)
 
 

@@ -70,6 +70,11 @@ class Report:
         self._rows.append(list(cells))
         self._print(cells)
 
+    def has_figures(self, title: str) -> bool:
+        """Whether a row has something in the column of this title."""
+        place = [column.title for column in self._columns].index(title)
+        return any(row[place] is not None for row in self._rows)
+
     @contextlib.contextmanager
     def finished(self, shown: str, wanted: float | None = None) -> Iterator[dict[str, Any]]:
         """Writes the files at the end of the block; if that is stopped or fails, too.

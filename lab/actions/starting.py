@@ -183,6 +183,8 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
         raise UserError(
             f"--levels={levels}: expected {', '.join(SETS)}, or levels with commas between."
         )
+    if twice := next((level for level in chosen if list(chosen).count(level) > 1), ""):
+        raise UserError(f"--levels={levels}: {twice} is given twice; expected each level once.")
     known = {one.name: one.content() for one in every}
     for one in every:
         for level in chosen:

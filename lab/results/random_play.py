@@ -67,16 +67,22 @@ class RandomPlay:
         if self._process is not None and self._process.returncode is None:
             kill_group(self._process.pid, signal.SIGKILL)
 
-    def measure(self, every: Iterable[Mapping[str, Any]]) -> None:
-        """Measures what is not known yet of the worlds of several sessions' settings."""
+    def measure(
+        self, every: Iterable[Mapping[str, Any]], say: Callable[[str], None] = lambda text: None
+    ) -> None:
+        """Measures what is not known yet of the worlds of several sessions' settings.
+
+        Each is kept as soon as it is known, as many take half an hour; ``say`` gets the progress.
+        """
         missing = {
             name: dataclasses.asdict(world)
             for values in every
             for name, world in worlds(values).items()
             if name not in self._known
         }
-        if missing:
-            self._known |= measured(missing, self._begun)
+        for number, (name, world) in enumerate(missing.items(), 1):
+            say(f"random play on {name}, {number} of {len(missing)}, for {LONGEST_S:g} s at most")
+            self._known |= measured({name: world}, self._begun)
             write_whole(self._path, json.dumps(self._known, indent=1).encode())
 
     def _begun(self, process: subprocess.Popen[str]) -> None:

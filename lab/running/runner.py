@@ -68,7 +68,8 @@ class Runner:
         experiment = self._experiment
         try:
             self._random.measure(
-                [one.settings for one in self._fixed] or [experiment.spec.settings]
+                [one.settings for one in self._fixed] or [experiment.spec.settings],
+                self._show.say,
             )
             scoring.check_standard(experiment, self._fixed, self._random)
         except UserError:

@@ -121,6 +121,21 @@ def test_random_play_is_measured_once_for_each_world(tmp_path, monkeypatch):
     assert random_play.RandomPlay(path).returns(other) == {"CartPole-v1": -1.0}
 
 
+def test_each_world_that_random_play_has_been_measured_on_is_kept(tmp_path, monkeypatch):
+    def measured(settings, begun):
+        if "Catch-v0" in settings:
+            raise UserError("stopped")
+        return {name: {"return": 1.0} for name in settings}
+
+    monkeypatch.setattr(random_play, "measured", measured)
+    path, said = tmp_path / "random_play.json", list[str]()
+    names = ("CartPole-v1", "Catch-v0", "Acrobot-v1")
+    with pytest.raises(UserError, match="stopped"):
+        random_play.RandomPlay(path).measure([{"level_name": name} for name in names], said.append)
+    assert json.loads(path.read_text()) == {"CartPole-v1": {"return": 1.0}}
+    assert said[-1].startswith("random play on Catch-v0, 2 of 3, ")
+
+
 @pytest.mark.parametrize(
     ("standard", "words"),
     [

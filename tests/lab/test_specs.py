@@ -277,6 +277,8 @@ def test_settings_of_levels_that_are_not_played_are_not_passed_over_silently(tmp
     said = capsys.readouterr().err
     assert 'mine.by_level.ALE/Pong-v5: found {"batch_size": 8}; expected one of the lev' in said
     assert said.endswith("Did you mean pong?\n")
+    assert main(["benchmark", str(file), "--levels=Catch-v0,Catch-v0", f"--data={data}"]) == 2
+    assert "Catch-v0 is given twice; expected each level once." in capsys.readouterr().err
     assert not data.exists()
     assert starting.prepare("benchmark", str(file), "Catch-v0,ALE/Pong-v5")[1]["levels"]
     spec, _ = starting.prepare("train", str(file), "")

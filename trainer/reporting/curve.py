@@ -17,9 +17,12 @@ LEVELS_NAMED = 10
 GREY, BLUE, ORANGE = "#8a8f98", "#1f6feb", "#d9730d"
 
 
-def write_curve(folder: Path, title: str) -> Path:
-    """Draws the ``metrics.jsonl`` of a run's folder; may raise OSError."""
-    rows = _rows(folder)
+def write_curve(folder: Path, title: str, since: int = 0) -> Path:
+    """Draws the ``metrics.jsonl`` of a run's folder; may raise OSError.
+
+    ``since`` are the frames at which it began to play its level, if it has played another before.
+    """
+    rows = [row for row in _rows(folder) if not since or row["environment_frames"] > since]
 
     def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
         _draw(axes, [xs(row) for row in rows], rows)

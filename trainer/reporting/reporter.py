@@ -153,7 +153,7 @@ class Reporter:
         """
         self.close()
         try:
-            write_curve(self.folder, self._title())
+            write_curve(self.folder, self._title(), self.level_since)
         except OSError as error:
             self.say(f"warning: the learning curve could not be drawn ({_reason(error)}).")
         described = self._described(figures)

@@ -24,7 +24,7 @@ its reason is printed, its log is kept in --results, and the others continue.
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, steady_rate
 from benchmarks.whole.peers import until
 from benchmarks.whole.peers.installing import installed
-from benchmarks.whole.peers.known import PEERS, Peer, chosen
+from benchmarks.whole.peers.known import NETWORKS, PEERS, Peer, chosen, each_once
 from benchmarks.whole.peers.running import Failed, Reached, Work, run
 from benchmarks.whole.peers.tuning import fastest, in_words
 from environments.names import AtariLevel, find
@@ -113,10 +113,13 @@ def measure(arguments: list[str]) -> None:
         batch_size=own.batch_size,
         envs_per_actor=own.envs_per_actor,
     )
-    for network in own.agent_name.split(","):
-        for precision in own.precision.split(","):
+    networks = each_once(own.agent_name, "--agent_name")
+    for network in networks:
+        for precision in each_once(own.precision, "--precision"):
             checks.check(settings.replace(agent_name=network, precision=precision))
     peers = chosen(own.peers)
+    if peers:
+        _check_for_peers(own, networks)
     contenders, missing = [*ours(own, settings)], {}
     for peer in peers:
         try:
@@ -126,13 +129,30 @@ def measure(arguments: list[str]) -> None:
     what = f"{own.level_name}, unroll {own.unroll_length}, batch {own.batch_size}"
     report = Report("peers", COLUMNS, own, f"precision {own.precision} here", what, settings)
     ratios: dict[Key, common.Spread] = {}
+    absent: dict[str, list[str]] = {}
     try:
-        for network in own.agent_name.split(","):
-            compare(report, own, network, contenders, missing, ratios)
+        for network in networks:
+            absent[network] = compare(report, own, network, contenders, missing, ratios)
     finally:  # also where it is stopped
-        print_ratios(ratios)
+        print_ratios(ratios, absent)
         named = {" ".join(key): ratio for key, ratio in ratios.items()}
-        report.finish("agent steps/s", ratios=named)
+        if report.has_figures("agent steps/s"):  # failures alone are not worth an earlier file
+            report.finish("agent steps/s", ratios=named, absent=absent)
+
+
+def _check_for_peers(own: Own, networks: Sequence[str]) -> None:
+    """Refuses what the peers' drivers do not know, before one is installed."""
+    if not isinstance(find(own.level_name), AtariLevel):
+        raise UserError(
+            f"--level_name={own.level_name}: the peers' drivers know only Atari games; "
+            "--peers=none measures any level."
+        )
+    for network in networks:
+        if network not in NETWORKS:
+            raise UserError(
+                f"--agent_name={network}: the peers have {' and '.join(NETWORKS)}, written so; "
+                "--peers=none measures any agent."
+            )
 
 
 def ours(own: Own, settings: Settings) -> list[Contender]:
@@ -156,8 +176,7 @@ def ours(own: Own, settings: Settings) -> list[Contender]:
 def theirs(own: Own, peer: Peer) -> Contender:
     """A peer, installed."""
     level = find(own.level_name)
-    if not isinstance(level, AtariLevel):
-        raise UserError(f"--level_name={own.level_name}: the peers' drivers know only Atari games.")
+    assert isinstance(level, AtariLevel)
     python, log = installed(peer), Path(own.results) / f"peers-{peer.key}.log"
 
     ways: dict[str, dict[str, Any]] = {}
@@ -183,10 +202,15 @@ def compare(
     contenders: list[Contender],
     missing: dict[str, str],
     ratios: dict[Key, common.Spread],
-) -> None:
-    """A network's rows; adds how many times the best peer this trainer is, in each precision."""
+) -> list[str]:
+    """A network's rows; adds how many times the best peer this trainer is, in each precision.
+
+    Returns the names of those that failed, with which it is not compared.
+    """
+    absent = list[str]()
 
     def failed(name: str, reason: str) -> None:
+        absent.append(name)
         report.row(network, name, f"failed: {reason}", "", None, None, None, None)
 
     for name, reason in missing.items():
@@ -210,6 +234,7 @@ def compare(
                 except Failed as error:
                     failed(one.name, str(error))
                     del turns[one.name, one.precision]
+    return absent
 
 
 def _write(
@@ -240,12 +265,13 @@ def _ratio(mine: list[float] | None, others: list[float]) -> common.Spread | Non
     return spread([one / other for one, other in zip(mine, others, strict=True)])
 
 
-def print_ratios(ratios: dict[Key, common.Spread]) -> None:
-    """Prints the ratios beside the goals."""
+def print_ratios(ratios: Mapping[Key, common.Spread], absent: Mapping[str, list[str]]) -> None:
+    """Prints the ratios beside the goals, and who is missing among the peers."""
     for (network, precision), ratio in ratios.items():
         wanted = WANTED.get((network, precision))
         beside = f"; goal: {wanted:.1f}" if wanted else ""
-        print(f"\n{network}, {precision}: {ratio.median:.2f} times the best peer "
+        without = f", without {', '.join(absent[network])}," if absent.get(network) else ""
+        print(f"\n{network}, {precision}: {ratio.median:.2f} times the best peer{without} "
               f"({ratio.least:.2f}–{ratio.most:.2f}){beside}")  # fmt: skip
 
 

@@ -37,6 +37,8 @@ PEERS = (
 )
 
 
+NETWORKS = ("SimpleConvNetAgent", "ResNetAgent")  # that their drivers have
+
 # Those that can be compared by the time to a return.
 UNTIL_PEERS = (
     Peer(
@@ -60,7 +62,16 @@ def chosen(text: str, peers: Sequence[Peer] = PEERS) -> list[Peer]:
     if text == "none":
         return []
     known = {peer.key: peer for peer in peers}
-    for key in text.split(","):
+    keys = each_once(text, "--peers")
+    for key in keys:
         if key not in known:
             raise UserError(f"--peers={key} is not known. {closest(key, [*known, 'none'])}")
-    return [known[key] for key in text.split(",")]
+    return [known[key] for key in keys]
+
+
+def each_once(text: str, flag: str) -> list[str]:
+    """The names of a list with commas between."""
+    names = text.split(",")
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise UserError(f"{flag}={text}: {twice} is given twice; expected each once.")
+    return names

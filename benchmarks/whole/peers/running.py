@@ -67,10 +67,8 @@ def run(
     with _driven(peer, python, work, log) as process:
         told = _told(process, log)
         first = _wait(told, log, launched + STARTS_WITHIN_S, lambda one: one["steps"] > 0)
-        until = first["time"] + warm_up_s
-        before = _wait(told, log, _limit(warm_up_s), lambda one: one["time"] >= until)
-        until = before["time"] + seconds
-        after = _wait(told, log, _limit(seconds), lambda one: one["time"] >= until)
+        before = _next_update(told, log, first, warm_up_s)
+        after = _next_update(told, log, before, seconds)
     passed, steps = (after[name] - before[name] for name in ("time", "steps"))
     return Reached(first["time"] - started, steps / passed)
 
@@ -141,6 +139,23 @@ def _wait(
         if point is None and time.monotonic() > limit:
             break
     raise Failed(f"it made no progress in time: {last_words(log)}")
+
+
+def _next_update(
+    told: Iterator[dict[str, Any] | None], log: Path, since: dict[str, Any], seconds: float
+) -> dict[str, Any]:
+    """The first point after so many seconds at which steps were added since the point before.
+
+    They come by whole updates: from the end of one to that of another, no piece of one is counted.
+    """
+    last = since["steps"]
+
+    def is_end(one: dict[str, Any]) -> bool:
+        nonlocal last
+        grown, last = one["steps"] > last, one["steps"]
+        return grown and one["time"] >= since["time"] + seconds
+
+    return _wait(told, log, _limit(seconds), is_end)
 
 
 def _whole_lines(file: BinaryIO) -> str:

@@ -23,7 +23,7 @@ def fastest(
     """The way with the most steps a second, each tried for ``tune_s``; ``Failed`` if one fails."""
     if not peer.ways:
         return {}
-    kept = folder_for(peer) / "tuned.json"
+    kept = folder_for(peer) / "fastest.json"
     try:
         known = json.loads(kept.read_text())
     except (OSError, ValueError):
@@ -46,12 +46,13 @@ def in_words(way: Mapping[str, Any]) -> str:
 
 
 def _steady(points: Sequence[Progress]) -> Sequence[Progress]:
-    """From the middle on, as it takes a while to start; where there are some, of whole rounds.
+    """Ends of updates from the middle on, as a start takes a while; of rounds, if there are some.
 
     A round is of playing and learning: a piece of one may hold less of the one than of the other.
     """
+    updates = [one for before, one in itertools.pairwise(points) if one.steps > before.steps]
     rounds = [point for point in points if point.is_round]
-    found, later = (some[len(some) // 2 :] for some in (points, rounds))
+    found, later = (some[len(some) // 2 :] for some in (updates, rounds))
     return later if len(later) >= LEAST_ROUNDS else found
 
 
@@ -63,7 +64,7 @@ def _searched(
         way = dict(zip(peer.ways, values, strict=True))
         points = running.watch(peer, python, {**work, **way}, tune_s, log)
         half = _steady(points)
-        passed = half[-1].seconds - half[0].seconds
+        passed = half[-1].seconds - half[0].seconds if half else 0.0
         rates[values] = (half[-1].steps - half[0].steps) / passed if passed else 0.0
         common.progress(f"{peer.name}, {in_words(way)}: {rates[values]:,.0f} steps/s")
     best = max(rates, key=rates.__getitem__)

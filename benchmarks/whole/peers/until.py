@@ -41,7 +41,7 @@ COLUMNS = (
     Column("settings", 34),
     Column("seconds to it", 26, ",.0f"),
     Column("steps to it", 30, ",.0f"),
-    Column("reached", 8),
+    Column("reached", 20),
     Column("this / ours", 20, ".2f"),
 )
 OURS = "this trainer"
@@ -135,7 +135,8 @@ def _turn(own: Own, turn: int, peers: Sequence[tuple[Peer, Path, dict[str, Any]]
     said = f"turn {turn + 1} of {own.repeats}"
     common.progress(f"{said}: {OURS}, seed {seed}")
     runs = [_ours(own, seed)]
-    limit = min(own.most_s, own.times * runs[0].seconds)
+    # Where this trainer did not get there, nothing is known of how long it may take.
+    limit = min(own.most_s, own.times * runs[0].seconds) if runs[0].reached else own.most_s
     for peer, python, way in peers:
         common.progress(
             f"{said}: {OURS} took {runs[0].seconds:.0f} s; {peer.name} has {limit:.0f} s"
@@ -152,12 +153,13 @@ def _row(report: Report, name: str, how: str, runs: list[Run], ours: list[Run]) 
     reached = sum(run.reached for run in runs)
     pairs = zip(runs, ours, strict=True)
     against = [run.seconds / mine.seconds for run, mine in pairs if mine.reached]
+    is_bound = runs is not ours and reached < len(runs) and bool(against)
     report.row(
         name,
         how,
         spread([run.seconds for run in runs]),
         spread([run.steps for run in runs]),
-        f"{reached} of {len(runs)}",
+        f"{reached} of {len(runs)}" + (", ratio at least" if is_bound else ""),
         spread(against) if against and runs is not ours else None,
     )
 

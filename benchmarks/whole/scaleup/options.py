@@ -9,6 +9,7 @@ import flags
 from algorithms import registry
 from benchmarks.tools import common
 from cluster import options as frontend
+from environments import names
 from flags import setting
 from trainer.settings import checks, config
 from trainer.settings.config import Settings
@@ -53,8 +54,8 @@ def parse(arguments: Sequence[str]) -> Chosen:
     algorithm = config.algorithm_in(arguments)
     values = flags.parse(make_parser(algorithm), arguments)
 
-    def made(kind: Any, names: Collection[str]) -> Any:
-        one = kind(**{name: value for name, value in values.items() if name in names})
+    def made(kind: Any, own: Collection[str]) -> Any:
+        one = kind(**{name: value for name, value in values.items() if name in own})
         flags.check_ranges(one)
         return one
 
@@ -64,7 +65,9 @@ def parse(arguments: Sequence[str]) -> Chosen:
     actors = sorted(set(common.numbers("actors", options.actors, least=0)))
     training = [field.name for field in config.fields(algorithm)]
     settings = Settings(**{name: values[name] for name in training if name in values})
-    checks.check_ranges(settings)
+    checks.check_started(settings)
+    for level in settings.level.levels:
+        names.find(level)
     return Chosen(options, made(frontend.Options, REACHING), settings, learners, actors)
 
 

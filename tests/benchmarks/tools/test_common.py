@@ -27,7 +27,7 @@ def test_the_trainers_flags_are_passed_on_where_a_benchmark_wants_them(tmp_path)
     [
         ("--repeats=0", "--repeats=0: must be 1 or more"),
         ("--repeat=3", "no flag --repeat. Did you mean --repeats"),
-        ("--results=/dev/null/x", "--results=/dev/null/x: cannot be created"),
+        ("--results=/dev/null/x", "--results=/dev/null/x: cannot be written"),
         ("--batch_size=0", "--batch_size=0: must be 1 or more"),
         ("--logdir=x", "no flag --logdir"),
     ],

@@ -15,7 +15,13 @@ def test_a_full_disk_is_a_line_and_costs_no_earlier_file(tmp_path):
     assert path.read_text() == "earlier" and list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("folder", ["/proc", "/sys/kernel"])
+def test_a_folder_that_takes_no_files_is_refused_before_anything_is_measured(folder):
+    with pytest.raises(UserError, match=f"--results={folder}: cannot be written"):
+        files.folder(folder)
+
+
 def test_a_folder_that_cannot_be_made_is_a_line(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="--results=.*: cannot be created"):
+    with pytest.raises(UserError, match="--results=.*: cannot be written"):
         files.folder(str(tmp_path / "file" / "in it"))

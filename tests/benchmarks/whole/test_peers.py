@@ -134,7 +134,7 @@ def test_every_peer_has_a_driver_and_pinned_packages():
         assert pins and all("==" in line for line in pins)
 
 
-def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path):
+def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path, capsys):
     own = program.Own(repeats=2, results=str(tmp_path))
     rates = {"ours": iter([300.0, 330.0]), "slow": iter([50.0, 60.0]), "fast": iter([100.0, 110.0])}
 
@@ -153,8 +153,11 @@ def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path):
     ]
     report = program.Report("peers", program.COLUMNS, own, "float32", "work")
     found: dict[tuple[str, str], Spread] = {}
-    program.compare(report, own, "Net", contenders, {"absent": "not installed"}, found)
+    absent = program.compare(report, own, "Net", contenders, {"absent": "not installed"}, found)
     assert found == {("Net", "float32"): spread([3.0, 3.0])}
+    assert absent == ["absent", "untuned", "broken"]
+    program.print_ratios(found, {"Net": absent})
+    assert "best peer, without absent, untuned, broken, (" in capsys.readouterr().out
     report.finish("agent steps/s")
     rows = json.loads((tmp_path / "peers.json").read_text())["rows"]
     told = {row["trainer"]: row["precision"] for row in rows}
@@ -192,7 +195,7 @@ def test_a_search_whose_result_cannot_be_kept_was_not_in_vain(tmp_path, monkeypa
         found = tuning.fastest(peer, Path(sys.executable), {}, 0.3, tmp_path / "log")
     assert found == {"threads": 2}
     [line] = capsys.readouterr().err.splitlines()
-    assert f"{tmp_path / 'tuned.json'} cannot be written" in line
+    assert f"{tmp_path / 'fastest.json'} cannot be written" in line
 
 
 def test_a_search_in_which_nobody_came_to_play_keeps_nothing(tmp_path, monkeypatch):
@@ -208,7 +211,7 @@ def test_a_search_in_which_nobody_came_to_play_keeps_nothing(tmp_path, monkeypat
     monkeypatch.setattr(tuning, "folder_for", lambda peer: tmp_path)
     with pytest.raises(Failed, match="no way took two steps within --tune_s=0.3"):
         tuning.fastest(peer, Path(sys.executable), {}, 0.3, tmp_path / "log")
-    assert not (tmp_path / "tuned.json").exists()
+    assert not (tmp_path / "fastest.json").exists()
 
 
 def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
@@ -251,9 +254,45 @@ def test_ending_a_process_that_has_ended_is_fine():
 
 
 @pytest.mark.parametrize(
-    ("flag", "word"), [("--agent_name=ResNetAgent,Typo", "Typo"), ("--precision=auto,half", "half")]
+    ("flag", "word"),
+    [
+        ("--agent_name=ResNetAgent,Typo", "Typo"),
+        ("--precision=auto,half", "half"),
+        ("--precision=auto,auto", "auto is given twice"),
+        ("--peers=rllib,rllib", "rllib is given twice"),
+        ("--agent_name=ResNetLSTMAgent", "=ResNetLSTMAgent: the peers have SimpleConvNetAgent and"),
+        ("--level_name=CartPole-v1", "=CartPole-v1: the peers' drivers know only Atari games"),
+        ("--level_name=PongNoFrameskip-v44", "PongNoFrameskip-v44"),
+    ],
 )
 def test_mistakes_are_refused_before_anything_is_installed(tmp_path, monkeypatch, flag, word):
     monkeypatch.setattr(program, "installed", None)
     with pytest.raises(UserError, match=word):
         program.measure([flag, f"--results={tmp_path}"])
+
+
+def test_failures_alone_replace_no_earlier_figures(tmp_path, monkeypatch):
+    def breaks(network):
+        raise Failed("it hangs")
+
+    broken = program.Contender("broken", "float32", breaks)
+    monkeypatch.setattr(program, "ours", lambda *_: [broken])
+    (tmp_path / "peers.json").write_text("earlier")
+    program.measure(["--peers=none", "--agent_name=SimpleConvNetAgent", f"--results={tmp_path}"])
+    assert (tmp_path / "peers.json").read_text() == "earlier"
+
+
+def test_a_rate_is_that_of_whole_updates(tmp_path):
+    peer = driven(
+        tmp_path,
+        """
+        import json, time
+        begun = time.time()
+        while True:
+            steps = 600 * int((time.time() - begun) / 0.6)
+            print("PROGRESS", json.dumps({"steps": steps, "time": time.time()}), flush=True)
+            time.sleep(0.05)
+        """,
+    )
+    # Between 0.9 s and 1.8 s after the first update there is one end, or none.
+    assert run(peer, tmp_path, seconds=0.9).steps_per_second == pytest.approx(1000, rel=0.25)

@@ -97,7 +97,7 @@ def test_both_sides_are_timed_in_turn_and_the_peers_fastest_way_is_kept(
     for _ in range(2):
         until.measure([*flags, "--peers=stand_in", f"--results={tmp_path}"])
     assert len(tried) == 1
-    [way] = json.loads((tmp_path / "tuned.json").read_text()).values()
+    [way] = json.loads((tmp_path / "fastest.json").read_text()).values()
     assert way == {"threads": 2}
     [ours, theirs] = json.loads((tmp_path / "peers-until.json").read_text())["rows"]
     assert ours["trainer"] == "this trainer" and ours["reached"] == "1 of 1"
@@ -119,6 +119,25 @@ def test_a_turn_that_fails_loses_none_before_it(tmp_path, monkeypatch, capsys):
     assert "2 of 2" in capsys.readouterr().out
     with pytest.raises(UserError, match="^Stand-in: .*broken"):
         until.measure([*flags, "--repeats=1", "--seed=3", "--peers=stand_in"])
+
+
+@pytest.mark.parametrize(("reached", "limit"), [(True, 50.0), (False, 3600.0)])
+def test_a_peer_is_cut_off_by_our_time_only_where_we_got_there(
+    tmp_path, monkeypatch, capsys, reached, limit
+):
+    def watch(peer, python, work, seconds, log, until):
+        assert seconds == limit
+        return [running.Progress(seconds, 100.0, 1.0)]
+
+    monkeypatch.setattr(until, "UNTIL_PEERS", (stand_in(tmp_path),))
+    monkeypatch.setattr(until, "_ready", lambda own, peer: (Path(sys.executable), {}))
+    monkeypatch.setattr(until, "_ours", lambda own, seed: until.Run(5.0, 500, reached))
+    monkeypatch.setattr(running, "watch", watch)
+    flags = ["--until=3", "--repeats=1", "--peers=stand_in", f"--results={tmp_path}"]
+    until.measure([*flags, "--level_name=CartPole-v1"])
+    [_, theirs] = json.loads((tmp_path / "peers-until.json").read_text())["rows"]
+    assert theirs["reached"] == ("0 of 1, ratio at least" if reached else "0 of 1")
+    assert f"has {limit:.0f} s" in capsys.readouterr().err
 
 
 def test_a_stop_loses_no_turn_before_it(tmp_path, monkeypatch):
@@ -165,6 +184,7 @@ def test_peers_have_the_algorithm_of_this_trainer(given, ours, theirs):
         (["--algorithm=impala"], "=impala --level_name=CartPole-v1: .* are a2c, dqn, ppo"),
         (["--level_name=Catch-v0"], "--level_name=Catch-v0: .* CartPole-v1, LunarLander-v3, Pong"),
         (["--algorithm=sac"], "--algorithm=sac"),
+        (["--peers=sb3,sb3"], "--peers=sb3,sb3: sb3 is given twice"),
     ],
 )
 def test_mistakes_are_refused_before_anything_is_installed(tmp_path, monkeypatch, flags, words):

@@ -134,6 +134,9 @@ def test_a_measurement_that_is_terminated_ends_as_one_that_fails(tmp_path, monke
         (["--learners=0"], "--learners=0: expected numbers from 1, separated by commas."),
         (["--actors=a"], "--actors=a: expected numbers from 0, separated by commas."),
         (["--learner=1"], "there is no flag --learner"),
+        (["--agent_name=Typo"], "--agent_name=Typo is not known"),
+        (["--level_name=Typo"], "--level_name: there is no level 'Typo'"),
+        (["--algorithm=simple"], "--algorithm=simple is a program of trainings on one machine"),
     ],
 )
 def test_a_mistake_is_one_line(flags, words, capsys):

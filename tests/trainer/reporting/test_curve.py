@@ -13,10 +13,10 @@ BLUE, ORANGE = (0x1F, 0x6F, 0xEB), (0xD9, 0x73, 0x0D)
 TITLE = "PongNoFrameskip-v4 · SimpleConvNetAgent"
 
 
-def draw(folder, rows, text=TITLE):
+def draw(folder, rows, text=TITLE, since=0):
     lines = [json.dumps(row) + "\n" for row in rows]
     (folder / "metrics.jsonl").write_text("".join(lines))
-    path = write_curve(folder, text)
+    path = write_curve(folder, text, since)
     assert path == folder / "learning_curve.png"
     assert path.stat().st_size < 100_000
     assert not list(folder.glob(".*"))
@@ -70,6 +70,13 @@ def test_a_run_whose_episodes_never_ended_makes_a_picture(tmp_path):
 
 def test_a_run_without_metrics_makes_a_picture(tmp_path):
     assert write_curve(tmp_path, TITLE).exists()
+
+
+def test_another_levels_returns_are_not_drawn(tmp_path):
+    other = [figures(100 * i, mean_episode_return=900.0) for i in range(1, 50)]
+    own = [row | {"environment_frames": 5000 + row["environment_frames"]} for row in climbing(150)]
+    with_other = draw(tmp_path, [*other, *own], since=5000)
+    assert (with_other == draw(tmp_path, own)).all()
 
 
 def test_undone_reports_are_not_drawn(tmp_path):
