@@ -16,6 +16,8 @@ def read(path: str, told: str) -> Any:
         reason = error.strerror or str(error)
     except UnicodeDecodeError:
         reason = "it is not text in UTF-8"
+    except RecursionError:
+        reason = "it is nested too deeply"
     except (yaml.YAMLError, ValueError) as error:  # the latter for a day that no month has
         reason = " ".join(str(error).split())
     raise UserError(f"{told}: it cannot be read ({reason}).")

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ def place(out: str) -> Path:
         raise UserError(f"--out={out}: expected a name for files, such as logs/studies/first.")
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=Path(out).parent).close()
     except OSError as error:
         raise _not_written(Path(out), error) from None
     return Path(out)

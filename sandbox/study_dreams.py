@@ -240,7 +240,9 @@ def main() -> int:
     """Runs the study; returns the exit code."""
     common.unwind_when_stopped()
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--level", default="KungFuMasterNoFrameskip-v4")
     parser.add_argument("--seeds", default="1,2,3")

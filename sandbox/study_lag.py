@@ -208,7 +208,7 @@ def main() -> int:
 
 
 def _study() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--lags", default="0,40,150")
     parser.add_argument("--seconds", default="150", help="for each lag, or one number for each")
     parser.add_argument("--remotes", type=int, default=8)

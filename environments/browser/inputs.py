@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 
 from environments.browser.chromium import Command
 from environments.realtime.actions import Action
+from environments.realtime.keys import keysym
 
 # What DevTools calls keys: key, code, number.
 _KEYS = {
@@ -67,7 +68,7 @@ def _key(name: str, kind: str, held: Collection[str]) -> Command:
     known = _KEYS.get(name)
     key, code, number = known or (name, f"{kind_of_code}{name.upper()}", ord(name.upper()))
     if "shift" in held and len(key) == 1:
-        key = key.upper()
+        key = chr(keysym(name, shifted=True))
     writes = kind == "keyDown" and not {"ctrl", "alt"} & {*held}
     text = {"text": _WRITTEN.get(key, key)} if writes and len(_WRITTEN.get(key, key)) == 1 else {}
     names = {"key": key, "code": code, "windowsVirtualKeyCode": number}

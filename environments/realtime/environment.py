@@ -54,6 +54,7 @@ class RealTimeEnvironment(VectorEnvironment):
         self._spoilt = np.zeros(self.num_envs, bool)
         self._measured = measures.Measured(self.num_envs)
         self._seats = [Seat(1000 * self._period_s) for _ in sources]
+        keys = frozenset[str]().union(*(action.held for action in actions))
         self._keepers = [
             Keeper(
                 f"environment {index} of {spec.level_name}",
@@ -62,6 +63,7 @@ class RealTimeEnvironment(VectorEnvironment):
                 seat.offer,
                 seat.given_up,
                 say,
+                keys,
             )
             for index, (source, seat) in enumerate(zip(sources, self._seats, strict=True))
         ]

@@ -117,7 +117,7 @@ def _score(given: Any, folder: Path, size: tuple[int, int], told: str) -> tuple[
     try:
         box = Box(*(int(number) for number in given["box"]))
         digits = folder / given["digits"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise UserError(
             f"{told}: score: {given!r}: expected package.module:function, or box: [left, top, "
             "width, height] and digits: a picture of 0123456789."

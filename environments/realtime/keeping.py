@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -167,8 +167,11 @@ class Keeper:
         offer: Callable[[Link | None], None],
         given_up: Callable[[], str],
         say: Callable[[str], None],
+        keys: Collection[str] = (),
     ) -> None:
+        """``keys`` are those that may be held on the desktop of a remote."""
         self._name, self._source, self._lag_ms = name, source, lag_ms
+        self._keys = sorted(keys)
         self._offer, self._given_up, self._say = offer, given_up, say
         self.error: Exception | None = None  # that another try would not help against
         self._has_played = False  # so that what is wrong now may pass
@@ -232,6 +235,8 @@ class Keeper:
         except BaseException:
             await link.close()
             raise
+        if self._source.packed:
+            link.release(self._keys)
         self._offer(link)
         if look := self._source.look():
             self._say(f"{self._name}: look: {look}")

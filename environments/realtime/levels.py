@@ -131,6 +131,7 @@ def game(level: RealTimeLevel, view: View) -> Game:
     """The actions and the frame rate of a world."""
     if level.is_program:
         told = game_file.read(level.served, view, "--level_name=vnc:")
+        view.crop_of(told.height, told.width)
         actions = told.actions
         if view.action_set:
             actions = action_set(view.action_set, (told.width, told.height))
@@ -138,9 +139,11 @@ def game(level: RealTimeLevel, view: View) -> Game:
     with contextlib.closing(level_keys.made(level.served, view)) as env:
         actions = level_keys.keys_of(env)
         fps = level_keys.frames_per_second(env, level.served, view.fps)
-        if view.action_set:
+        if view.action_set or view.crop:
             env.reset(seed=0)
             height, width = level_keys.picture(env, level.served).shape[:2]
+            view.crop_of(height, width)
+        if view.action_set:
             actions = action_set(view.action_set, (width, height))
             if any(one.click or one.drag for one in actions) and not level_keys.takes_events(env):
                 raise UserError(

@@ -5,7 +5,7 @@ import collections
 import contextlib
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,6 +179,15 @@ class Link:
         return min(self._pings, default=(math.nan, 0.0))[0] / 2 + 1000 * self._out.seconds
 
     # In the loop's thread.
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Taps keys, so that none is down.
+
+        Those of a connection whose end the desktop has not noticed yet would be for minutes.
+        """
+        for key in keys:
+            self._desktop.key(key, True)
+            self._desktop.key(key, False)
 
     def press(self, action: Action, sent_at: float) -> None:
         """Makes the keys and the pointer those of an action."""

@@ -40,17 +40,17 @@ def read(path: str, flag: str) -> str:
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            content = file.read(LENGTH + 1)
+            content = file.read(2 * LENGTH + 1)
     except OSError as error:
         raise UserError(f"{flag}={path}: it cannot be read ({error.strerror}).") from None
     if stat.S_ISREG(mode) and mode & 0o077:
         raise UserError(f"{flag}={path}: others may read it; run chmod 600 {path}.")
-    if len(content) != LENGTH:
+    if len(content) not in (LENGTH, 2 * LENGTH):  # the second one is for those who only look
         raise UserError(
             f"{flag}={path}: it holds no password of VNC; expected a file that vncpasswd or a "
             "remote has written."
         )
-    return _des(_FILE_KEY, content, decrypt=True).rstrip(b"\0").decode("latin-1")
+    return _des(_FILE_KEY, content[:LENGTH], decrypt=True).rstrip(b"\0").decode("latin-1")
 
 
 def scrambled(password: str) -> bytes:

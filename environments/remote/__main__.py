@@ -12,7 +12,7 @@ import flags
 from environments.realtime import game_file, password, stamp
 from environments.realtime.levels import check_installed
 from environments.remote import folder as folders
-from environments.remote.desktop import Desktop, check_free, check_host
+from environments.remote.desktop import Desktop, check_free, check_host, number_of
 from environments.remote.options import Options
 from environments.remote.program import ProgramWorld
 from environments.remote.serving import Game, Record, announcement
@@ -69,6 +69,8 @@ def serve(options: Options) -> None:
         else:
             file = folder / "password"
             secret = password.make(file)
+        # A level that draws with pygame opens its screen before there is a desktop: not the user's.
+        os.environ["SDL_VIDEODRIVER"] = "dummy"
         world = _world(options)
         stack.callback(world.close)
         width, height = desktop_size(world)
@@ -84,7 +86,8 @@ def serve(options: Options) -> None:
         stack.callback(window.close)
         game = Game(world, window, record)
         try:
-            rewarder = Rewarder(options.host, options.rewarder_port, secret, game.describe)
+            host = number_of(options.host)
+            rewarder = Rewarder(host, options.rewarder_port, secret, game.describe)
         except OSError as error:
             raise EndedOutside(
                 f"the rewarder cannot listen at {options.host}:{options.rewarder_port} "

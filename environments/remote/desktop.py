@@ -45,7 +45,7 @@ class Desktop:
             f":{FIRST_DISPLAY + secrets.randbelow(DISPLAYS)}",
             *("-displayfd", str(theirs), "-auth", str(authority), "-nolisten", "tcp", "-noreset"),
             *("-geometry", f"{width}x{height}", "-depth", "24", "-FrameRate", "60"),
-            *("-interface", _number_of(host), "-rfbport", str(self.port), "-AlwaysShared"),
+            *("-interface", number_of(host), "-rfbport", str(self.port), "-AlwaysShared"),
             *("-SecurityTypes", "VncAuth", "-rfbauth", str(password_file)),
             # Health checks and connections that are lost never log in, and are no attack.
             "-UseBlacklist=0",
@@ -119,8 +119,8 @@ def exit_code(child: subprocess.Popen) -> int | None:
     return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
-def _number_of(host: str) -> str:
-    """The address of a host by name, which the X server does not look up."""
+def number_of(host: str) -> str:
+    """One address of a host by name: the X server looks none up, and others would take several."""
     try:
         return host if ":" in host else socket.gethostbyname(host)
     except UnicodeError:  # two dots, or a part that is too long
@@ -162,7 +162,7 @@ def check_free(host: str, port: int, flag: str) -> None:
 
 def _bound(host: str, port: int) -> socket.socket:
     """A socket at an address of this host."""
-    number = _number_of(host)
+    number = number_of(host)
     one = socket.socket(socket.AF_INET6 if ":" in number else socket.AF_INET)
     try:
         if port:

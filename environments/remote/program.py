@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import io
+import math
 import os
 import subprocess
 import sys
@@ -85,7 +86,7 @@ class ProgramWorld:
         # Before the picture, which may still show the last score of a program that has ended.
         gone = self._process is not None and exit_code(self._process) is not None
         picture = self._screen.picture()
-        score, reward = self._read(picture), 0.0
+        score, reward = self._seen(picture), 0.0
         if score is not None and score != self._score:
             reward, self._score, self._scored_at = score - self._score, score, time.monotonic()
         return Frame(None, reward, terminated=gone or self._over(picture))
@@ -127,7 +128,7 @@ class ProgramWorld:
     def _wait_for_empty_desktop(self, pause: Pause) -> None:
         """Until no score is seen, which would be taken for that of the next program."""
         until = time.monotonic() + LEAVES_WITHIN_S
-        while time.monotonic() < until and self._read(self._screen.picture()) is not None:
+        while time.monotonic() < until and self._seen(self._screen.picture()) is not None:
             pause(LOOKS_EVERY_S)
 
     def _check_running(self) -> None:
@@ -141,7 +142,17 @@ class ProgramWorld:
 
     def _begun(self, picture: np.ndarray) -> float | None:
         """The score, unless that is still the one of a game that is over."""
-        return None if self._over(picture) else self._read(picture)
+        return None if self._over(picture) else self._seen(picture)
+
+    def _seen(self, picture: np.ndarray) -> float | None:
+        """The score in a picture; None where it shows none."""
+        score = self._read(picture)
+        if score is None or (isinstance(score, int | float | np.number) and math.isfinite(score)):
+            return score
+        raise UserError(
+            f"--game: {self.name}: {self._game.score} has returned the score {score!r}; expected a "
+            "number, or None where there is none."
+        )
 
     def _over(self, picture: np.ndarray) -> bool:
         if self._is_over:

@@ -20,6 +20,7 @@ from environments.realtime.messages import Message
 
 PROVES_WITHIN_S, CLOSES_WITHIN_S = 5.0, 1.0
 LARGEST_MESSAGE = 1 << 16
+MOST_UNREAD = 1 << 20  # bytes
 
 
 class Rewarder:
@@ -90,6 +91,10 @@ class Rewarder:
         self._ready.set_result(next(iter(self._server.sockets)).getsockname()[1])
 
     def _tell(self, message: Message) -> None:
+        for client in [*self._clients]:
+            if client.transport.get_write_buffer_size() > MOST_UNREAD:  # one that was stopped
+                self._clients.discard(client)
+                client.transport.abort()  # it connects again once it goes on
         broadcast(self._clients, message.encoded())
 
     async def _serve(self, client: ServerConnection) -> None:

@@ -33,6 +33,7 @@ class Window:
         import pygame  # late: it looks at the variables, and only remotes have it
 
         self._pygame = pygame
+        pygame.display.quit()  # a level that draws with pygame has opened it without the desktop
         pygame.display.init()
         self._screen = pygame.display.set_mode((width, height), pygame.NOFRAME)
         self._height = height

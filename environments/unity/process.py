@@ -148,9 +148,10 @@ def _network() -> tuple[str, ...]:
         )
         if tried.returncode == 0:
             return command
+    reason = tried.stderr.strip() or f"exit code {tried.returncode}"
     raise UserError(
         "unity levels run in a network with loopback only, which this machine does not allow "
-        f"({tried.stderr.strip().splitlines()[-1]}): run as root, or let users make namespaces "
+        f"({reason.splitlines()[-1]}): run as root, or let users make namespaces "
         "(sysctl kernel.unprivileged_userns_clone=1)."
     )
 

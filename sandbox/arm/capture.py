@@ -1,9 +1,12 @@
 """Pictures of the arm with labels: random poses, light, colours, patterns and things around."""
 
+import contextlib
+import fcntl
 import hashlib
 import itertools
 import json
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,6 +92,27 @@ def capture(folder: Path, count: int, size: int, seed: int) -> None:
     """Writes pictures, labels and the manifest; a run that was interrupted is continued."""
     for part in ("img", "label"):
         (folder / part).mkdir(parents=True, exist_ok=True)
+    with _held(folder):
+        _capture(folder, count, size, seed)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Keeps others from capturing into the same folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise UserError(
+            f"--data={folder}: another capture is writing there. Wait for it, or choose another "
+            "folder."
+        ) from None
+    finally:
+        os.close(descriptor)
+
+
+def _capture(folder: Path, count: int, size: int, seed: int) -> None:
     there = _continued(folder, size, seed)
     if there >= count:
         print(f"{there:,} pictures are there already", flush=True)
@@ -123,11 +147,11 @@ def _continued(folder: Path, size: int, seed: int) -> int:
     if not path.exists():
         return 0
     lines = _whole_lines(path)
-    if "".join(lines) != path.read_text():
+    head = _read_line(folder, 1, lines[0], ("size", "seed")) if lines else {}
+    if "".join(lines) != path.read_text(errors="replace"):
         write_whole(path, "".join(lines).encode())
     if not lines:
         return 0
-    head = json.loads(lines[0])
     if (head["size"], head["seed"]) != (size, seed):
         raise UserError(
             f"--data={folder}: its pictures have --size={head['size']} --seed={head['seed']}. Give "
@@ -138,7 +162,20 @@ def _continued(folder: Path, size: int, seed: int) -> int:
 
 def _whole_lines(path: Path) -> list[str]:
     """The lines of a manifest; the last one may have been cut off."""
-    return [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    text = path.read_text(errors="replace")
+    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def _read_line(folder: Path, number: int, line: str, names: Sequence[str]) -> dict[str, Any]:
+    """What a line of a manifest tells; it has these names."""
+    try:
+        told = json.loads(line)
+        return {name: told[name] for name in names}
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"--data={folder}: line {number} of its {MANIFEST} is damaged, or not of pictures of "
+            "an arm. Choose another folder."
+        ) from None
 
 
 def load(folder: Path, size: int = 0) -> Pictures:
@@ -155,7 +192,8 @@ def load(folder: Path, size: int = 0) -> Pictures:
             f"--data={folder}: its {MANIFEST} lists {len(lines)} pictures, expected 2 or more. "
             "Continue: python -m sandbox.arm capture."
         )
-    rows = [json.loads(line) for line in lines]
+    names = ("name", "sha256", *geometry.NAMES)
+    rows = [_read_line(folder, number, line, names) for number, line in enumerate(lines, 2)]
     files = ((folder / "img" / f"{row['name']}.png", row["sha256"]) for row in rows)
     # One after the other: all of them at their own size, or twice, may not fit into memory.
     read = (resized(_read(*file), size) for file in files)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from sandbox.arm.drivers import Arm, SimulatedArm
+from user_error import UserError
 
 # Each key's motor and way, as OWI's own program has them.
 KEYS = {
@@ -19,10 +20,12 @@ SECONDS = 0.15  # that a motor runs for a key
 HELP = "a/z grip  s/x wrist  d/c elbow  f/v shoulder  g/b base  q/w lamp  Esc ends"
 
 
-def control(arm: Arm, source: TextIO = sys.stdin) -> None:
+def control(arm: Arm, source: TextIO | None = sys.stdin) -> None:
     """Runs a motor for a moment for each key, until the keys end."""
     lamp = False
     try:
+        if source is None:  # the program was started without one
+            raise UserError("control: there is no standard input; expected a terminal, or keys.")
         for key in _keys(source):
             lamp = LAMP.get(key, lamp)
             motor, way = KEYS.get(key, ("", 0))
@@ -39,7 +42,11 @@ def _keys(source: TextIO) -> Iterator[str]:
     """Keys as they are pressed on a terminal, or the characters of anything else."""
     if not source.isatty():
         print(HELP, flush=True)
-        yield from source.read().strip()
+        try:
+            keys = source.read()
+        except UnicodeDecodeError:
+            raise UserError("control: standard input is not text; expected keys.") from None
+        yield from keys.strip()
         return
     import termios
     import tty
@@ -47,6 +54,10 @@ def _keys(source: TextIO) -> Iterator[str]:
     before = termios.tcgetattr(source)
     try:
         tty.setcbreak(source, termios.TCSANOW)
+        # A key that would stop or kill this program, while a motor runs, is one like others.
+        mode = termios.tcgetattr(source)
+        mode[3] &= ~termios.ISIG
+        termios.tcsetattr(source, termios.TCSANOW, mode)
         print(HELP, flush=True)
         while (key := source.read(1)) and key not in END:
             yield key

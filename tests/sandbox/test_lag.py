@@ -27,6 +27,7 @@ PROJECT = Path(__file__).parents[2]
         ("--lags=nan", "expected numbers from 0"),
         ("--remotes=0", "must be 1 or more"),
         ("--out=/proc/none/lag", "cannot be written"),
+        ("--out=/proc/lag", "cannot be written"),
         ("--out=", "expected a name for files"),
         ("--out=.", "expected a name for files"),
     ],
@@ -198,3 +199,11 @@ def test_the_study_of_lag_runs_small_and_compares_every_episode(tmp_path):
     assert row["one_sided_episodes"] == "0"
     assert json.loads(out.with_suffix(".json").read_text())["remotes"] == 2
     assert coloured(out.with_suffix(".png")) > 0
+
+
+def test_a_flag_that_is_cut_short_overwrites_no_study(monkeypatch, capsys):
+    monkeypatch.setattr(study_lag, "play", None)
+    monkeypatch.setattr(sys, "argv", ["study_lag", "--smok"])
+    with pytest.raises(SystemExit) as ended:
+        study_lag.main()
+    assert ended.value.code == 2 and "--smok" in capsys.readouterr().err

@@ -86,10 +86,19 @@ def test_text_is_written_and_things_are_dragged(described):
     with contextlib.closing(env):
         env.reset()
         assert env.action_space.n == 1 + 2 * 3 * 2 + 40 + 26  # type: ignore[attr-defined]
-        taps = [("shift", "a"), ("b",), ("7",), ("x",), ("backspace",), ("space",), ("return",)]
+        taps = [
+            ("shift", "a"),
+            ("b",),
+            ("shift", "7"),
+            ("7",),
+            ("x",),
+            ("backspace",),
+            ("space",),
+            ("return",),
+        ]
         for action in (Action(click=(10, 10)), *(Action(tapped=tap) for tap in taps)):
             env.step(action)
-        assert env._tab.evaluate("field.value") == "Ab7 " and env._tab.evaluate("entered") == 1
+        assert env._tab.evaluate("field.value") == "Ab&7 " and env._tab.evaluate("entered") == 1
         env.step(Action(tapped=("ctrl", "a")))  # marks all
         env.step(Action(tapped=("z",)))
         assert env._tab.evaluate("field.value") == "z"

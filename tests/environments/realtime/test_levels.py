@@ -93,6 +93,8 @@ def test_actions_at_points_are_within_the_picture(tmp_path, one_line):
         ("dummy:16-100", {"env_kwargs": "a=1"}, "--env_kwargs=a=1 is not for dummies"),
         ("browser:dino", {"env_kwargs": "a=1"}, "--env_kwargs=a=1 is not for web pages"),
         ("dummy:16-100", {"action_set": "arrows"}, "dummy:16-100 draws no pictures"),
+        ("Catch-v0", {"crop": "0,0,300,300"}, "is not within the picture, which is 240 high"),
+        ("sandbox/racer.yaml", {"crop": "abc"}, "--crop=abc"),
         ("browser:dino", {"fps": 60}, "--fps=60: a step of browser:dino takes 50 ms"),
     ],
 )

@@ -48,6 +48,12 @@ def test_password_files_are_those_of_vncpasswd(tmp_path, one_line):
     file = tmp_path / "password"
     made_ = password.make(file)
     assert password.read(str(file), "--flag") == made_ and len(made_) == 8
+    with file.open("ab") as more:
+        more.write(password.scrambled("look"))  # for those who only look, as vncpasswd asks
+    assert password.read(str(file), "--flag") == made_
+    with file.open("ab") as more:
+        more.write(b"x")
+    one_line(lambda: password.read(str(file), "--flag"), "it holds no password of VNC")
     file.chmod(0o644)
     one_line(lambda: password.read(str(file), "--flag"), "--flag", "chmod 600")
     one_line(lambda: password.read(str(tmp_path / "no"), "--flag"), "No such file")

@@ -167,6 +167,13 @@ def test_a_game_that_stays_over_whatever_is_pressed_is_started_again(started):
     assert screen.pressed == ["space"] * 3 and world._process is not before
 
 
+@pytest.mark.parametrize("score", ["12", float("nan"), [1]])
+def test_a_score_that_is_no_number_is_refused(started, score, one_line):
+    world, _ = started("sleep 600")
+    world._read = lambda picture: score
+    one_line(lambda: world.frame([]), "--game: own: ", f"score {score!r}; expected a number")
+
+
 def test_a_program_that_is_started_again_does_not_begin_with_the_old_score(started):
     world, screen = started("sleep 600")
     world.reset(time.sleep)
@@ -347,6 +354,8 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
         ("fps: 30", "speed: 30", "there is no entry 'speed'"),
         ("end: sandbox.racer:is_over", "end: never", "end: 'never'"),
         ("[0, 0, 200, 24]", "[0, 0]", "score"),
+        ("[0, 0, 200, 24]", "[.inf, 0, 1, 1]", "score"),
+        ("fps: 30", f"fps: {'[' * 3000}", "it is nested too deeply"),
         ("[0, 0, 200, 24]", "[10, 0, 200, 24]", "expected left, top"),
         ("[0, 0, 200, 24]", "[0, 0, 0, 24]", "of the 200 × 240 pixels"),
         ("command: python racer.py", "command: python 'racer.py", "No closing quotation"),

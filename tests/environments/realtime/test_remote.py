@@ -16,6 +16,7 @@ import pytest
 import environments
 from environments import Remotes
 from environments.realtime import keeping, messages, password
+from environments.realtime.actions import Action
 from environments.realtime.link import Link
 from environments.realtime.rfb import Refused
 from environments.realtime.seat import Seat
@@ -108,6 +109,57 @@ def test_letters_arrive_as_they_are_written(tmp_path):
         program.kill()
         program.wait()
         desktop.close()
+
+
+def test_a_level_that_draws_with_pygame_is_on_its_own_desktop_only(monkeypatch):
+    """Whatever screen the user has."""
+    monkeypatch.setenv("DISPLAY", ":31999")
+    with remote("--level_name=CartPole-v1", "--fps=20") as served:
+
+        async def look() -> tuple[np.ndarray, float | None]:
+            link = Link(served.address, 0.0)
+            try:
+                await link.connect(password.read(served.password_file, "--password_file"))
+                reading = asyncio.create_task(link.run())
+                until = time.monotonic() + 30
+                first: float | None = None
+                while time.monotonic() < until:
+                    await asyncio.sleep(0.05)
+                    drawn = link.take().drawn
+                    first = first or drawn
+                    if first and drawn and drawn > first:
+                        break
+                reading.cancel()
+                return link.take().picture, drawn
+            finally:
+                await link.close()
+
+        picture, drawn = asyncio.run(look())
+    assert drawn is not None and len(np.unique(picture)) > 2
+
+
+def test_a_key_that_a_lost_connection_holds_is_up_for_the_next_one(tmp_path):
+    record = tmp_path / "record"
+    with remote("--level_name=Catch-v0", "--fps=20", f"--record={record}") as served:
+        secret = password.read(served.password_file, "--password_file")
+
+        async def hold() -> None:
+            link = Link(served.address, 0.0)
+            await link.connect(secret)
+            link.press(Action(held=frozenset(["left"])), 0.0)
+            while not [line for line in lines_of(record, "key") if line["down"]]:
+                await asyncio.sleep(0.05)
+            other = Link(served.address, 0.0)  # while the first one is connected still
+            await other.connect(secret)
+            other.release(["left", "right"])
+            until = time.monotonic() + 30
+            while "left" not in [o["key"] for o in lines_of(record, "key") if not o["down"]]:
+                assert time.monotonic() < until
+                await asyncio.sleep(0.05)
+            await other.close()
+            await link.close()
+
+        asyncio.run(hold())
 
 
 def test_connections_without_a_login_lock_nobody_out():

@@ -46,6 +46,23 @@ def test_strangers_are_turned_away_without_a_word_in_the_log(rewarder, text, cap
     assert not caplog.records
 
 
+def test_a_client_that_reads_nothing_is_let_go(rewarder):
+    with client(rewarder) as one:
+        challenge = messages.decoded(one.recv()).body["challenge"]
+        proof = password.proof("secret", challenge)
+        one.send(Message(messages.PROOF, {"proof": proof}).encoded())
+        assert [messages.decoded(one.recv()).method for _ in range(2)][1] == messages.DESCRIBE
+        goes_on = threading.Event()
+        one.protocol.receive_data = lambda data: goes_on.wait(60)  # type: ignore[assignment]
+        until, body = time.monotonic() + 60, {"text": "x" * 60_000}
+        while rewarder._clients:
+            assert time.monotonic() < until
+            rewarder.tell(Message(messages.REWARD, body))
+            time.sleep(0.001)
+        goes_on.set()
+        one.socket.close()
+
+
 def test_a_client_that_is_stopped_does_not_delay_the_end(rewarder):
     goes_on = threading.Event()
     with client(rewarder) as one:

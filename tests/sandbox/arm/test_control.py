@@ -110,6 +110,38 @@ def test_an_arm_stops_when_its_program_is_ended_and_the_terminal_is_as_it_was(nu
     os.close(ours)
 
 
+def test_keys_that_stop_or_kill_programs_stop_no_arm_in_the_midst_of_a_move():
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        # The terminal is its own, so that keys send it signals.
+        ["setsid", "--ctty", sys.executable, "-m", "sandbox.arm", "control"],
+        cwd=PROJECT,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout and process.stdout.readline().strip() == HELP
+    os.write(ours, b"\x1a\x1cg")  # Ctrl-Z, Ctrl-\
+    printed = [process.stdout.readline() for _ in range(3)]
+    assert f"base {TURN:.1f}°" in printed[-1]
+    os.write(ours, b"\x03")
+    assert process.wait(30) == 0
+    process.stdout.close()
+    os.close(theirs)
+    os.close(ours)
+
+
+def test_what_is_no_keys_is_refused_and_the_arm_stands_still():
+    for source, told in (
+        (None, "no standard input"),
+        (io.TextIOWrapper(io.BytesIO(b"\xff"), "utf-8"), "is not text"),
+    ):
+        device = StandIn()
+        with pytest.raises(UserError, match=told):
+            control(drivers.OwiArm(device), source)
+        assert device.sent[-1] == (0, 0, 0)
+
+
 def test_without_its_library_one_line_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "usb", None)
     monkeypatch.setitem(sys.modules, "usb.core", None)

@@ -1,5 +1,7 @@
 """The arm in pictures: what is drawn, what a folder of it holds, and what a network makes of it."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -18,6 +20,8 @@ from tests.pictures import coloured
 from tests.trainer.disks import files_limited_to
 from user_error import UserError
 
+pytestmark = pytest.mark.xdist_group("arm")  # they share their pictures
+
 PROJECT = Path(__file__).parents[3]
 COUNT = 240
 
@@ -31,6 +35,14 @@ def arm(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         text=True,
         check=False,
     )
+
+
+def here(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which has imported TensorFlow already."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = program.main(list(arguments))
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -108,17 +120,17 @@ def test_an_interrupted_capture_is_continued(pictures, tmp_path):
     assert arm("capture", f"--data={tmp_path}", "--count=12").returncode == 0
     assert manifest.read_text() == whole
     before = manifest.stat()
-    fewer = arm("capture", f"--data={tmp_path}", "--count=10")
+    fewer = here("capture", f"--data={tmp_path}", "--count=10")
     assert fewer.returncode == 0 and fewer.stdout == "12 pictures are there already\n"
     assert manifest.stat().st_ino == before.st_ino  # it was not written again
-    other = arm("capture", f"--data={tmp_path}", "--count=12", "--seed=2")
+    other = here("capture", f"--data={tmp_path}", "--count=12", "--seed=2")
     assert other.returncode == 2 and "have --size=96 --seed=1" in other.stderr
 
 
 def test_a_network_learns_and_is_kept_evaluated_and_asked(pictures, tmp_path):
     weights = tmp_path / "network.npz"
     flags = [f"--data={pictures}", f"--network={weights}"]
-    trained = arm("train", *flags, "--updates=40")
+    trained = here("train", *flags, "--updates=40")
     assert trained.returncode == 0, trained.stderr
     images, known, checksums = capture.load(pictures)
     kept_network, about, seen, optimizer = network.load(weights)
@@ -131,10 +143,10 @@ def test_a_network_learns_and_is_kept_evaluated_and_asked(pictures, tmp_path):
     own = evaluation.errors(predicted["direct"], known).mean()
     assert own < 0.8 * evaluation.errors(fresh["direct"], known).mean()
     before = weights.read_bytes()
-    again = arm("train", *flags, "--updates=40")
+    again = here("train", *flags, "--updates=40")
     assert again.returncode == 0 and "is trained already" in again.stdout
     assert weights.read_bytes() == before
-    done = arm("evaluate", *flags)
+    done = here("evaluate", *flags)
     assert done.returncode == 0 and "mean predictor" in done.stdout, done.stderr
     kept = json.loads((tmp_path / "evaluation.json").read_text())
     assert kept["trained_with"] == COUNT * 9 // 10 and kept["updates"] == 40
@@ -152,7 +164,7 @@ def test_a_network_learns_and_is_kept_evaluated_and_asked(pictures, tmp_path):
     (smaller / capture.MANIFEST).write_text("".join(lines[:101]) + lines[101][:-30])  # cut off
     assert len(capture.load(smaller, 32).images) == 100
     assert capture.load(smaller, 32).images.shape[1:] == (32, 32, 3)
-    refused = arm("evaluate", f"--data={smaller}", f"--network={weights}")
+    refused = here("evaluate", f"--data={smaller}", f"--network={weights}")
     assert refused.returncode == 2 and "trained with 10 of its last 10" in refused.stderr
 
 
@@ -160,9 +172,9 @@ def test_a_network_that_does_not_say_how_it_was_trained_is_used_nevertheless(pic
     weights = {f"{index:02d}": one.numpy() for index, one in enumerate(network.built().variables)}
     np.savez(tmp_path / "network.npz", **weights)
     flags = [f"--data={pictures}", f"--network={tmp_path}/network.npz"]
-    asked = arm("predict", str(pictures / "img" / "000003.png"), *flags)
+    asked = here("predict", str(pictures / "img" / "000003.png"), *flags)
     assert set(json.loads(asked.stdout)["geometry"]) == set(geometry.NAMES)
-    done = arm("evaluate", *flags)
+    done = here("evaluate", *flags)
     assert done.returncode == 0, done.stderr
     assert "network.npz does not say which pictures it has seen" in done.stdout
 
@@ -173,6 +185,7 @@ class Stopped(Exception):
 
 def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(training, "KEEP_EVERY", 2)
+    monkeypatch.setattr(training, "BATCH", 8)
     monkeypatch.setattr(training, "NOISE", 0.0)  # it is drawn afresh
     monkeypatch.setattr(capture, "load", lambda *_: pictures)
     images = np.random.default_rng(1).integers(
@@ -252,10 +265,17 @@ def test_mistakes_are_one_line(pictures, tmp_path, capsys):
     (tmp_path / "begun").mkdir()
     head = (pictures / capture.MANIFEST).read_text().splitlines(keepends=True)[0]
     (tmp_path / "begun" / capture.MANIFEST).write_text(head)
+    for name, content in (("other", "[]\n"), ("torn", head + "{}\n" * 3), ("bytes", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / capture.MANIFEST).write_text(content)
+    (tmp_path / "bytes" / capture.MANIFEST).write_bytes(b"\xff\xfe\n")
     for arguments, expected in (
         (["grab"], "'grab' is unknown; expected capture"),
         (["train", f"--data={tmp_path}"], "Make pictures first"),
         (["train", f"--data={tmp_path}/begun"], "lists 0 pictures, expected 2 or more"),
+        (["train", f"--data={tmp_path}/torn"], "torn: line 2 of its manifest.jsonl is damaged"),
+        (["capture", f"--data={tmp_path}/other"], "other: line 1 of its manifest.jsonl is dam"),
+        (["capture", f"--data={tmp_path}/bytes"], "bytes: line 1 of its manifest.jsonl is dam"),
         (["train", f"--network={tmp_path}/text.png/x.npz"], "text.png: File exists"),
         (["train", f"--network={tmp_path}/folder.npz"], "folder.npz: Is a directory"),
         (["evaluate", f"--data={pictures}", f"--network={tmp_path}/x.npz"], "Train one first"),
@@ -272,6 +292,15 @@ def test_mistakes_are_one_line(pictures, tmp_path, capsys):
         code, told = program.main(arguments), capsys.readouterr().err
         assert code == 2 and expected in told, (arguments, told)
         assert len(told.splitlines()) == 1
+
+
+def test_two_captures_do_not_write_into_one_folder(tmp_path):
+    with (
+        capture._held(tmp_path),
+        pytest.raises(UserError, match="another capture is writing there"),
+    ):
+        capture.capture(tmp_path, 10, 64, 1)
+    assert not (tmp_path / capture.MANIFEST).exists()
 
 
 def test_a_picture_that_was_changed_is_noticed(pictures, tmp_path):
