@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from agents import Heads
-from algorithms.trajectory import AgentOutput, Unroll
+from agents import AgentOutput, Heads
+from algorithms.trajectory import Unroll
 
 
 class Loss(NamedTuple):

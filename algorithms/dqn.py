@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 import vtrace
-from agents import FORBIDDEN, Heads
+from agents import FORBIDDEN, AgentOutput, Heads
 from algorithms import losses
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.feeding import IMPORTANCE
-from algorithms.trajectory import AgentOutput, Unroll
+from algorithms.trajectory import Unroll
 
 
 class DQN(Algorithm):

@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 import vtrace
-from agents import Heads
+from agents import AgentOutput, Heads
 from algorithms import losses
 from algorithms.advantage_scale import AdvantageScale
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.popart import PopArt
-from algorithms.trajectory import AgentOutput, Unroll
+from algorithms.trajectory import Unroll
 
 
 class Impala(Algorithm):

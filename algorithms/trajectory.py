@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents import AgentOutput
 from environments import EnvironmentStep
 
-__all__ = ["AgentOutput", "EnvironmentStep", "Episodes", "Unroll", "same_rows"]
+__all__ = ["EnvironmentStep", "Episodes", "Unroll", "same_rows"]
 
 
 # Begins the names of a level's measures among what is recorded.

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 import vtrace
-from agents import Heads
+from agents import AgentOutput, Heads
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.figures import Figure
 from algorithms.settings import AlgorithmSettings
-from algorithms.trajectory import AgentOutput, Unroll
+from algorithms.trajectory import Unroll
 from flags import setting
 
 

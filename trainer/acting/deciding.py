@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from agents import AgentOutput
 from algorithms.algorithm import Algorithm
-from algorithms.trajectory import AgentOutput
 
 
 class Decision(NamedTuple):

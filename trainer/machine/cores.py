@@ -6,7 +6,6 @@ import time
 from typing import NamedTuple
 
 import psutil
-import tensorflow as tf
 
 from trainer.machine.quota import tightest_quota, usable_cores
 
@@ -53,6 +52,8 @@ def divide(processes: int = 1, side_by_side: int = 1) -> int:
     computes its batch in pieces, or where emulators and actors need cores at the same time. Too
     many threads would wait for a core and delay the operation that they belong to.
     """
+    import tensorflow as tf  # late: who only asks how busy the cores are goes without
+
     cores = max(1, usable_cores() // processes)
     parallel_ops = min(side_by_side, cores)
     with contextlib.suppress(RuntimeError):  # the caller has used TensorFlow before

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,12 @@ ROOT = Path(__file__).parents[3]
 def reporter(tmp_path):
     with Reporter(tmp_path, settings_of(tmp_path), ABOUT) as reporter:
         yield reporter
+
+
+def test_reports_need_no_tensorflow():
+    """Its import takes seconds."""
+    check = "import sys, trainer.reporting.reporter\nsys.exit('tensorflow' in sys.modules)"
+    assert subprocess.call([sys.executable, "-c", check], cwd=ROOT) == 0
 
 
 def test_metrics_hold_every_figure_of_every_report(reporter, tmp_path):
