@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -7,6 +8,12 @@ import hypothesis
 import pytest
 
 from tests.docker.builder import Builder, built_images
+
+# Most of a compiler's time would go into optimising what is compiled for a few calls. Before
+# TensorFlow is imported, which reads it; processes that tests start have it, too.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 
 # A machine that others use, too, may take any time for an example.
 hypothesis.settings.register_profile("without deadlines", deadline=None)

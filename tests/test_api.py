@@ -19,6 +19,8 @@ from tests.trainer.launching import newest
 from trainer import Outcome, Settings, UserError, evaluate, read_settings, train
 from trainer.storage.records import read_metrics
 
+pytestmark = pytest.mark.xdist_group("api")  # they share a trained run
+
 ROOT = Path(__file__).parents[1]
 SMALL: dict[str, Any] = {
     "level_name": "CartPole-v1",

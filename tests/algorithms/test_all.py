@@ -214,13 +214,14 @@ def test_it_learns_from_actors_that_come_and_go(algorithm, transport, tmp_path):
         f"--learner_host=localhost:{free_port()}",
         f"--transport={transport}",
         f"--logdir={tmp_path}",
-        "--total_environment_frames=40000",
+        "--total_environment_frames=20000",
         "--peer_timeout_s=3",
         "--report_every_s=0.5",
         "--batch_size=8",
         "--envs_per_actor=4",
         *(["--replay_warm_up=500", "--updates_per_step=0.05"] if algorithm == "dqn" else []),
         *(["--unroll_length=20"] if algorithm != "dqn" else []),
+        *(["--epochs=2", "--minibatches=2"] if algorithm == "ppo" else []),
     ]
     with alone(*experiment("--job_name=learner", *common)[1:]) as learner:
         learner.wait_for("waiting for")
@@ -232,7 +233,7 @@ def test_it_learns_from_actors_that_come_and_go(algorithm, transport, tmp_path):
             assert learner.wait(200) == 0, learner.output()
             assert first.wait(30) == 0, first.output()
     last = read_metrics(tmp_path)[-1]
-    assert last["environment_frames"] >= 40_000
+    assert last["environment_frames"] >= 20_000
     assert algorithm == "dqn" or last["policy_lag"] == 0
 
 
@@ -245,6 +246,8 @@ def test_two_learners_in_step_stay_equal(tmp_path):
         "--level_name=CartPole-v1",
         f"--logdir={tmp_path}",
         "--total_environment_frames=4000",
+        "--epochs=2",
+        "--minibatches=2",
         "--unroll_length=32",
         "--batch_size=4",
         "--envs_per_actor=4",

@@ -45,18 +45,20 @@ def copy_project(folder: Path) -> None:
     shutil.copy(ROOT / "tests" / "cluster" / "stand_in.py", folder / "experiment.py")
 
 
-def wait_for(condition: Callable[[], Found | Literal[False]], seconds: float = 60.0) -> Found:
+def wait_for(
+    condition: Callable[[], Found | Literal[False]], seconds: float = 60.0, every: float = 0.1
+) -> Found:
     """Waits until there is something to find; what cannot be read yet is not there yet."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
             found = condition()
         except (OSError, ValueError, KeyError):
-            time.sleep(0.1)
+            time.sleep(every)
             continue
         if found:
             return found
-        time.sleep(0.1)
+        time.sleep(every)
     raise AssertionError("did not happen in time")
 
 

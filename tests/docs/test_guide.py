@@ -1,6 +1,7 @@
 """The guide says what is true: its settings, commands, code, links and messages."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -166,6 +167,7 @@ def test_the_algorithm_of_the_guide_learns(tmp_path):
     assert "Ended: the mean return is " in told and "return to come" in told
 
 
+@functools.cache
 def told_by_the_code() -> list[str]:
     """Every text in the code; what is put into it while it runs stands as `…`."""
     folders = (

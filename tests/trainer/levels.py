@@ -43,8 +43,16 @@ class Tens(Steps):
     reward = 10.0
 
 
+class Unhurried(Tens):
+    """The same, but its steps take a while, which leaves the cores to others."""
+
+    def step(self, action: Any) -> Any:
+        time.sleep(0.0005)
+        return super().step(action)
+
+
 class Pictures(Steps):
-    """The same, but observed as pictures."""
+    """The same as Steps, but observed as pictures."""
 
     observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
 

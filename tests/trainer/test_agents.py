@@ -51,6 +51,9 @@ def settings(folder: Path, **changes: Any) -> Settings:
     return Settings(**small | changes)
 
 
+pytestmark = pytest.mark.xdist_group("agents")  # they share a trained run
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, module_patch) -> Path:
     """A run whose agents have trained in the same games; the second has a body that never comes."""

@@ -1,5 +1,7 @@
 """The parts of a training, made as a real one makes them, to be tested one by one."""
 
+import copy
+import functools
 from argparse import Namespace
 from typing import Any, NamedTuple
 
@@ -59,7 +61,12 @@ def parts(settings: Settings) -> Parts:
 
 
 def block(settings: Settings, seed: int = 0) -> Unroll:
-    """A block of unrolls from a real environment."""
+    """A block of unrolls from a real environment, the same at each call."""
+    return copy.deepcopy(_block(settings, seed))
+
+
+@functools.cache
+def _block(settings: Settings, seed: int) -> Unroll:
     made = parts(settings)
     actor = made.actor(seed * len(settings.level.levels))
     actor.unroll()

@@ -76,13 +76,13 @@ def test_figures_of_the_guide_stay_without_a_folder_of_ones_own(tmp_path, monkey
     assert not (tmp_path / "benchmarks/plan").exists()
 
 
-def test_the_parts_of_this_machine_are_measured_for_the_plan(tmp_path):
-    tiny = ["--level_name=CartPole-v1", "--envs_per_actor=2", "--batch_size=2"]
-    quick = ["--repeats=1", "--seconds=0.05", f"--results={tmp_path}"]
-    done = run("plan_parts", *tiny, *quick)
-    assert done.returncode == 0, done.stderr
+def test_the_parts_of_this_machine_are_kept_for_the_plan(tmp_path, monkeypatch):
+    """They are measured for real above."""
+    parts = cost_model.Parts("x", 100, 1000, 100, 1e4, 1e6, 100, 1e6, receive_bytes_per_s=1e6)
+    monkeypatch.setattr(plan_parts, "measured", lambda *_: parts)
+    plan_parts.measure(["--level_name=CartPole-v1", "--repeats=1", f"--results={tmp_path}"])
     planned = run("plan", "--parts", str(tmp_path / "plan_parts.json"), "--actors=4")
-    assert planned.returncode == 0 and "by: CartPole-v1" in planned.stdout
+    assert planned.returncode == 0 and "by: x" in planned.stdout
 
 
 def test_parts_that_were_measured_twice_are_averaged():

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 QUICK = (
-    "--level_name=CartPole-v1",
+    "--level_name=dummy:16-500-wait",  # which leaves the cores to others
     "--env_threads=1",
     "--unroll_length=10",
     "--batch_size=4",
@@ -72,7 +72,7 @@ def test_two_learners_train_together_across_hosts_and_save_when_stopped(
     started = whole.run("start")
     assert started.returncode == 0, started.stdout + started.stderr
 
-    rows = wait_for(lambda: trains(whole), 300)
+    rows = wait_for(lambda: trains(whole), 300, every=2)
     assert [rows[f"learner-{index}"][0] for index in (0, 1)] == [
         f"{host.user}@{host.ip}:{host.port}" for host in network.hosts[:2]
     ]
@@ -106,7 +106,7 @@ def test_a_learners_host_that_dies_ends_the_learners_and_they_go_on_when_it_is_b
     assert whole.run("sync").returncode == 0
     started = whole.run("start", "--restart_learners=20", "--restart_actors=3")
     assert started.returncode == 0, started.stdout + started.stderr
-    wait_for(lambda: trains(whole), 300)
+    wait_for(lambda: trains(whole), 300, every=2)
 
     second = network.hosts[1]
     network.cut(second)
@@ -117,7 +117,7 @@ def test_a_learners_host_that_dies_ends_the_learners_and_they_go_on_when_it_is_b
     wait_for(lambda: json.loads(state.read_text())["restarts"] > 0, 180)
     assert not trains(whole)
     network.mend(second)
-    rows = wait_for(lambda: trains(whole), 400)
+    rows = wait_for(lambda: trains(whole), 400, every=2)
     assert int(rows["learner-0"][3]) > 0
     assert "Resuming from" in whole.run("logs", "--name=learner-0").stdout
     assert whole.run("stop", "--stop_grace_s=60").returncode == 0

@@ -9,15 +9,15 @@ import pytest
 
 import credentials
 from tests.trainer.cluster import Process, alone, experiment, free_address, mpirun
-from tests.trainer.levels import Tens, level
+from tests.trainer.levels import Unhurried, level
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics
 
 pytestmark = pytest.mark.xdist_group("trainer cluster")
 
-EPISODE = 3  # agent steps of an episode of Tens; a row for its reset follows
+EPISODE = 3  # agent steps of an episode of Unhurried; a row for its reset follows
 COMMON = [
-    f"--level_name={level(Tens)}",
+    f"--level_name={level(Unhurried)}",
     "--envs_per_actor=4",
     "--replay_share=0",
     "--env_threads=1",

@@ -59,7 +59,8 @@ def test_a_training_ends_at_a_return(tmp_path):
     assert newest(tmp_path).counters["environment_frames"] < 10_000
     again = run(tmp_path, stop_at_return=7.0)
     assert again.figures["environment_frames"] == outcome.figures["environment_frames"]
-    assert run(tmp_path / "other", stop_at_return=7.5).reason == "all frames are played"
+    other = run(tmp_path / "other", stop_at_return=7.5, total_environment_frames=2000)
+    assert other.reason == "all frames are played" and other.figures["episodes"] > 100
 
 
 def test_a_training_ends_after_a_time(tmp_path):
@@ -71,7 +72,9 @@ def test_a_training_ends_after_a_time(tmp_path):
 def test_the_learning_rate_falls_or_stays(tmp_path):
     for schedule, last in ("linear", 0.0), ("constant", 1e-3):
         folder = tmp_path / schedule
-        run(folder, learning_rate=1e-3, learning_rate_schedule=schedule)
+        steps: dict[str, Any] = {"batch_size": 1, "envs_per_actor": 1}
+        steps["total_environment_frames"] = 1000
+        run(folder, learning_rate=1e-3, learning_rate_schedule=schedule, **steps)
         assert read_metrics(folder)[-1]["learning_rate"] == pytest.approx(last, abs=1e-5)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import credentials
 from tests.trainer.cluster import Process, alone, experiment, free_address, mpirun
-from tests.trainer.levels import Tens, level
+from tests.trainer.levels import Unhurried, level
 from trainer.remote import carriers
 from trainer.settings.config import Settings
 from transport import secure
@@ -26,7 +26,7 @@ import grpc  # isort: skip (not before transport.secure, which sets how it logs)
 pytestmark = pytest.mark.xdist_group("trainer cluster")
 
 COMMON = [
-    f"--level_name={level(Tens)}",
+    f"--level_name={level(Unhurried)}",
     "--envs_per_actor=4",
     "--env_threads=1",
     "--unroll_length=10",

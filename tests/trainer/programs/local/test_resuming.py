@@ -1,5 +1,9 @@
 """Trainings in this process that go on from what is in their folder, or refuse to."""
 
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 import experiment
@@ -10,9 +14,29 @@ from trainer.programs.local import train
 from trainer.storage.checkpoints import Store
 from user_error import UserError
 
+pytestmark = pytest.mark.xdist_group("resuming")  # they share runs to go on from
 
-def test_a_finished_run_continues_if_more_frames_are_given(tmp_path):
-    train(settings(tmp_path))
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
+    """Makes a folder one of a run of 400 frames with these flags; each kind is trained once."""
+    trained: dict[tuple[str, ...], Path] = {}
+
+    def make(folder: Path, *own: str) -> None:
+        if own not in trained:
+            first = tmp_path_factory.mktemp("begun") / "run"
+            if own:
+                assert experiment.main(flags(first, *own)) == 0
+            else:
+                train(settings(first))
+            trained[own] = first
+        shutil.copytree(trained[own], folder, dirs_exist_ok=True)
+
+    return make
+
+
+def test_a_finished_run_continues_if_more_frames_are_given(tmp_path, begun):
+    begun(tmp_path)
     first = newest(tmp_path).counters
     train(settings(tmp_path, total_environment_frames=800))
     second = newest(tmp_path).counters
@@ -21,8 +45,8 @@ def test_a_finished_run_continues_if_more_frames_are_given(tmp_path):
     assert second["episodes"] > first["episodes"]
 
 
-def test_a_damaged_newest_checkpoint_is_reported_and_the_previous_one_used(tmp_path, capsys):
-    train(settings(tmp_path))
+def test_a_damaged_newest_checkpoint_is_reported_and_the_previous_one_used(tmp_path, capsys, begun):
+    begun(tmp_path)
     train(settings(tmp_path, total_environment_frames=800))
     (tmp_path / "checkpoints" / "best.npz").unlink(missing_ok=True)
     earlier, damaged = sorted((tmp_path / "checkpoints").glob("frames-*"))
@@ -44,8 +68,8 @@ def best_return(store):
     return best and best.counters["best_return"]
 
 
-def test_the_best_checkpoint_is_kept_if_the_resumed_one_does_not_record_it(tmp_path):
-    train(settings(tmp_path))
+def test_the_best_checkpoint_is_kept_if_the_resumed_one_does_not_record_it(tmp_path, begun):
+    begun(tmp_path)
     kept, store = newest(tmp_path), Store(tmp_path / "checkpoints", 3)
     kept.counters["best_return"] = 100.0
     store.save_best(kept)
@@ -56,8 +80,8 @@ def test_the_best_checkpoint_is_kept_if_the_resumed_one_does_not_record_it(tmp_p
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged"])
-def test_a_best_checkpoint_that_cannot_be_read_is_replaced(tmp_path, capsys, how):
-    train(settings(tmp_path))
+def test_a_best_checkpoint_that_cannot_be_read_is_replaced(tmp_path, capsys, begun, how):
+    begun(tmp_path)
     best, store = tmp_path / "checkpoints" / "best.npz", Store(tmp_path / "checkpoints", 3)
     assert best_return(store) == RETURNS[level(Steps)]
     best.unlink()
@@ -107,16 +131,18 @@ SIZE = ["--width=40", "--height=40"]
     ids=["agent", "optimizer", "popart", "actions", "levels", "size", "backdrop", "rows", "room"],
 )
 def test_a_resume_that_does_not_fit_is_refused_and_changes_nothing(
-    tmp_path, capsys, before, now, message
+    tmp_path, capsys, begun, before, now, message
 ):
-    assert experiment.main(flags(tmp_path, *before)) == 0
+    begun(tmp_path, *(before or [f"--level_name={level(Steps)}"]))
     kept = contents(tmp_path)
     assert message in refusal(capsys, *flags(tmp_path, "--total_environment_frames=900", *now))
     assert contents(tmp_path) == kept
 
 
-def test_a_resume_for_which_there_is_no_memory_records_no_other_settings(tmp_path, monkeypatch):
-    train(settings(tmp_path))
+def test_a_resume_for_which_there_is_no_memory_records_no_other_settings(
+    tmp_path, monkeypatch, begun
+):
+    begun(tmp_path)
     recorded = (tmp_path / "settings.json").read_bytes()
     monkeypatch.setattr("trainer.learning.replayed.free_memory", lambda: 10**6)
     more = {"total_environment_frames": 900, "replay_share": 0.5, "replay_capacity": 10**6}
