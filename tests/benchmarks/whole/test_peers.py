@@ -294,5 +294,5 @@ def test_a_rate_is_that_of_whole_updates(tmp_path):
             time.sleep(0.05)
         """,
     )
-    # Between 0.9 s and 1.8 s after the first update there is one end, or none.
+    # In 0.9 s one or two updates end: by the clock, it would be 667 or 1,333 steps a second.
     assert run(peer, tmp_path, seconds=0.9).steps_per_second == pytest.approx(1000, rel=0.25)
