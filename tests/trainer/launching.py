@@ -14,16 +14,21 @@ REPOSITORY = Path(__file__).parents[2]
 DEADLINE_S = 100  # for a busy machine
 
 
+def small(*flags: str, level: str = "CartPole-v1") -> list[str]:
+    """The flags of a small training, and more."""
+    usual = [f"--level_name={level}", "--report_every_s=0.5", "--env_threads=1"]
+    return [*usual, "--envs_per_actor=4", "--batch_size=4", *flags]
+
+
 def start(*flags: str, level: str = "CartPole-v1", **options: Any) -> subprocess.Popen[str]:
     """Starts a training in the background."""
-    command = [sys.executable, "experiment.py", f"--level_name={level}", "--report_every_s=0.5"]
     usual: dict[str, Any] = {
         "env": {**os.environ, "PYTHONUNBUFFERED": "1"},
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
     }
     return subprocess.Popen(
-        [*command, "--envs_per_actor=4", "--batch_size=4", "--env_threads=1", *flags],
+        [sys.executable, "experiment.py", *small(*flags, level=level)],
         cwd=REPOSITORY,
         text=True,
         **usual | options,

@@ -1,4 +1,5 @@
-"""Whole trainings as processes: run to their end, killed, asked to stop, and in conflict."""
+"""Whole trainings, most of them as processes: run to their end, killed, asked to stop, and in
+conflict."""
 
 import json
 import os
@@ -7,12 +8,26 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.trainer.launching import REPOSITORY, contents, ended, newest, run, start, store, wait_for
+import experiment
+from tests.trainer.launching import (
+    REPOSITORY,
+    contents,
+    ended,
+    newest,
+    run,
+    small,
+    start,
+    store,
+    wait_for,
+)
 from tests.trainer.levels import HANGS_FILE, Breaks, BreaksAtOnce, Hangs, Steps, Tens, level
+from trainer.programs import local
+from trainer.programs.local_actors import ActorFailed
 from trainer.reporting.wording import FIRST_UPDATE
 from trainer.settings.config import Settings
 from trainer.storage.records import METRICS, read_metrics
@@ -49,6 +64,19 @@ def one_line(text: str) -> str:
     return text
 
 
+@pytest.fixture
+def run_here(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
+    """Runs a training in this process, without a process's start: its exit code and output."""
+    # TensorFlow's threads cannot change any more.
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+
+    def run_it(*flags: str, **options: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        return experiment.main(small(*flags, **options)), *capsys.readouterr()
+
+    return run_it
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """A finished training, and its output."""
@@ -77,14 +105,19 @@ def test_a_training_runs_to_its_end_and_leaves_all_its_records(trained):
 
 
 @pytest.mark.xdist_group("trained run")
-@pytest.mark.parametrize("job", ["local", "learner"])
-def test_a_trained_run_is_reported_as_such_whatever_the_settings_and_stays_as_it_is(trained, job):
+def test_a_trained_run_is_reported_as_such_whatever_the_settings_and_stays_as_it_is(
+    trained, run_here
+):
     folder = trained[0]
     before = contents(folder)
-    changed_flags = "--learning_rate=0.5", f"--job_name={job}"
-    process = run(f"--logdir={folder}", for_frames(FRAMES), *changed_flags)
-    assert (process.returncode, process.stderr) == (0, "")
-    assert "is already trained" in process.stdout and "Ended" not in process.stdout
+    flags = f"--logdir={folder}", for_frames(FRAMES), "--learning_rate=0.5"
+    learner = run(*flags, "--job_name=learner")  # a process: it may be one of a team's
+    for code, output, errors in (
+        run_here(*flags),
+        (learner.returncode, learner.stdout, learner.stderr),
+    ):
+        assert (code, errors) == (0, "")
+        assert "is already trained" in output and "Ended" not in output
     after = contents(folder)
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed <= {".lock", "train.log"}
@@ -203,10 +236,11 @@ def test_an_error_in_an_environment_ends_the_training_with_a_checkpoint(tmp_path
     assert newest(tmp_path).counters["environment_frames"] > 0
 
 
-def test_an_error_before_the_first_update_leaves_nothing_that_a_mended_level_must_fit(tmp_path):
-    process = run(f"--logdir={tmp_path}", for_frames(10**9), level=level(BreaksAtOnce))
-    assert process.returncode == 1
-    assert "ZeroDivisionError: the simulator fell over" in process.stderr
+def test_an_error_before_the_first_update_leaves_nothing_that_a_mended_level_must_fit(
+    tmp_path, run_here
+):
+    with pytest.raises(ActorFailed, match="ZeroDivisionError: the simulator fell over"):
+        run_here(f"--logdir={tmp_path}", for_frames(10**9), level=level(BreaksAtOnce))
     assert not list(tmp_path.rglob("*.npz"))
 
 
@@ -242,30 +276,35 @@ def test_output_to_a_full_disk_does_not_change_the_exit_code(tmp_path):
 
 
 @pytest.mark.xdist_group("trained run")
-def test_a_refused_resume_prints_one_line_and_leaves_the_folder_unchanged(trained):
+def test_a_refused_resume_prints_one_line_and_leaves_the_folder_unchanged(trained, run_here):
     folder = trained[0]
     before = contents(folder)
-    process = run(f"--logdir={folder}", for_frames(2 * FRAMES), "--optimizer=rmsprop")
-    assert (process.returncode, process.stdout) == (2, "")
-    assert "--optimizer=rmsprop does not fit the run in" in one_line(process.stderr)
+    code, output, errors = run_here(
+        f"--logdir={folder}", for_frames(2 * FRAMES), "--optimizer=rmsprop"
+    )
+    assert (code, output) == (2, "")
+    assert "--optimizer=rmsprop does not fit the run in" in one_line(errors)
     after = contents(folder)
-    assert before.pop(".lock") != after.pop(".lock")  # except for the last holder
+    # Except for the last holder.
+    assert f"process {os.getpid()} on" in after.pop(".lock").decode()
+    del before[".lock"]
     assert before == after
 
 
-def test_resuming_with_another_level_prints_a_warning(tmp_path):
-    assert run(f"--logdir={tmp_path}", for_frames(1000), level=level(Tens)).returncode == 0
-    process = run(f"--logdir={tmp_path}", for_frames(2000), level=level(Steps))
-    assert process.returncode == 0, process.stderr
-    assert f"and continues with {level(Steps)}" in process.stdout
-    assert "--total_environment_frames was 1,000 and is 2,000 now: the learning" in process.stdout
+def test_resuming_with_another_level_prints_a_warning(tmp_path, run_here):
+    folder = f"--logdir={tmp_path}"
+    assert run_here(folder, for_frames(1000), level=level(Tens))[0] == 0
+    code, output, errors = run_here(folder, for_frames(2000), level=level(Steps))
+    assert code == 0, errors
+    assert f"and continues with {level(Steps)}" in output
+    assert "--total_environment_frames was 1,000 and is 2,000 now: the learning" in output
     # Nothing of the old level's returns is left in the mean, and its best checkpoint is kept.
     rows = read_metrics(tmp_path)
     assert {row["mean_episode_return"] for row in rows} == {7.0, 30.0}
     assert rows[-1]["mean_episode_return"] == 7.0
-    assert "7.000, at best 7.000" in returns_in(process.stdout)
-    again = run(f"--logdir={tmp_path}", for_frames(3000), level=level(Steps))
-    assert "7.000, at best 7.000" in returns_in(again.stdout)
+    assert "7.000, at best 7.000" in returns_in(output)
+    _, output, _ = run_here(folder, for_frames(3000), level=level(Steps))
+    assert "7.000, at best 7.000" in returns_in(output)
     names = sorted(path.name for path in (tmp_path / "checkpoints").glob("best*"))
     assert len(names) == 2 and names[0].startswith("best-until-")
 
