@@ -5,7 +5,12 @@ own batch; the single learner, which only the first process has, trains on all o
 without those of starved learners. The team's weights and figures are the same in every process.
 """
 
+# ruff: noqa: E402
 from typing import Any
+
+from trainer.machine.quiet import import_tensorflow
+
+import_tensorflow()  # before the others import it with all that nobody needs here
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +32,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"optimizer": "rmsprop", "momentum": 0.5, "popart": False, "gradients_clipping": -1.0},
     {"agent_name": "VectorLSTMAgent", "reward_clipping": "soft_asymmetric"},
     # Not Adam: its steps are just as large if gradients are only rounding errors.
-    {"level_name": f"{level(Pictures)},{level(Glimpses)}", "optimizer": "rmsprop", "epsilon": 0.1},
+    {"level_name": f"{level(Pictures)},{level(Glimpses)}", "optimizer": "rmsprop", "epsilon": 0.1}
+    | {"width": 36, "height": 36},  # most of the time would go into larger ones' weights
 ]
 # The largest error of a sum, as a fraction of the largest number in it.
 ROUNDED = {"none": 1e-6, "fp16": 2e-3, "bf16": 1.6e-2}
