@@ -146,7 +146,8 @@ def saved(page: str, folder: Path) -> list[list[str]]:
 
 def test_the_environment_of_the_guide_is_learned_and_filmed(tmp_path):
     training, playing = saved("own_environment.md", tmp_path)
-    run(tmp_path, *training, "--env_threads=1", "--replay_share=0")
+    # The best way through it returns 0.91.
+    run(tmp_path, *training, "--stop_at_return=0.88", "--env_threads=1", "--replay_share=0")
     told = run(tmp_path, *playing)
     [row] = [line for line in told.splitlines() if line.strip().startswith("my_game:Corridor ")]
     mean = float(row.split()[2])

@@ -26,6 +26,8 @@ PLAIN: dict[str, Any] = {
     "gradients_clipping": 0.0,
     "learning_rate": 0.01,
 }
+# Most agents of pictures have fewer weights with these.
+TINY: dict[str, Any] = {"width": 36, "height": 36}
 
 
 def played(made: Parts, blocks: int = 2) -> Unroll:
@@ -236,7 +238,7 @@ def test_a_batch_without_a_transition_moves_nothing():
 )
 def test_every_agent_learns_every_kind_of_action(environment, agent_name):
     # In a precision in which acting and learning differ.
-    looks: dict[str, Any] = {"width": 36, "height": 36, "precision": "bfloat16"}
+    looks: dict[str, Any] = {**TINY, "precision": "bfloat16"}
     made = parts(small(level(environment), agent_name=agent_name, **looks))
     batch = made.actor().unroll()
     before = values_of(made.learner.weights)
@@ -285,7 +287,7 @@ def test_a_restored_learner_continues_as_if_it_had_not_stopped():
 
 
 def test_the_backdrop_follows_the_pictures_of_batches():
-    made = parts(small(level(Pictures)))
+    made = parts(small(level(Pictures), **TINY))
     batch = made.actor().unroll()
     seen = made.learner.agent.prepare(batch.environment.observation[:1]).numpy()[0]
     made.learner.update(batch, 1.0)
@@ -297,7 +299,7 @@ def test_the_backdrop_follows_the_pictures_of_batches():
 
 @pytest.mark.parametrize("played", [Pictures, Steps])
 def test_what_nobody_plays_is_not_among_usual_observations(played):
-    made = parts(small(level(played), normalise_observations=True))
+    made = parts(small(level(played), normalise_observations=True, **TINY))
     batch = made.actor().unroll()
     batch.environment.first[:, 1] = True  # a body that has left
     batch.environment.observation[:, 1] = 9
@@ -311,7 +313,7 @@ def test_what_nobody_plays_is_not_among_usual_observations(played):
 
 
 def test_without_a_backdrop_pixels_are_fractions_of_255():
-    made = parts(small(level(Pictures), backdrop=False))
+    made = parts(small(level(Pictures), backdrop=False, **TINY))
     made.learner.update(made.actor().unroll(), 1.0)
     assert float(made.learner.agent.backdrop.scale()) == pytest.approx(1 / 255)
     assert not np.any(made.learner.agent.backdrop.mean)
@@ -319,7 +321,7 @@ def test_without_a_backdrop_pixels_are_fractions_of_255():
 
 @pytest.mark.parametrize("agent_name", ["SimpleConvNetAgent", "ResNetLSTMAgent"])
 def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
-    made = [parts(small(level(Pictures), agent_name=agent_name)) for _ in range(2)]
+    made = [parts(small(level(Pictures), agent_name=agent_name, **TINY)) for _ in range(2)]
     batch = made[0].actor().unroll()
     assert batch.environment.first.any()
     losses, scales = [], []
@@ -335,7 +337,7 @@ def test_agents_of_pictures_learn_the_same_when_compiled(agent_name):
 
 
 def test_preparing_changes_no_variable():
-    made = parts(small(level(Pictures)))
+    made = parts(small(level(Pictures), **TINY))
     learner = made.learner
     before = [variable.numpy() for variable in learner.variables]
     contribution, _ = learner.contribution(
