@@ -4,6 +4,7 @@ again and from anywhere."""
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,6 +45,11 @@ def endless(folder: Path) -> Settings:
 def trained(tmp_path_factory) -> Outcome:
     """A training that has come to its end."""
     return train(small(tmp_path_factory.mktemp("trained")))
+
+
+def copy_of(trained: Outcome, folder: Path) -> Path:
+    """The folder of a trained run, to go on in."""
+    return Path(shutil.copytree(trained.folder, folder / "run"))
 
 
 def program(text: str, folder: Path, **options: Any) -> subprocess.Popen[str]:
@@ -91,15 +97,17 @@ def test_the_same_folder_is_already_trained(trained):
 
 
 def test_a_second_training_of_the_process_resumes_the_first(trained, tmp_path):
-    first = train(small(tmp_path))
-    second = train(small(tmp_path, total_environment_frames=6000))
-    assert first.figures["environment_frames"] < second.figures["environment_frames"]
-    assert "Resuming from" in (tmp_path / "train.log").read_text()
+    folder = copy_of(trained, tmp_path)
+    second = train(small(folder, total_environment_frames=6000))
+    assert trained.figures["environment_frames"] < second.figures["environment_frames"]
+    assert "Resuming from" in (folder / "train.log").read_text()
 
 
-def test_the_callback_gets_every_report(tmp_path):
+def test_the_callback_gets_every_report_and_handlers_of_signals_are_restored(tmp_path):
     reports: list[dict[str, Any]] = []
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
     train(small(tmp_path), callback=reports.append)
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
     written = [row["environment_frames"] for row in read_metrics(tmp_path)]
     assert [report["environment_frames"] for report in reports] == written
     assert len(written) > 1
@@ -134,12 +142,6 @@ def test_a_training_runs_in_any_thread(tmp_path):
     thread.start()
     thread.join()
     assert outcomes[0].reason == "all frames are played"
-
-
-def test_handlers_of_signals_are_restored(tmp_path):
-    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-    train(small(tmp_path))
-    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_ctrl_c_ends_one_training_and_a_second_one_the_program(tmp_path):
@@ -195,13 +197,13 @@ def test_sigterm_saves_and_then_ends_the_program(tmp_path):
 
 def test_a_refused_training_leaves_the_folder_free(trained, tmp_path):
     refused: list[UserError] = []
-    train(small(tmp_path))
+    folder = copy_of(trained, tmp_path)
     try:
-        train(small(tmp_path, agent_name="VectorLSTMAgent"))
+        train(small(folder, agent_name="VectorLSTMAgent"))
     except UserError as error:
         refused.append(error)  # with its traceback, as a notebook keeps it
     assert "--agent_name=VectorLSTMAgent does not fit the run" in str(refused[0])
-    assert train(small(tmp_path)).reason == "already trained"
+    assert train(small(folder)).reason == "already trained"
 
 
 def test_an_evaluation_returns_returns_and_statistics(trained):
