@@ -10,6 +10,11 @@ from user_error import UserError
 
 COMMON = [
     "--level_name=Catch-v0",
+    # Pictures that are compressed, for a small network.
+    "--width=10",
+    "--height=10",
+    "--agent_name=ResNetAgent",
+    "--channels=4,4",
     "--envs_per_actor=4",
     "--unroll_length=10",
     "--batch_size=4",
