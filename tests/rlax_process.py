@@ -3,12 +3,14 @@
 It does not import beside TensorFlow (it then needs tf_keras), so it runs in a process of its own.
 """
 
+import atexit
+import functools
 import importlib.util
 import json
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -17,9 +19,10 @@ PROGRAM = """
 import json, sys
 import jax, jax.numpy as jnp, numpy as np, rlax
 
-expression, data = json.load(sys.stdin)
-data = {name: np.asarray(value, kind) for name, (value, kind) in data.items()}
-json.dump(np.asarray(eval(expression, globals(), data)).tolist(), sys.stdout)
+for line in sys.stdin:
+    expression, data = json.loads(line)
+    data = {name: np.asarray(value, kind) for name, (value, kind) in data.items()}
+    print(json.dumps(np.asarray(eval(expression, globals(), data)).tolist()), flush=True)
 """
 
 needs_rlax = pytest.mark.skipif(
@@ -31,12 +34,21 @@ def evaluated(expression: str, **data: Any) -> np.ndarray:
     """The value of a Python expression with ``rlax``, ``jax``, ``jnp`` and these arrays."""
     arrays = {name: np.asarray(value) for name, value in data.items()}
     sent = {name: (array.tolist(), array.dtype.name) for name, array in arrays.items()}
-    done = subprocess.run(
+    asked, answers = _process()
+    print(json.dumps([expression, sent]), file=asked, flush=True)
+    return np.array(json.loads(answers.readline()))
+
+
+@functools.cache
+def _process() -> tuple[IO[str], IO[str]]:
+    """Where it is asked and answers: one process for all, as its start takes seconds."""
+    process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
-        input=json.dumps([expression, sent]),
         env=os.environ | {"JAX_PLATFORMS": "cpu"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    return np.array(json.loads(done.stdout))
+    assert process.stdin and process.stdout
+    atexit.register(process.communicate)  # which ends what it is asked, and so the process
+    return process.stdin, process.stdout

@@ -1,48 +1,26 @@
 """An independent implementation, on another framework, computes the same targets."""
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import vtrace
-
-# rlax does not import beside TensorFlow (it then needs tf_keras), so it runs in its own process.
-PROGRAM = """
-import json, sys
-import jax, numpy as np, rlax
-
-def of_one_environment(values, rewards, discounts, rhos):
-    returns = rlax.vtrace_td_error_and_advantage(
-        values[:-1], values[1:], rewards, discounts, rhos, **options
-    )
-    return values[:-1] + returns.errors, returns.pg_advantage
-
-data, options = json.load(sys.stdin)
-columns = [np.float32(data[name]) for name in ("values", "rewards", "discounts", "rhos")]
-results = jax.vmap(of_one_environment, in_axes=1, out_axes=1)(*columns)
-json.dump([result.tolist() for result in results], sys.stdout)
-"""
+from tests.rlax_process import evaluated, needs_rlax
 
 
 def theirs(data, **options):
-    """Targets and advantages as rlax computes them, from lists of `[T, B]` (values `[T+1, B]`)."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input=json.dumps([{name: value.tolist() for name, value in data.items()}, options]),
-        env=os.environ | {"JAX_PLATFORMS": "cpu"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+    """Targets and advantages as rlax computes them, from arrays `[T, B]` (values `[T+1, B]`)."""
+    of_one_environment = f"""lambda values, rewards, discounts, rhos: (
+        lambda found: jnp.stack([values[:-1] + found.errors, found.pg_advantage])
+    )(rlax.vtrace_td_error_and_advantage(
+        values[:-1], values[1:], rewards, discounts, rhos, **{options}
+    ))"""
+    return evaluated(
+        f"jax.vmap({of_one_environment}, in_axes=1, out_axes=2)(values, rewards, discounts, rhos)",
+        **{name: np.float32(value) for name, value in data.items()},
     )
-    return [np.array(result) for result in json.loads(done.stdout)]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("rlax") is None, reason="rlax is not installed")
+@needs_rlax
 @pytest.mark.parametrize("lambda_", [1.0, 0.7])
 def test_rlax_agrees(lambda_):
     rng = np.random.default_rng(0)
