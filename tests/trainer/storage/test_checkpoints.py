@@ -24,10 +24,10 @@ def checkpoint(frames: int) -> Checkpoint:
     return Checkpoint(
         weights={
             f"layer_{len(shape)}/{shape[0]}": random.normal(size=shape).astype(np.float32)
-            for shape in ((64, 3), (1,), (5,))
+            for shape in ((8, 3), (1,), (5,))
         },
         optimizer={
-            "second/layer": random.normal(size=[64, 3]).astype(np.float32),
+            "second/layer": random.normal(size=[8, 3]).astype(np.float32),
             "first": np.array(frames, np.float32),
         },
         algorithm={"popart_mean": random.normal(size=[2]).astype(np.float32)},
@@ -249,7 +249,7 @@ except OSError as error:
 """
 
 
-@pytest.mark.parametrize("room", [0, 1, 200, 1000, 2500])
+@pytest.mark.parametrize("room", [0, 1, 200, 1000, 2400])
 def test_a_full_disk_leaves_earlier_checkpoints_untouched(store, room):
     ended = subprocess.run(
         [sys.executable, "-c", FULL, str(store.folder), str(room)],
