@@ -51,6 +51,7 @@ SMOKE = {
     "out": "logs/dreams-smoke/dreams",
 }
 SMOKE_MODEL = ["--preset=rlmb_tiny"]
+SMOKE_SIZE = ["--width=42", "--height=42"]  # as of that model: whole pictures take long to learn
 
 
 class Training(NamedTuple):
@@ -169,6 +170,7 @@ def study(given: argparse.Namespace) -> list[dict[str, Any]]:
             flags = [*chosen, f"--level_name={given.level}"]
             if way != MODEL:
                 flags.append(f"--total_environment_frames={frames}")
+                flags.extend(SMOKE_SIZE if given.smoke else ())
             training = Training(way, seed, flags, Path(given.logdir) / f"{way}-{seed}")
             played = training.play(given.level, given.games)
             reports = training.reports()
