@@ -35,7 +35,8 @@ def test_two_learners_make_the_updates_of_one(tmp_path):
     with learners(tmp_path / "two") as both:
         assert both.wait(250) == 0, both.output()
         assert both.output().count("Done. Play the real game") == 1
-    assert experiment.main(flags(tmp_path / "one", **PLAIN)) == 0
+    for phase in ("collect", "model"):  # no policy is compared
+        assert experiment.main(flags(tmp_path / "one", phase=phase, **PLAIN)) == 0
     plays = [read_all(tmp_path / name / "play", "Catch-v0") for name in ("one", "two")]
     assert (plays[0][0].part.frames == plays[1][0].part.frames).all()  # by chance, of one seed
     one, two = newest(tmp_path / "one"), newest(tmp_path / "two")
@@ -52,7 +53,7 @@ def test_they_stop_together_and_go_on(tmp_path):
         assert both.output().count("Stopped in model of epoch 0") == 1, both.output()
     before = newest(tmp_path).counters["updates"]
     assert before > 0
-    with learners(tmp_path, model_updates=before + 3) as both:
+    with learners(tmp_path, model_updates=before + 3, phase="model") as both:
         assert both.wait(250) == 0, both.output()
     assert newest(tmp_path).counters["updates"] == before + 3
 

@@ -20,7 +20,7 @@ from world_models import schedule
 from world_models.settings import SimpleSettings
 from world_models.trained.opened import opened, settings_of
 from world_models.training import loop, playing
-from world_models.training.reports import COUNTED, Reports
+from world_models.training.reports import COUNTED, KEPT, Reports
 from world_models.training.world_model import WorldModel
 
 ROOT = Path(__file__).parents[2]
@@ -249,10 +249,14 @@ def test_a_run_killed_in_any_phase_goes_on_where_it_was(tmp_path, sign):
     assert model_of(tmp_path / "run").updates == 60
 
 
-def test_a_damaged_checkpoint_of_the_model_is_passed_over(tmp_path, capsys):
+def test_model_phases_add_up_and_a_damaged_checkpoint_is_passed_over(tmp_path, capsys):
     assert experiment.main(flags(tmp_path, phase="collect")) == 0
+    assert not (tmp_path / KEPT).exists()
+    seconds = []
     for updates in (4, 8):
         assert experiment.main(flags(tmp_path, phase="model", model_updates=updates)) == 0
+        seconds.append(json.loads((tmp_path / KEPT).read_text())["model_seconds"])
+    assert seconds[1] > seconds[0] > 0
     newest, older = Store(tmp_path / "world_model", 2).numbered()
     content = newest.read_bytes()
     newest.write_bytes(content[: len(content) // 2])
@@ -261,6 +265,13 @@ def test_a_damaged_checkpoint_of_the_model_is_passed_over(tmp_path, capsys):
     assert "falling back to the previous checkpoint" in said
     assert f"world_models.evaluate --subjects=model --logdir={tmp_path}" in said
     assert model_of(tmp_path).updates == 8
+    # The seconds of all model phases are kept until a row has them.
+    seconds.append(json.loads((tmp_path / KEPT).read_text())["model_seconds"])
+    assert seconds[2] > seconds[1]
+    assert experiment.main(flags(tmp_path, phase="collect", real_steps=240)) == 0
+    first, second = read_metrics(tmp_path)
+    assert "model_seconds" not in first and second["model_seconds"] == seconds[2]
+    assert not (tmp_path / KEPT).exists()
     for path in Store(tmp_path / "world_model", 2).numbered():
         path.write_bytes(b"nothing")
     assert experiment.main(flags(tmp_path, phase="model", model_updates=8)) == 2

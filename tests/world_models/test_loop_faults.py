@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import sys
 from typing import Any
@@ -15,7 +14,7 @@ from trainer.storage.played import read_all
 from trainer.storage.records import read_metrics
 from world_models.training import playing
 from world_models.training.folders import Folders
-from world_models.training.reports import KEPT, Reports
+from world_models.training.reports import Reports
 
 
 def a_full_disk() -> Any:
@@ -68,20 +67,3 @@ def test_a_collection_waits_for_games_that_are_away(tmp_path, monkeypatch):
     parts = read_all(tmp_path / "play", "Catch-v0")
     assert sum(one.part.steps for one in parts) >= 120 and all(one.part.steps for one in parts)
     assert [row["real_steps"] for row in read_metrics(tmp_path)] == [120]
-
-
-def test_the_seconds_of_phases_are_kept_until_a_row_has_them(tmp_path):
-    def kept() -> float:
-        return json.loads((tmp_path / KEPT).read_text())["model_seconds"]
-
-    assert experiment.main(flags(tmp_path, phase="collect")) == 0
-    assert not (tmp_path / KEPT).exists()
-    assert experiment.main(flags(tmp_path, phase="model")) == 0
-    before = kept()
-    assert experiment.main(flags(tmp_path, phase="model", model_updates=8)) == 0
-    both = kept()
-    assert both > before > 0
-    assert experiment.main(flags(tmp_path, phase="collect", real_steps=240)) == 0
-    first, second = read_metrics(tmp_path)
-    assert "model_seconds" not in first and second["model_seconds"] == both
-    assert not (tmp_path / KEPT).exists()

@@ -18,7 +18,9 @@ def made(pieces: int = 1, **changes) -> WorldModel:
 def test_pieces_of_a_batch_count_by_their_steps(pieces):
     drawn = windows(24, 3)
     assert float(np.ptp(drawn.valid[:, 1])) == 1.0  # some windows have fewer steps
-    whole, some = (made(n)._contribution(drawn, made().rates()) for n in (1, pieces))
+    one, several = made(), made(pieces)
+    rates = one.rates()
+    whole, some = (model._contribution(drawn, rates) for model in (one, several))
     for mine, theirs in zip(whole[1], some[1], strict=True):
         assert float(mine) == pytest.approx(float(theirs), rel=1e-4)
     for mine, theirs in zip(whole[2], some[2], strict=True):
