@@ -55,8 +55,14 @@ def test_with_one_core_there_is_one_way(monkeypatch):
 
 
 @pytest.mark.timeout(600)
-def test_every_part_has_its_rate(tmp_path, capsys):
-    components.measure([*TINY, *QUICK, "--actors=1", f"--results={tmp_path}"])
+def test_every_part_has_its_rate(tmp_path, monkeypatch, capsys):
+    def sent(settings, size, actors, *_):
+        """What the benchmark of transport measures for the plan of this machine, too."""
+        assert size > 0
+        return {"tensorflow": spread([100.0 * actors]), "secure": spread([50.0 * actors])}
+
+    monkeypatch.setattr(components, "between_processes", sent)
+    components.measure([*TINY, *QUICK, "--actors=1,2", f"--results={tmp_path}"])
     found = json.loads((tmp_path / "components.json").read_text())
     rows = {(row["part"], row["cores"]): row["agent steps/s"] for row in found["rows"]}
     parts = {part for part, _ in rows}
@@ -66,6 +72,7 @@ def test_every_part_has_its_rate(tmp_path, capsys):
         *("transport, in one process", "transport, tensorflow", "transport, secure"),
     }
     assert len([part for part, _ in rows if part == "learning"]) == len(all_ways())
+    assert rows["transport, secure", "all cores, 2 actors"]["median"] == 100
     assert found["bound"] == rows["bound", "all cores"] > 0
     assert all(rate["least"] > 0 for key, rate in rows.items() if key[0] != "bound")
     assert found["machine"].endswith(("float32", "bfloat16"))
