@@ -28,9 +28,13 @@ ENVIRONMENT |= {
 
 
 class Process:
-    """A process and its children; killed at the end of the ``with`` block."""
+    """A process and its children; killed at the end of the ``with`` block.
+
+    What it printed is shown where the block fails.
+    """
 
     def __init__(self, command: Sequence[str]):
+        self._command = " ".join(command)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._process = subprocess.Popen(
             command,
@@ -45,10 +49,12 @@ class Process:
     def __enter__(self) -> "Process":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        if kind:
+            print(f"{self._command} ended with {self._process.returncode}:\n{self.output()}")
         self._output.close()
 
     def output(self) -> str:

@@ -1,7 +1,9 @@
 """Sample Factory's APPO on an Atari game; run by a Python that has it, with its work as JSON.
 
-One worker steps all environments through envpool, which preprocesses them in C++ threads.
-Prints how many agent steps were trained on, see ``benchmarks.whole.peers.running``.
+Where the work is a "rom", one worker steps all environments through envpool, which preprocesses
+them in C++ threads; where it is a "level", it learns with the settings that Sample Factory itself
+has for Atari games in envpool. Prints how many agent steps were trained on, and the mean return of
+the last 100 training episodes, see ``benchmarks.whole.peers.running``.
 """
 
 import functools
@@ -19,8 +21,10 @@ from sample_factory.algo.learning.learner import Learner
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.train import make_runner
+from sf_examples.envpool.atari import train_envpool_atari
 
 TELL_EVERY_S = 0.5
+EPISODES = 100
 ENV = "atari"
 NETWORKS = {
     "SimpleConvNetAgent": ["--encoder_conv_architecture=convnet_atari", "512"],
@@ -31,9 +35,9 @@ NETWORKS = {
 class Batch(gymnasium.Env):
     """Envpool's environments as Sample Factory takes a batch of them."""
 
-    def __init__(self, rom: str, count: int, seed: int):
-        name = f"{rom.title().replace('_', '')}-v5"
-        self._pool = envpool.make(name, env_type="gymnasium", num_envs=count, seed=seed)
+    def __init__(self, game: str, count: int, seed: int, **more: bool):
+        made = {"env_type": "gymnasium", "num_envs": count, "seed": seed} | more
+        self._pool = envpool.make(f"{game}-v5", **made)
         self.num_agents = count
         self.observation_space = self._pool.observation_space
         self.action_space = self._pool.action_space
@@ -56,7 +60,18 @@ class Batch(gymnasium.Env):
 
 
 def make(rom, count, name, cfg=None, env_config=None, render_mode=None):
-    return Batch(rom, count, 1 + (env_config.env_id if env_config else 0))
+    return Batch(rom.title().replace("_", ""), count, number(env_config))
+
+
+def make_published(game, name, cfg=None, env_config=None, render_mode=None):
+    """As its own, which wants the older Gym."""
+    count = cfg.env_agents
+    return Batch(game, count, number(env_config), reward_clip=True, episodic_life=True)
+
+
+def number(env_config):
+    """Another one for each worker's environments."""
+    return 1 + (env_config.env_id if env_config else 0)
 
 
 def flags(work):
@@ -111,18 +126,48 @@ def patch_threads(count):
     learner_worker.init_torch_runtime = functools.partial(start, max_num_threads=count)
 
 
+def mean_return(runner):
+    """Of the last episodes; None before there are enough. Rewards are clipped: Pong's never are."""
+    found = runner.policy_avg_stats.get("reward")
+    recent = list(found[0])[-EPISODES:] if found else []
+    return float(np.mean(recent)) if len(recent) == EPISODES else None
+
+
 def tell(runner):
     while True:
         progress = {"steps": sum(runner.env_steps.values()), "time": time.time()}
+        progress["return"] = mean_return(runner)
         print("PROGRESS " + json.dumps(progress), flush=True)
         time.sleep(TELL_EVERY_S)
 
 
-def main(work):
+def measured(work):
+    """What is asked of everybody whose steps a second are compared."""
     register_env(ENV, functools.partial(make, work["rom"], work["envs"]))
     arguments = flags(work)
     parser, _ = parse_sf_args(arguments)
-    cfg = parse_full_cfg(parser, arguments)
+    return parse_full_cfg(parser, arguments)
+
+
+def published(work):
+    """Its own settings for Atari games; only the number of workers is the machine's."""
+    game = work["level"].removesuffix("NoFrameskip-v4")
+    register_env(ENV, functools.partial(make_published, game))
+    return train_envpool_atari.parse_atari_args(
+        [
+            f"--env={ENV}",
+            "--experiment=run",
+            "--device=cpu",
+            f"--seed={work['seed']}",
+            f"--num_workers={work['workers']}",
+            "--summaries_use_frameskip=False",  # agent steps
+            "--save_every_sec=100000",
+        ]
+    )
+
+
+def main(work):
+    cfg = published(work) if "level" in work else measured(work)
     cfg, runner = make_runner(cfg)
     runner.init()
     threading.Thread(target=tell, args=(runner,), daemon=True).start()

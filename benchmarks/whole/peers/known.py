@@ -17,6 +17,8 @@ class Peer(NamedTuple):
     name: str
     # Parts of its work that decide only how fast it is, each with the values to try.
     ways: Mapping[str, Sequence[Any]] = {}
+    # The algorithms and levels for which it has published settings of its own.
+    works: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def driver(self) -> Path:
@@ -45,13 +47,20 @@ UNTIL_PEERS = (
         "sb3",
         "Stable-Baselines3 2.9.2",
         {"threads": THREADS, "processes": (False, True)},
+        frozenset(
+            (
+                *((name, "CartPole-v1") for name in ("ppo", "a2c", "dqn")),
+                *((name, "LunarLander-v3") for name in ("ppo", "a2c", "dqn")),
+                ("ppo", "PongNoFrameskip-v4"),
+            )
+        ),
     ),
-)
-# The algorithms and levels for which they have settings of their own.
-UNTIL_WORKS = (
-    *((name, "CartPole-v1") for name in ("ppo", "a2c", "dqn")),
-    *((name, "LunarLander-v3") for name in ("ppo", "a2c", "dqn")),
-    ("ppo", "PongNoFrameskip-v4"),
+    Peer(
+        "sample_factory",
+        "Sample Factory 2.1.1 APPO",
+        {"threads": THREADS, "workers": (1, 2, 4)},
+        frozenset({("ppo", "PongNoFrameskip-v4")}),
+    ),
 )
 # What they have in the place of an algorithm of this trainer.
 NEAREST = {"double_dqn": "dqn"}

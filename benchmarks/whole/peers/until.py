@@ -3,14 +3,14 @@
   python -m benchmarks peers --until=475 --level_name=CartPole-v1 --algorithm=ppo
   python -m benchmarks peers --until=200 --level_name=LunarLander-v3 --preset=dqn_lunarlander
   python -m benchmarks peers --until=18 --level_name=PongNoFrameskip-v4 --algorithm=impala \\
-    --peer_algorithm=ppo
+    --peer_algorithm=ppo --tune_s=120
 
 Seconds from the launch (of this trainer to its end, with checkpoint and picture) until the mean
 raw return of the last 100 training episodes reaches --until, exploration included: of this trainer
-by its defaults or a preset, and of Stable-Baselines3 with the settings that its zoo publishes for
-the level, in turn, with as many seeds as --repeats. Before that, the peer's threads and processes
-are searched once a machine for the most steps a second. A peer is cut off after --times as long as
-this trainer took, and at --most_s.
+by its defaults or a preset, and of its peers with the settings that they publish for the level
+(Stable-Baselines3 in its zoo, for Pong also Sample Factory), in turn, with as many seeds as
+--repeats. Before that, a peer's threads and processes are searched once a machine for the most
+steps a second. A peer is cut off after --times as long as this trainer took, and at --most_s.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from benchmarks.tools.common import Options, spread
 from benchmarks.tools.report import Column, Report
 from benchmarks.whole.peers import running
 from benchmarks.whole.peers.installing import installed
-from benchmarks.whole.peers.known import NEAREST, UNTIL_PEERS, UNTIL_WORKS, Peer, chosen
+from benchmarks.whole.peers.known import NEAREST, UNTIL_PEERS, Peer, chosen
 from benchmarks.whole.peers.running import Failed
 from benchmarks.whole.peers.tuning import fastest, in_words
 from flags import setting
@@ -52,7 +52,9 @@ class Own(Options):
     until: float = setting(0.0, "Measuring", "the mean raw return of 100 training episodes")
     repeats: int = setting(3, "Measuring", "turns, each with a seed of its own", least=1)
     peers: str = setting(
-        ",".join(peer.key for peer in UNTIL_PEERS), "Measuring", "with commas between, or none"
+        "",
+        "Measuring",
+        "with commas between, or none; default: all that publish settings for the level",
     )
     level_name: str = setting("CartPole-v1", "Measuring", "the level")
     algorithm: str = setting("", "Measuring", "of this trainer; default: the preset's, or ppo")
@@ -102,17 +104,26 @@ def measure(arguments: list[str]) -> None:
 
 
 def _with_algorithms(own: Own) -> Own:
-    """With both sides' algorithms; refuses before a peer is installed or anything is searched."""
+    """With both sides' algorithms and the peers that have settings for theirs.
+
+    Refuses before a peer is installed or anything is searched.
+    """
     ours = config.parse([*_flags(own), f"--stop_at_return={own.until}"]).program.algorithm
     theirs = own.peer_algorithm or NEAREST.get(ours, ours)
-    if own.peers != "none" and (theirs, own.level_name) not in UNTIL_WORKS:
-        known = sorted({name for name, level in UNTIL_WORKS if level == own.level_name})
-        levels = sorted({level for _, level in UNTIL_WORKS})
+    work = theirs, own.level_name
+    able = [peer.key for peer in UNTIL_PEERS if work in peer.works]
+    asked = chosen(own.peers, UNTIL_PEERS) if own.peers else UNTIL_PEERS
+    unable = [peer for peer in asked if work not in peer.works]
+    if unable and not (able and not own.peers):
+        works = sorted(set[tuple[str, str]]().union(*(peer.works for peer in asked)))
+        names = [name for name, level in works if level == own.level_name]
+        levels = sorted({level for _, level in works})
         raise UserError(
-            f"--peer_algorithm={theirs} --level_name={own.level_name}: peers have no settings for "
-            f"it. Known are {', '.join(known or levels)}."
+            f"--peer_algorithm={theirs} --level_name={own.level_name}: {unable[0].name} has no "
+            f"settings for it. Known are {', '.join(names or levels)}."
         )
-    return dataclasses.replace(own, algorithm=ours, peer_algorithm=theirs)
+    peers = own.peers or ",".join(able)
+    return dataclasses.replace(own, algorithm=ours, peer_algorithm=theirs, peers=peers)
 
 
 def _flags(own: Own) -> list[str]:

@@ -14,6 +14,8 @@ from user_error import UserError
 
 pytestmark = pytest.mark.xdist_group("benchmarks")
 
+PONG = "PongNoFrameskip-v4"
+
 # Its return grows with its steps; of its two ways one is four times as fast.
 LEARNING = """
     import json, sys, time
@@ -41,7 +43,8 @@ class StandIn(known.Peer):
 def stand_in(tmp_path, text=LEARNING):
     StandIn.program = tmp_path / "driver.py"
     StandIn.program.write_text(textwrap.dedent(text))
-    return StandIn("stand_in", "Stand-in", {"threads": (1, 2)})
+    works = frozenset({("ppo", "CartPole-v1")})
+    return StandIn("stand_in", "Stand-in", {"threads": (1, 2)}, works)
 
 
 def watched(tmp_path, peer, seconds=60.0, **more):
@@ -159,21 +162,25 @@ def test_the_zoo_has_what_is_compared():
              if isinstance(one, ast.AnnAssign) and ast.unparse(one.target) == "ZOO"]  # fmt: skip
     assert isinstance(zoo.value, ast.Dict)
     keys = [ast.literal_eval(key) for key in zoo.value.keys if key]
-    assert set(keys) == set(known.UNTIL_WORKS)
+    [peer] = known.chosen("sb3", known.UNTIL_PEERS)
+    assert set(keys) == peer.works
 
 
 @pytest.mark.parametrize(
-    ("given", "ours", "theirs"),
+    ("given", "ours", "theirs", "peers"),
     [
-        ({}, "ppo", "ppo"),
-        ({"algorithm": "a2c"}, "a2c", "a2c"),
-        ({"preset": "dqn_lunarlander", "level_name": "LunarLander-v3"}, "double_dqn", "dqn"),
-        ({"algorithm": "impala", "peer_algorithm": "ppo"}, "impala", "ppo"),
+        ({}, "ppo", "ppo", "sb3"),
+        ({"algorithm": "a2c"}, "a2c", "a2c", "sb3"),
+        ({"preset": "dqn_lunarlander", "level_name": "LunarLander-v3"}, "double_dqn", "dqn", "sb3"),
+        ({"algorithm": "impala", "peer_algorithm": "ppo"}, "impala", "ppo", "sb3"),
+        ({"level_name": PONG}, "ppo", "ppo", "sb3,sample_factory"),
+        ({"level_name": PONG, "peers": "sample_factory"}, "ppo", "ppo", "sample_factory"),
+        ({"level_name": "Catch-v0", "peers": "none"}, "ppo", "ppo", "none"),
     ],
 )
-def test_peers_have_the_algorithm_of_this_trainer(given, ours, theirs):
+def test_peers_have_the_algorithm_of_this_trainer(given, ours, theirs, peers):
     own = until._with_algorithms(until.Own(until=1.0, **given))
-    assert (own.algorithm, own.peer_algorithm) == (ours, theirs)
+    assert (own.algorithm, own.peer_algorithm, own.peers) == (ours, theirs, peers)
     assert until._work(own, 1)["algorithm"] == theirs
 
 
@@ -185,6 +192,7 @@ def test_peers_have_the_algorithm_of_this_trainer(given, ours, theirs):
         (["--level_name=Catch-v0"], "--level_name=Catch-v0: .* CartPole-v1, LunarLander-v3, Pong"),
         (["--algorithm=sac"], "--algorithm=sac"),
         (["--peers=sb3,sb3"], "--peers=sb3,sb3: sb3 is given twice"),
+        (["--peers=sample_factory"], "Sample Factory .* no settings for it. Known are PongNo"),
     ],
 )
 def test_mistakes_are_refused_before_anything_is_installed(tmp_path, monkeypatch, flags, words):
