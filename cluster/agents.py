@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from algorithms.feeding import Gradients
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Member
 from trainer.settings import seating
@@ -52,4 +53,11 @@ def refuse(rows: Sequence[Row], settings: Settings, backend: str) -> None:
         raise UserError(
             f"--backend={backend} starts the learners of one agent only. For several agents use "
             "--backend=ssh with a CSV, or train them on one machine without a cluster."
+        )
+    several = sum(row.job == "learner" for row in rows) > 1
+    if several and isinstance(settings.algorithm.feeding, Gradients):
+        raise UserError(
+            f"--backend={backend} starts several learners as one team under MPI, and those of "
+            f"--algorithm={settings.program.algorithm} exchange gradients without it. Use "
+            "--backend=ssh with a CSV, start them by hand with --peers, or give one learner."
         )

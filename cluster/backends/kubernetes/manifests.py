@@ -80,7 +80,7 @@ def mpirun(count: int, command: Sequence[str]) -> tuple[str, ...]:
 
 
 def service(name: str, instance: str, ports: Sequence[int]) -> Manifest:
-    """Names for learners; also before they are ready, because they wait for each other."""
+    """A name for the learner; also before it is ready, because its actors wait for it."""
     spec: Manifest = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,

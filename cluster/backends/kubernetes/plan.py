@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import credentials
-from algorithms.feeding import Gradients
 from cluster import agents
 from cluster.backends.kubernetes import manifests, resources
 from cluster.backends.kubernetes.model import (
@@ -60,21 +59,20 @@ def make_plan(
     name = name_of(settings.run_folder)
     if before and before.backend == "kubernetes":
         name = name_of_run(before)
-    is_team = len(learners) > 1 and not isinstance(settings.algorithm.feeding, Gradients)
+    is_team = len(learners) > 1
     ports = [row.tf_port or PORT for row in learners]
     addresses = _addresses(f"{name}-learner", ports, is_team)
     learning = _learning(name, learners, addresses, is_team, settings, options)
     acting = _acting(name, actors, addresses, settings, options)
-    is_exchange = len(learners) > 1 and not is_team
     made = [manifests.claim(f"{name}-logs", name, options.storage, options.storage_class)]
     if not is_team:  # the operator makes the one of an MPIJob
         made.append(manifests.service(f"{name}-learner", name, ports))
-    made += manifests.policies(name, ports, is_team or is_exchange)
+    made += manifests.policies(name, ports, is_team)
     made += [learning, *(one for one, _ in acting)]
     names = tuple(f"learner-{number}" for number in range(len(learners)))
     nodes = ",".join(dict.fromkeys(row.ip for row in learners if row.ip)) or "any"
     team = [Process("learners", "learner", nodes, names)]
-    processes = team if is_team else [Process(one, "learner", nodes) for one in names]
+    processes = team if is_team else [Process(names[0], "learner", nodes)]
     jobs = [(_key(learning), tuple(one.name for one in processes))]
     for one, numbers in acting:
         jobs.append((_key(one), tuple(f"actor-{number}" for number in numbers)))
@@ -155,10 +153,9 @@ def _learning(
     settings: Settings,
     options: Options,
 ) -> Manifest:
-    """The learners' job: numbered pods, or a team under one mpirun."""
+    """The learner's job, or that of a team under one mpirun."""
     port = addresses[0].rpartition(":")[2]
-    peers = {} if is_team or len(rows) == 1 else {"peers": ",".join(addresses)}
-    flags = _command(name, settings, "learner", task=0 if is_team else TASK, **peers)
+    flags = _command(name, settings, "learner", task=0)
     command = _member(("learner", port), flags)
     given: dict[str, Any] = {
         "role": "learner",
@@ -172,7 +169,7 @@ def _learning(
     logs, restarts = f"{name}-logs", options.restart_learners
     if not is_team:
         pod = Pod(**given, command=command, claim=logs, service=f"{name}-learner")
-        return manifests.job(f"{name}-learner", name, pod, len(rows), restarts)
+        return manifests.job(f"{name}-learner", name, pod, 1, restarts)
     given["env"] = (*ENVIRONMENT.items(), *rows[0].env)
     given["is_of_team"] = True
     launch = _member(("team",), manifests.mpirun(len(rows), command))
