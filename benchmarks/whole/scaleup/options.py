@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import flags
 from algorithms import registry
+from algorithms.feeding import Gradients
 from benchmarks.tools import common
 from cluster import options as frontend
 from environments import names
 from flags import setting
 from trainer.settings import checks, config
 from trainer.settings.config import Settings
+from user_error import UserError
 
 # Of the frontend's flags, those that reach hosts; the rest is the benchmark's to decide.
 REACHING = ("workers_csv_path", "mpirun_network", "accept_new_host_keys", "ssh_password_env",
@@ -68,7 +70,26 @@ def parse(arguments: Sequence[str]) -> Chosen:
     checks.check_started(settings)
     for level in settings.level.levels:
         names.find(level)
-    return Chosen(options, made(frontend.Options, REACHING), settings, learners, actors)
+    chosen = Chosen(options, made(frontend.Options, REACHING), settings, learners, actors)
+    _check(chosen)
+    return chosen
+
+
+def _check(chosen: Chosen) -> None:
+    """Refuses what processes could not be started with."""
+    settings = chosen.settings
+    if settings.remote.transport == "secure":
+        raise UserError(
+            "--transport=secure: the benchmark gives its processes no credentials. Leave it out; "
+            "python -m benchmarks transport measures both."
+        )
+    exchange = isinstance(settings.algorithm.feeding, Gradients)
+    if exchange and max(chosen.learners) > 1 and not chosen.hosts.workers_csv_path:
+        raise UserError(
+            f"--learners={chosen.options.learners}: on this machine learners train together under "
+            f"mpirun, and those of --algorithm={settings.program.algorithm} exchange gradients "
+            "without it. Give --learners=1, or --workers_csv_path with a CSV of hosts."
+        )
 
 
 def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:

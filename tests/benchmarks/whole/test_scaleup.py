@@ -137,6 +137,8 @@ def test_a_measurement_that_is_terminated_ends_as_one_that_fails(tmp_path, monke
         (["--agent_name=Typo"], "--agent_name=Typo is not known"),
         (["--level_name=Typo"], "--level_name: there is no level 'Typo'"),
         (["--algorithm=simple"], "--algorithm=simple is a program of trainings on one machine"),
+        (["--transport=secure"], "--transport=secure: the benchmark gives its processes no"),
+        (["--algorithm=a3c"], "--learners=1,2: on this machine learners train together under"),
     ],
 )
 def test_a_mistake_is_one_line(flags, words, capsys):
