@@ -34,14 +34,21 @@ def job(
     if learners.parts:  # the launcher makes a step of its own
         lines.append(f"{keeper} {learners.name} &")
     else:
-        lines.append(f"{_step(learners.name, 1, asked['learner'])} {keeper} {learners.name} &")
+        step = _step(learners.name, 1, [*on_node(learners.node), *asked["learner"]])
+        lines.append(f"{step} {keeper} {learners.name} &")
     for number, group in enumerate(groups):
-        node = group[0].node
-        options = [*asked["actor"], *([f"--nodelist={node}"] if node != "any" else [])]
+        # Where a node is named, its cores are shared if the allocation has too few there.
+        on = on_node(group[0].node)
+        options = [*on, *(["--overcommit"] if on else []), *asked["actor"]]
         step = _step(f"actors-{number}", len(group), options)
         lines.append(f"{step} {keeper} {' '.join(one.name for one in group)} &")
     names = [learners.name, *(one.name for group in groups for one in group)]
     return Job("steps", "\n".join([*lines, "wait"]) + "\n", tuple(names))
+
+
+def on_node(node: str) -> list[str]:
+    """What puts a job or a step where the CSV says; without the number it may spread further."""
+    return [f"--nodelist={node}", "--nodes=1"] if node != "any" else []
 
 
 def _step(name: str, count: int, options: Sequence[str]) -> str:

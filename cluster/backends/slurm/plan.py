@@ -37,6 +37,11 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
         )
     folder = os.path.join(here.folder, settings.run_folder, "cluster")
     is_one_job = scripts.is_one_job(options, actors)
+    if is_one_job and len({row.ip for row in actors}) > 1:
+        raise UserError(
+            f"--one_job: column ip of {options.workers_csv_path} is not the same for all actors, "
+            "and they are one part of that job. Make it the same, or leave --one_job out."
+        )
     launched = _learners(learners, is_one_job, folder, settings, options, here)
     acting = [
         _actor(index, row, index % len(learners), launched.name, folder, settings, options, here)
@@ -69,6 +74,12 @@ def _check_network(network: str) -> None:
         ) from None
 
 
+def _networks(network: str) -> list[tuple[str, str]]:
+    """What tells MPI which network to use, whether srun or mpirun starts the learners."""
+    layers = ("btl", "oob") if network else ()
+    return [(f"OMPI_MCA_{layer}_tcp_if_include", network) for layer in layers]
+
+
 def _nodes(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row.ip for row in rows if row.ip))
 
@@ -99,8 +110,8 @@ def _learners(
     nodes = ",".join(_nodes(rows)) or "any"
     if len(rows) == 1:
         return Process(names[0], "learner", nodes, argv, first.env, restarts)
-    launch = ("sh", "-c", scripts.launcher(len(rows), is_one_job), "learners", *argv)
-    env = (*scripts.MPI_ENVIRONMENT, *first.env)
+    launch = ("sh", "-c", scripts.launcher([row.ip for row in rows], is_one_job), "learners", *argv)
+    env = (*scripts.MPI_ENVIRONMENT, *_networks(options.mpirun_network), *first.env)
     return Process("learners", "learner", nodes, launch, env, restarts, names)
 
 

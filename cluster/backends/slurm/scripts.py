@@ -2,6 +2,7 @@
 
 import os.path
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 
 from cluster.backends.slurm import allocation
@@ -16,26 +17,33 @@ MPI_ENVIRONMENT = tuple(ENVIRONMENT.items())
 WARNED_S = 120
 # What the scripts decide themselves; another value would break the run.
 OWN = (
-    "array", "job-name", "J", "output", "o", "error", "e", "open-mode", "requeue", "no-requeue",
-    "signal", "wrap", "ntasks", "n", "nodelist", "w", "chdir", "D", "test-only", "parsable", "wait",
+    "array", "a", "job-name", "J", "output", "o", "error", "e", "open-mode", "requeue",
+    "no-requeue", "signal", "wrap", "ntasks", "n", "nodelist", "w", "chdir", "D", "test-only",
+    "parsable", "wait", "W",
 )  # fmt: skip
 # Whichever the site has: Slurm's own start of MPI programs, or Open MPI's inside the allocation.
 LAUNCHER = """
 if srun --mpi=list 2>&1 | grep -qw pmix; then
   # Since Slurm 22.05, a step does not inherit this from its job.
   cpus=${{SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK}}
-  exec srun --mpi=pmix {group}--overlap --job-name={name} $cpus --ntasks={count} \\
+  exec srun --mpi=pmix {where}--overlap --job-name={name} $cpus --ntasks={count} \\
     --kill-on-bad-exit=1 "$@"
 fi
-exec mpirun -mca odls_base_sigkill_timeout 5 -np {count} -bind-to none -map-by slot "$@"
+exec mpirun -mca odls_base_sigkill_timeout 5 {hosts}-np {count} -bind-to none -map-by slot "$@"
 """
 
 
-def launcher(count: int, is_one_job: bool) -> str:
-    """A shell's command that runs its arguments as so many learners."""
-    group = "--het-group=0 " if is_one_job else ""
+def launcher(nodes: Sequence[str], is_one_job: bool) -> str:
+    """A shell's command that runs its arguments as learners, each on a node or on any ("")."""
+    where, hosts = "--het-group=0 " if is_one_job else "", ""
+    named = Counter(node for node in nodes if node)
+    if named and allocation.own():  # a job of its own has the nodes that it asks for
+        where = f"--nodelist={','.join(named)} "
+        if all(nodes):  # else others are needed besides, which mpirun cannot be told
+            where += f"--nodes={len(named)} "
+            hosts = f"-host {','.join(f'{node}:{count}' for node, count in named.items())} "
     name = f"impala-learners-{RUN_ID}"
-    return LAUNCHER.format(count=count, group=group, name=name).strip()
+    return LAUNCHER.format(count=len(nodes), where=where, hosts=hosts, name=name).strip()
 
 
 def is_one_job(options: Options, actors: Sequence[object]) -> bool:
@@ -67,7 +75,8 @@ def jobs(
         return [allocation.job(learners, by_node(actors), of_each, enter, keeper)]
     if is_one_job(options, actors):
         names = [one.name for one in actors]
-        acting = [f"--ntasks={len(actors)}", *of_actors]
+        # The plan has seen to it that it is the same for all of them.
+        acting = [f"--ntasks={len(actors)}", *allocation.on_node(actors[0].node), *of_actors]
         body = [
             enter,
             "trap : TERM # its processes get it as well, and are waited for",
@@ -85,7 +94,7 @@ def jobs(
     made = [Job(learners.name, text, (learners.name,))]
     for number, group in enumerate(by_node(actors)):
         names = [one.name for one in group]
-        where = [f"--nodelist={group[0].node}"] if group[0].node != "any" else []
+        where = allocation.on_node(group[0].node)
         asked = ["--ntasks=1", f"--array=0-{len(names) - 1}", *where, *of_actors]
         body = [enter, f"exec {kept} SLURM_ARRAY_TASK_ID {' '.join(names)}"]
         name = f"actors-{number}"
@@ -141,9 +150,19 @@ def resources(given: str, flag: str) -> list[str]:
                 f"--{flag}: {word!r} is not an option of sbatch; expected such as --partition=gpu."
             )
     for name, *_ in found:
-        if name.lstrip("-") in OWN:
+        if _is_own(name):
             raise UserError(f"--{flag}: the run itself decides {name}. Leave that out.")
     return [("=" if one[0].startswith("--") else " ").join(_quoted(one)) for one in found]
+
+
+def _is_own(name: str) -> bool:
+    """Whether sbatch takes an option for one of OWN.
+
+    A short one may have its value attached, as in -n4; a long one may be cut, as in --job.
+    """
+    if name.startswith("--"):
+        return any(own.startswith(name[2:]) for own in OWN)
+    return name[1:2] in OWN
 
 
 def _quoted(words: Sequence[str]) -> list[str]:

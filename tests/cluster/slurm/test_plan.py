@@ -74,6 +74,38 @@ def test_all_in_one_job_if_asked():
     assert "srun --mpi=pmix --het-group=0" in " ".join(made.processes[0].argv)
 
 
+def test_actors_of_one_job_are_on_the_node_that_all_of_them_name():
+    csv = "job,ip,count\nlearner,,\nactor,c1,2\nactor,{},1\n"
+    asked = directives(planned("--one_job", csv=csv.format("c1")), "all")
+    assert "--nodelist=c1" in asked[asked.index("hetjob") :]
+    with pytest.raises(UserError, match="^--one_job: column ip of .* is not the same for all"):
+        planned("--one_job", csv=csv.format(""))
+
+
+def test_mpi_uses_the_network_that_learners_are_found_in():
+    network = "--mpirun_network=10.1.0.0/16"
+    launcher = dict(planned("--learners=2", network).processes[0].env)
+    for layer in ("btl", "oob"):
+        name = f"OMPI_MCA_{layer}_tcp_if_include"
+        assert launcher[name] == "10.1.0.0/16"
+        assert name not in dict(planned("--learners=2").processes[0].env)
+        assert name not in dict(planned("--learners=1", network).processes[0].env)
+
+
+def test_a_run_inside_an_allocation_is_on_the_nodes_that_rows_name(monkeypatch: pytest.MonkeyPatch):
+    both = "job,ip\nlearner,g1\nlearner,g2\nactor,c1\n"
+    outside = " ".join(planned(csv=both).processes[0].argv)
+    assert "--nodelist" not in outside and "-host" not in outside  # its job has these nodes only
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    inside = " ".join(planned(csv=both).processes[0].argv)
+    assert "srun --mpi=pmix --nodelist=g1,g2 --nodes=2 " in inside
+    assert " -host g1:1,g2:1 -np 2 " in inside
+    [job] = planned(csv="job,ip\nlearner,g1\nactor,c1\n").jobs
+    steps = [line for line in job.script.splitlines() if line.startswith("srun ")]
+    assert ["--nodelist=g1 --nodes=1" in one for one in steps] == [True, False]
+    assert ["--nodelist=c1 --nodes=1 --overcommit" in one for one in steps] == [False, True]
+
+
 def test_a_run_inside_an_allocation_is_one_script_of_steps(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     made = planned("--learners=1", "--actors=3", "--one_job", "--actor_resources=--mem=1G")
@@ -147,10 +179,16 @@ def test_the_transport_is_secure_unless_another_is_given():
         (["--learners=1", "--actor_resources=gpu"], "'gpu' is not an option of sbatch"),
         (["--learners=1", "--actor_resources=--array=0-9"], "the run itself decides --array"),
         (["--learners=1", "--learner_resources=-J x"], "the run itself decides -J"),
+        (["--learners=1", "--learner_resources=-Jmine"], "the run itself decides -Jmine"),
+        (["--learners=1", "--learner_resources=-n4"], "the run itself decides -n4"),
+        (["--learners=1", "--actor_resources=-a 0-9"], "the run itself decides -a"),
+        (["--learners=1", "--learner_resources=--job=x"], "the run itself decides --job"),
+        (["--learners=1", "--learner_resources=--nodel n1"], "the run itself decides --nodel"),
         (["--learners=1", "--learner_resources=--comment='x"], "a quotation mark is not closed"),
         (["--learners=1", "--actors=1", "--level_name=a,b"], "--level_name names 2 levels, but"),
         (["--learners=-1"], "--learners=-1: must be 0 or more"),
         (["--learners=1", "--mpirun_network=ib0"], "--mpirun_network=ib0: expected a network"),
+        (["--learners=2", "--algorithm=a3c"], "--algorithm=a3c exchange gradients without it"),
     ],
 )
 def test_a_wrong_flag_is_told(flags: list[str], told: str):
@@ -233,8 +271,9 @@ def test_a_command_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_an_option_may_be_one_word_or_two():
-    assert scripts.resources("--mem=1G --time 10:00 -A lab --exclusive", "x") == [
-        "--mem=1G", "--time=10:00", "-A lab", "--exclusive",
+    given = "--mem=1G --time 10:00 -A lab --exclusive -N2 --ntasks-per-node=2"
+    assert scripts.resources(given, "x") == [
+        "--mem=1G", "--time=10:00", "-A lab", "--exclusive", "-N2", "--ntasks-per-node=2",
     ]  # fmt: skip
 
 

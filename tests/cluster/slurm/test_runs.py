@@ -241,13 +241,16 @@ def test_all_in_one_heterogeneous_job(frontend: Frontend):
 
 def test_inside_an_allocation_the_run_is_its_steps(frontend: Frontend):
     script = frontend.folder / "inside"
+    (frontend.folder / "nodes.csv").write_text(
+        "job,ip,count\nlearner,n2,\nlearner,n3,\nactor,n1,2\n"
+    )
     words = f"{sys.executable} run_experiment_mm_raw.py --logdir=logs/run --action="
     script.write_text(
-        f"{words}start --backend=slurm --learners=2 --actors=2 && sleep 2\n"
-        f"{words}status\nsqueue -h --steps -o %j\n{words}stop\n{words}status\n"
+        f"{words}start --backend=slurm --workers_csv_path=nodes.csv && sleep 2\n"
+        f"{words}status\nsqueue -h --steps -o '%j %N'\n{words}stop\n{words}status\n"
     )
     done = subprocess.run(
-        ["salloc", "--nodes=2", "--ntasks=4", "bash", str(script)],
+        ["salloc", "--nodes=3", "--ntasks=4", "bash", str(script)],
         cwd=frontend.folder,
         env={**os.environ, **frontend.slurm.env},
         capture_output=True,
@@ -258,7 +261,8 @@ def test_inside_an_allocation_the_run_is_its_steps(frontend: Frontend):
     before, stopped, after = done.stdout.partition("Stopped 2 learners and 2 actors.")
     assert stopped, done.stdout + done.stderr
     assert before.count(" running ") == 4
-    assert "impala-learners-" in before and "impala-actors-0-" in before
+    assert re.search(r"impala-learners-\S+ n\[2-3\]\n", before), before
+    assert re.search(r"impala-actors-0-\S+ n1\n", before), before
     assert after.count(" stopped ") == 4
     assert not [line for _, line in _processes() if f"{frontend.folder}/experiment.py" in line]
 
