@@ -12,6 +12,7 @@ import functools
 import ipaddress
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -29,6 +30,9 @@ ADDRESS = "{address}"
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 LOOK_EVERY_S = 0.5
 ENDS_WITHIN_S = 15.0
+# Of the ports that are tried for a learner; those that the system hands out by itself lie above.
+FIRST, LAST = 12_000, 32_000
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def read_address(records: Path, name: str, run_id: str) -> str:
@@ -147,11 +151,12 @@ def act(records: Path, run_id: str, learner: str, keeper: str, command: list[str
     member = Member()
     print(f"waiting for {learner}", flush=True)
     while not member.is_asked:
+        # Asked first: a learner that was killed outright has left its address.
+        if _have_ended(records, keeper, run_id):
+            print("the learners have ended", flush=True)
+            return 0
         address = read_address(records, learner, run_id)
         if not address:
-            if _have_ended(records, keeper, run_id):
-                print("the learners have ended", flush=True)
-                return 0
             time.sleep(LOOK_EVERY_S)
             continue
         member.start([word.replace(ADDRESS, address) for word in command])
@@ -159,7 +164,7 @@ def act(records: Path, run_id: str, learner: str, keeper: str, command: list[str
         code = member.wait(functools.partial(_is_gone, where, address, records, keeper, run_id))
         if code is not None:
             return code
-        if where():
+        if where() not in ("", address):
             print(f"{learner} has moved", flush=True)
         member.end()
     return 0
@@ -169,7 +174,7 @@ def _is_gone(
     where: Callable[[], str], before: str, records: Path, keeper: str, run_id: str
 ) -> bool:
     """Whether the learner is elsewhere now, or will be nowhere any more."""
-    return where() not in ("", before) or (not where() and _have_ended(records, keeper, run_id))
+    return where() not in ("", before) or _have_ended(records, keeper, run_id)
 
 
 def _have_ended(records: Path, keeper: str, run_id: str) -> bool:
@@ -205,9 +210,20 @@ def _run(*command: str) -> str:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
+    """A port at which nobody listens, for a learner that takes seconds until it does.
+
+    The system hands out none of those tried by itself; where all are taken, one of its own.
+    """
+    try:
+        end = int(EPHEMERAL.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        end = LAST
+    end = end if end > FIRST + 1000 else LAST  # where it hands out nearly all, there is no choice
+    for port in (*random.SystemRandom().sample(range(FIRST, end), 100), 0):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("", port))
+            return probe.getsockname()[1]
+    sys.exit("there is no free port on this node")
 
 
 if __name__ == "__main__":
