@@ -57,23 +57,28 @@ def _seen(
     part: Part, task: Task | None, ended: Mapping[str, str], folder: Path, record: Record
 ) -> SeenPart:
     written = states.read(folder, part.name, record.run_id)
+    has_kept = "keeper" in written
     if record.allocation and written.get("state") in ("ended", "stopped"):
         task = None  # a step ends with the last of its processes
     log = folder / f"{part.name}.log"
     node = task.node if task and task.node else part.host.ip
     place = Place(Host(node, 22), part.place.folder, part.place.python)
-    return SeenPart(
+    seen = SeenPart(
         dataclasses.replace(part, place=place),
         judged(task, written, ended.get(part.name, "")),
         written.get("since"),
         written.get("restarts", 0),
-        tuple(answers.last_lines(log) or _of_slurm(part.name, folder, record)),
-        time.time() - log.stat().st_mtime if log.exists() else 0.0,
     )
+    # Without a keeper, what the logs have is of an earlier run, until something has failed.
+    lines = answers.last_lines(log) if has_kept else []
+    if seen.has_failed:
+        lines = lines or _of_slurm(part.name, folder, record)
+    silent_s = time.time() - log.stat().st_mtime if has_kept and log.exists() else 0.0
+    return dataclasses.replace(seen, last_lines=tuple(lines), silent_s=silent_s)
 
 
 def _of_slurm(name: str, folder: Path, record: Record) -> list[str]:
-    """What Slurm itself has printed for the job of a process that wrote nothing, if it failed."""
+    """What Slurm itself has printed for the job of a process that wrote nothing."""
     for job, processes in record.jobs:
         if name in processes:
             what = job.removeprefix("impala-").removesuffix(f"-{record.run_id}")

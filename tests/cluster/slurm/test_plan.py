@@ -1,5 +1,9 @@
 """Plans for Slurm: what is submitted for which flags and rows, without any Slurm."""
 
+import dataclasses
+import json
+from pathlib import Path
+
 import pytest
 
 from cluster import options
@@ -9,6 +13,7 @@ from cluster.backends.slurm.queue import Task
 from cluster.inventory import hosts_csv
 from cluster.model import Here
 from cluster.record import Record
+from tests.cluster.slurm.full_disk import recorded
 from user_error import UserError
 
 HERE = Here("/home/ann/x", "/venv/python", "/code/experiment.py", "ann", "", lambda ip: False)
@@ -257,6 +262,29 @@ def test_a_wrong_row_is_told(csv: str, told: str):
 )
 def test_the_scheduler_says_whether_a_process_lives(task: Task | None, kept: dict, told: str):
     assert looking.judged(task, kept) == told
+
+
+@pytest.mark.parametrize(
+    ("state", "kept", "told"),
+    [
+        ("PENDING", {}, ()),
+        ("FAILED", {}, ("cancelled",)),
+        ("RUNNING", {"run_id": "id", "state": "running", "keeper": [1, 1]}, ("from its log",)),
+    ],
+)
+def test_a_log_of_the_former_run_is_not_shown_as_this_ones(
+    state: str, kept: dict, told: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    jobs = (("impala-learner-0-id", ("learner-0",)),)
+    record = dataclasses.replace(recorded(tmp_path), jobs=jobs)
+    folder = looking.records_of(record)
+    (folder / "learner-0.log").write_text("from its log\n")
+    (folder / "slurm-learner-0.log").write_text("cancelled\n")  # both are appended to
+    if kept:
+        (folder / "learner-0.json").write_text(json.dumps(kept))
+    monkeypatch.setattr(queue, "tasks", lambda _: {"learner-0": Task("1", state)})
+    [one] = looking.look(record).parts
+    assert one.last_lines == told and (one.silent_s == 0.0) == (not kept)
 
 
 def test_accounts_say_what_squeue_has_forgotten():
