@@ -48,9 +48,9 @@ def make_credentials(plan: KubernetesPlan) -> None:
 
 def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
     """Creates the plan's objects; deletes them again if one cannot be created or fails."""
+    make_credentials(plan)  # first: if that fails, the former run's record stays
     record = record_of(plan, cluster, options)
     records.write(record, {})
-    make_credentials(plan)
     folder.write(plan, record.run_id, cluster.namespace)
     seen = None
     try:

@@ -39,12 +39,12 @@ def record_of(plan: SlurmPlan, here: Here) -> Record:
 
 def start(plan: SlurmPlan, options: Options, settings: Settings, here: Here) -> int:
     """Submits the plan; cancels all of it again if a part cannot be submitted or fails."""
-    record = record_of(plan, here)
-    records.write(record, _files(plan, record, options, here))
-    if settings.remote.transport == "secure":
+    if settings.remote.transport == "secure":  # first: if it fails, the former run's record stays
         folder = Path(plan.logdir) / credentials.FOLDER
         credentials.make(folder)
         credentials.read(str(folder / credentials.LEARNER), of_learner=True)
+    record = record_of(plan, here)
+    records.write(record, _files(plan, record, options, here))
     try:
         with show.console().status("submitting, and waiting for the learners to listen"):
             problems = _submit(plan, record)

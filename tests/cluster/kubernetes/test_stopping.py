@@ -14,6 +14,7 @@ from cluster.options import Options
 from cluster.record import Part
 from tests.cluster.kubernetes.test_plan import planned
 from tests.cluster.slurm.full_disk import full, recorded, running
+from user_error import UserError
 
 
 class Objects:
@@ -70,6 +71,18 @@ def test_one_log_that_cannot_be_read_hides_no_other(tmp_path: Path):
     assert found.texts["learner-0"][0] == "here\n" and found.texts["learner-1"] == ("", -1000)
     assert found.silent == {"learner-1": "dial tcp: no route to host"}
     assert found.alive == {"learner-0", "learner-1"}
+
+
+def test_a_start_with_damaged_credentials_keeps_the_former_record(tmp_path: Path):
+    made, before = planned("--learners=1", logdir=str(tmp_path / "run")), "the former run's"
+    for path, text in ("credentials/learner.pem", "damaged"), ("cluster/run.json", before):
+        (tmp_path / "run" / path).parent.mkdir(parents=True)
+        (tmp_path / "run" / path).write_text(text)
+        (tmp_path / "run" / path).chmod(0o600)
+    cluster: Any = Objects()
+    with pytest.raises(UserError, match="learner.pem"):
+        starting.start(made, Options(), cluster)
+    assert (tmp_path / "run" / "cluster" / "run.json").read_text() == before
 
 
 def test_what_waits_is_stopped_when_the_learners_have_nothing_to_do(

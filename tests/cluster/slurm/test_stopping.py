@@ -1,14 +1,17 @@
-"""Stopping a run on Slurm while its disk is full, and while its steps end by themselves."""
+"""Stopping a run on Slurm while its disk is full or its steps end, and a start that fails."""
 
 from pathlib import Path
 
 import pytest
 
-from cluster.backends.slurm import queue, stopping
+from cluster import options
+from cluster.backends.slurm import plan, queue, starting, stopping
 from cluster.backends.slurm.queue import SlurmFailed
 from cluster.options import Options
 from cluster.record import Record
 from tests.cluster.slurm.full_disk import full, recorded, running
+from tests.cluster.slurm.test_plan import HERE
+from user_error import UserError
 
 
 def test_jobs_are_cancelled_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
@@ -49,3 +52,15 @@ def test_a_job_that_ends_before_it_is_cancelled_is_stopped(
     printed = capsys.readouterr().out
     assert printed.startswith("Not stopped:" if end else "Stopped 1 learner.\n")
     assert (said in printed) == bool(end)
+
+
+def test_a_start_with_damaged_credentials_keeps_the_former_record(tmp_path: Path):
+    chosen, settings = options.parse(["--backend=slurm", "--learners=1", f"--logdir={tmp_path}"])
+    made = plan.make_plan(plan.rows_of(chosen), settings, chosen, HERE)
+    for path, text in ("credentials/learner.pem", "damaged"), ("cluster/run.json", "the former's"):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+        (tmp_path / path).chmod(0o600)
+    with pytest.raises(UserError, match="learner.pem"):
+        starting.start(made, chosen, settings, HERE)
+    assert (tmp_path / "cluster" / "run.json").read_text() == "the former's"
