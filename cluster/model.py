@@ -193,3 +193,9 @@ class Plan:
     def members(self) -> tuple[Member, ...]:
         """All that have a row."""
         return (*self.learners, *self.actors, *(one.remote for one in self.remotes))
+
+    @property
+    def ranks(self) -> tuple[Member, ...]:
+        """The learners that an ``mpirun`` starts; others need neither that nor Horovod."""
+        names = {name for process in self.processes for name in process.parts}
+        return tuple(one for one in self.learners if one.name in names)

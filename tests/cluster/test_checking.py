@@ -19,6 +19,7 @@ import pytest
 from cluster import record
 from cluster.backends.ssh import checking, hosts
 from cluster.backends.ssh.syncing import pack
+from cluster.inventory.hosts_csv import Row
 from cluster.model import Mpirun, Plan
 from cluster.on_host import checks, reaching
 from cluster.on_host.answers import answer
@@ -26,6 +27,7 @@ from cluster.this_machine import here
 from tests import namespaces
 from tests.cluster.conftest import ROOT, Frontend
 from tests.cluster.local.runs import HEADER, ONE_EACH
+from tests.cluster.plan.plans import plan, row
 
 pytestmark = pytest.mark.xdist_group("local runs")
 
@@ -110,6 +112,31 @@ def test_mpirun_and_its_ssh_must_be_here_where_learners_are_on_several_hosts(
     assert told.returncode == 1
     for text in ("there is no mpirun", "there is no ssh", "port 1: Connection refused"):
         assert text in told.stdout
+
+
+def test_only_learners_under_mpirun_need_that_and_horovod():
+    rows = [row("learner", f"10.0.0.{number}", 8001) for number in (1, 2)]
+
+    def asked(rows: list[Row], *flags: str) -> list[tuple[bool, list[str]]]:
+        made = plan(rows, *flags)
+        return [
+            (
+                "horovod" in checking._packages(made, one.place, [one]),
+                checking._commands(made, one.place),
+            )
+            for one in made.learners
+        ]
+
+    assert asked(rows) == [(True, ["mpirun"])] * 2
+    assert asked(rows[:1]) == [(False, [])]
+    assert asked(rows, "--algorithm=a3c") == [(False, [])] * 2
+    agents = [
+        dataclasses.replace(one, agent=name)
+        for one, name in zip(rows, ("left", "right"), strict=True)
+    ]
+    assert asked(agents) == [(False, [])] * 2
+    third = row("learner", "10.0.0.3", 8001, agent="right")
+    assert asked([*agents, third]) == [(False, []), (True, ["mpirun"]), (True, ["mpirun"])]
 
 
 def test_learners_that_answer_nothing_do_not_hold_up_the_look_at_the_others():

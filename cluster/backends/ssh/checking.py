@@ -202,14 +202,13 @@ def _packages(plan: Plan, place: Place, there: list[Member]) -> list[str]:
     packages = dict.fromkeys(
         [*(PACKAGES if jobs != {"remote"} else ()), *(OF_REMOTES if "remote" in jobs else ())]
     )
-    is_rank = len(plan.learners) > 1 and "learner" in jobs
-    return [*packages, *(["horovod"] if is_rank else [])]
+    return [*packages, *(["horovod"] if set(plan.ranks) & set(there) else [])]
 
 
 def _commands(plan: Plan, place: Place) -> list[str]:
     """mpirun where it runs and where it starts learners; ssh where it starts them elsewhere."""
     keepers = {process.host for process in plan.processes if process.parts}
-    learning = {one.host for one in plan.learners} if keepers else set()
+    learning = {one.host for one in plan.ranks}
     commands = ["mpirun"] if place.host in keepers | learning else []
     commands += [DESKTOP] if any(one.remote.place == place for one in plan.remotes) else []
     return commands + (["ssh"] if place.host in keepers and learning - keepers else [])

@@ -70,7 +70,7 @@ def sync(plan: Plan, connections: Connections, project: Path) -> int:
     if not targets:
         print("All processes run here, in the project's own folder: there is nothing to copy.")
         return 0
-    learning = {one.place for one in plan.learners if len(plan.learners) > 1}
+    learning = {one.place for one in plan.ranks}
     serving = {one.remote.place for one in plan.remotes}
     only_serving = serving - {one.place for one in (*plan.learners, *plan.actors)}
     packed = base64.b64encode(pack(project)).decode()

@@ -18,6 +18,7 @@ from cluster.plan import IN_ITS_FOLDER, REMOTE_PYTHON
 from cluster.ssh.failures import HostFailed
 from cluster.ssh.ssh import Connections
 from tests.cluster.conftest import copy_project
+from tests.cluster.plan.plans import plan, row
 
 
 @pytest.fixture
@@ -71,6 +72,22 @@ def test_the_copy_arrives_whatever_the_login_shell_is(shell: str, project: Path,
     with pytest.raises(HostFailed, match="a run is running in it"):
         syncing._put(place, "--actor", Home(tmp_path, shell), packed)
     os.close(held)
+
+
+@pytest.mark.parametrize(("flag", "kind"), [("", "--learner"), ("--algorithm=a3c", "--actor")])
+def test_horovod_is_built_where_mpirun_starts_learners(
+    flag: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    rows = [row("learner", "10.0.0.1", 8001), row("learner", "10.0.0.2", 8001)]
+    kinds: list[str] = []
+
+    def put(place: Place, kind: str, *_: object) -> dict:
+        kinds.append(kind)
+        return {}
+
+    monkeypatch.setattr(syncing, "_put", put)
+    made = plan(rows, *filter(None, [flag]))
+    assert syncing.sync(made, Home(tmp_path, "sh"), tmp_path) == 0 and kinds == [kind] * 2
 
 
 def test_what_a_login_shell_is_given_is_one_line(project: Path, tmp_path: Path):
