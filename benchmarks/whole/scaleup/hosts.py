@@ -11,13 +11,12 @@ from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.processes import Failed
 from cluster import record
 from cluster.backends.ssh import looking, starting, stopping
-from cluster.backends.ssh.backend import connections, routes_of
+from cluster.backends.ssh.backend import connections, here_with, routes_of
 from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Plan
 from cluster.plan import make_plan
 from cluster.record import Record
-from cluster.this_machine import here
 from trainer.machine.launching import PROJECT
 from user_error import UserError
 
@@ -30,14 +29,15 @@ class OnHosts:
     def __init__(self, case: Case, chosen: Chosen, rows: Sequence[Row], logdir: str):
         settings = chosen.settings.replace(**training_flags(chosen, case.actors))
         self._options = dataclasses.replace(chosen.hosts, tmux_sess="", tensorboard=False)
-        self._connections = connections(self._options, list(rows), routes_of(self._options))
+        routes = routes_of(self._options)
+        self._connections = connections(self._options, list(rows), routes)
         self._hosts = Hosts(self._connections)
         self._plans = [
             make_plan(
                 picked(case, team, rows),
                 settings.replace(logdir=f"{logdir}-{number}"),
                 self._options,
-                here(),
+                here_with(self._options, routes),
             )
             for number, team in enumerate(case.teams)
         ]

@@ -61,8 +61,7 @@ class SshBackend:
 
     @property
     def _here(self) -> Here:
-        path = config_of(self._options.ssh_config)
-        return dataclasses.replace(here(), ssh_config=path, route=self._routes.of)
+        return here_with(self._options, self._routes)
 
     def prepare(self) -> None:
         self._plan = make_plan(self._rows, self._settings, self._options, self._here)
@@ -158,6 +157,11 @@ class SshBackend:
 def routes_of(chosen: Options) -> Routes:
     """Ways to hosts, as the chosen SSH configuration has them."""
     return Routes(config_of(chosen.ssh_config), here().username)
+
+
+def here_with(chosen: Options, routes: Routes) -> Here:
+    """This machine, with the chosen SSH configuration and the ways to hosts that it has."""
+    return dataclasses.replace(here(), ssh_config=config_of(chosen.ssh_config), route=routes.of)
 
 
 def rows_of(chosen: Options, routes: Routes) -> list[Row]:

@@ -101,6 +101,18 @@ def test_a_start_that_fails_half_way_leaves_no_team_running(failure, monkeypatch
     assert len(started) == 1 and stopped == started
 
 
+def test_learners_on_hosts_are_reached_as_the_ssh_configuration_says(tmp_path):
+    config = tmp_path / "config"
+    config.write_text("Host gpu*\n  ProxyJump bastion\n")
+    rows = [hosts_csv.Row(line, "learner", f"gpu{line}", 18000, ssh_port=22) for line in (1, 2)]
+    chosen = parse([*QUICK, "--learners=2", "--actors=0", f"--ssh_config={config}"])
+    case = hosts.OnHosts(Case(2, 0), chosen, rows, str(tmp_path / "run"))
+    [plan] = case._plans
+    case._connections.close()
+    [_, (_, written)] = plan.spread.files
+    assert written.count("ProxyJump") == 2 and "bastion" in written and str(config) in written
+
+
 def test_what_a_killed_benchmark_has_started_ends_with_it(tmp_path):
     code = (
         "import pathlib, sys, time; from benchmarks.whole.scaleup.processes import Processes;"
