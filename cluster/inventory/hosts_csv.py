@@ -3,6 +3,7 @@
 import codecs
 import csv
 import dataclasses
+import os.path
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -86,7 +87,18 @@ def read(path: Path, of_nodes: bool = False) -> list[Row]:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"--workers_csv_path={path} cannot be read: {error.strerror}.") from None
-    return parse(content, str(path), of_nodes)
+    rows = parse(content, str(path), of_nodes)
+    # Not by ``parse``: a CSV may be made on another machine than the one with the keys. The value
+    # is not shown, nor kept in a record: in a row shifted by one column, it is the password.
+    problems = [
+        f"{path}:{row.line}: column ssh_key: there is no such file on this machine; expected that "
+        "of a private key. A password goes into column ssh_password."
+        for row in rows
+        if row.ssh_key and not os.path.exists(row.ssh_key)
+    ]
+    if problems:
+        raise UserError("\n".join(problems))
+    return rows
 
 
 def parse(content: bytes, name: str, of_nodes: bool = False) -> list[Row]:

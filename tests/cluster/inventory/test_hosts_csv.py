@@ -232,6 +232,18 @@ def test_no_problem_and_no_row_shows_a_password():
     assert len(shifted) == 2 and "s3cr" not in "".join(shifted)
 
 
+def test_a_password_one_column_too_far_right_is_no_key_and_is_not_shown(tmp_path: Path):
+    csv = tmp_path / "hosts.csv"
+    header = f"{HEADER},ssh_key"
+    (tmp_path / "id").touch()
+    csv.write_text(f"{header}\n{LEARNER},\nactor,h,9001,,22,ann,,{tmp_path}/id\n")
+    assert hosts_csv.read(csv)[1].ssh_key == f"{tmp_path}/id"
+    csv.write_text(f"{header}\n{LEARNER},\nactor,h,9001,,22,ann,,s3cr!et\n")
+    with pytest.raises(UserError, match=f"^{csv}:3: column ssh_key: there is no such file") as told:
+        hosts_csv.read(csv)
+    assert "s3cr" not in str(told.value)
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_give_rows_or_a_user_error(content: bytes):
     try:
