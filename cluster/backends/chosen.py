@@ -1,6 +1,7 @@
 """The backend of a name, loaded when it is needed: --help needs none."""
 
 import contextlib
+import dataclasses
 
 from cluster.backends.backend import Backend
 from cluster.options import Options
@@ -29,4 +30,6 @@ def of_run(
     """The backend that has started a run: ``own``, with its connections, if it is of that kind."""
     if record.backend == options.backend:
         return contextlib.nullcontext(own)
+    # The CSV is the new run's: another kind of backend would read its columns differently.
+    options = dataclasses.replace(options, workers_csv_path="")
     return contextlib.closing(make(record.backend, options, settings))

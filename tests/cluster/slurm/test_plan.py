@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from cluster import options
+from cluster.backends import chosen as backends
 from cluster.backends.slurm import looking, plan, queue, scripts
+from cluster.backends.slurm.backend import SlurmBackend
 from cluster.backends.slurm.model import SlurmPlan
 from cluster.backends.slurm.queue import Task
+from cluster.backends.ssh.backend import SshBackend
 from cluster.inventory import hosts_csv
 from cluster.model import Here
 from cluster.record import Record
@@ -120,6 +123,20 @@ def test_a_run_inside_an_allocation_is_one_script_of_steps(monkeypatch: pytest.M
     assert "het" not in job.script and [those for _, those in made.steps] == [
         ("learner-0",), ("actor-0", "actor-1", "actor-2"),
     ]  # fmt: skip
+
+
+def test_the_csv_of_a_run_on_slurm_is_not_read_as_that_of_the_hosts_of_the_one_before(
+    tmp_path: Path,
+):
+    csv = tmp_path / "nodes.csv"
+    csv.write_text("job,count\nlearner,\nactor,4\n")
+    flags = ["--backend=slurm", f"--workers_csv_path={csv}", "--action=restart"]
+    before, own = Record("id", "logs/run", "", (), ()), SlurmBackend(*options.parse(flags))
+    with backends.of_run(before, *options.parse(flags), own) as its:
+        assert isinstance(its, SshBackend)
+    of_slurm = dataclasses.replace(before, backend="slurm")
+    with backends.of_run(of_slurm, *options.parse(flags), own) as its:
+        assert its is own
 
 
 def test_jobs_run_in_a_container_if_asked(monkeypatch: pytest.MonkeyPatch):
