@@ -115,7 +115,8 @@ def _experiment(*flags: str) -> None:
     command = [sys.executable, str(PROJECT / "experiment.py"), *flags]
     print(f"== {shlex.join(command[1:])}", flush=True)
     # Ctrl-C is for this process, which passes it on once: a second signal would end it unsaved.
-    with subprocess.Popen(command, process_group=0) as training:
+    with_parent = ["setpriv", "--pdeathsig", "TERM"]  # however this one ends
+    with subprocess.Popen([*with_parent, *command], process_group=0) as training:
         try:
             code = training.wait()
         except BaseException:
