@@ -1,13 +1,15 @@
 """Real play: stored whole or not at all, and pieces that never cross an episode's end."""
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.trainer.disks import files_limited_to
 from tests.world_models.catch_model import frames
-from trainer.storage import played
+from trainer.storage import npz, played
 from trainer.storage.played import Part, Stored
 from user_error import UserError
 from world_models.training.experience import Experience
@@ -120,6 +122,18 @@ def test_a_damaged_part_is_named(tmp_path):
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"part-000000.npz is damaged .* Delete it"):
         played.read_all(tmp_path, "Catch-v0")
+
+
+def test_a_part_that_cannot_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    played.store(tmp_path, Stored(GAME, {"level_name": "Catch-v0"}))
+
+    def fails(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(npz, "arrays_in", fails)
+    with pytest.raises(UserError, match="cannot be read: Permission denied") as error:
+        played.read_all(tmp_path, "Catch-v0")
+    assert "elete" not in str(error.value)
 
 
 def test_a_full_disk_loses_only_what_is_being_written(tmp_path):

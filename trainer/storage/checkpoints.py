@@ -52,7 +52,7 @@ class Checkpoint:
 
 
 class Damaged(Exception):
-    """The file is not a complete checkpoint."""
+    """The file is not a complete checkpoint, or not there any more."""
 
 
 class Store:
@@ -84,7 +84,7 @@ class Store:
         return (self.folder / BEST).rename(aside)
 
     def best(self, warn: Callable[[str], None]) -> Checkpoint | None:
-        """The checkpoint with the best return; None if it is missing or cannot be read."""
+        """The checkpoint with the best return; None if it is missing or damaged."""
         if not (self.folder / BEST).exists():
             return None
         try:
@@ -172,7 +172,10 @@ def write(checkpoint: Checkpoint, file: Any, compress: bool = False) -> None:
 
 
 def read(path: Path) -> Checkpoint:
-    """Reads a checkpoint; raises ``Damaged`` if the file is not complete."""
+    """Reads a checkpoint; raises ``Damaged`` if the file is not complete.
+
+    One that may be complete and cannot be read is a ``UserError``: nothing older takes its place.
+    """
     try:
         arrays = npz.arrays_in(path)
         if len(arrays) != _entry_count(path):
@@ -198,7 +201,10 @@ def read(path: Path) -> Checkpoint:
         if of_vectors:
             settings["channels"] = ""  # had no effect before they were refused
         return Checkpoint(**groups, counters=about["counters"], settings=settings)
+    except FileNotFoundError:
+        raise Damaged(f"{path} has been removed") from None
     except Exception as error:  # parsing damaged bytes can raise anything
+        npz.refuse_unread(path, error)
         raise Damaged(f"{path} is damaged ({error})") from error
 
 

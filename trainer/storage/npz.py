@@ -1,6 +1,7 @@
 """Files of arrays: written whole or not at all, read with the checksum of each array."""
 
 import contextlib
+import errno
 import io
 import os
 import zipfile
@@ -11,6 +12,11 @@ from typing import Any
 import numpy as np
 
 from trainer.storage.folder import flush
+from user_error import UserError
+
+# What the system says where damaged bytes lead to a place that a file cannot have, or there is
+# something else of that name.
+OF_CONTENT = (errno.EINVAL, errno.EISDIR)
 
 
 @contextlib.contextmanager
@@ -30,7 +36,10 @@ def replacing(path: Path) -> Iterator[Any]:
 
 
 def arrays_in(source: Path | io.BytesIO) -> dict[str, np.ndarray]:
-    """The arrays by their names; any exception means that the file is damaged."""
+    """The arrays by their names.
+
+    Any exception means that the file is damaged, but for those that ``refuse_unread`` raises again.
+    """
     with zipfile.ZipFile(source) as file:
         # Each entry is read to its end, so that its checksum is compared: NumPy would stop
         # where the array's header says, and the header may be what is damaged.
@@ -38,3 +47,14 @@ def arrays_in(source: Path | io.BytesIO) -> dict[str, np.ndarray]:
             name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(name)))
             for name in file.namelist()
         }
+
+
+def refuse_unread(path: Path, error: Exception) -> None:
+    """Raises that a file cannot be read, if the error says so and nothing of what is in it."""
+    if isinstance(error, MemoryError):
+        reason, then = "there is too little memory", "Give it more"
+    elif isinstance(error, OSError) and error.errno not in OF_CONTENT:
+        reason, then = error.strerror or str(error), "Make it readable"
+    else:
+        return
+    raise UserError(f"{path} cannot be read: {reason}. {then} and run the same command again.")

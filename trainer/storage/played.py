@@ -84,6 +84,7 @@ def read(path: Path) -> Stored:
         about = json.loads(arrays.pop("about").tobytes())
         return Stored(Part(**arrays), about)
     except Exception as error:  # parsing damaged bytes can raise anything
+        npz.refuse_unread(path, error)
         raise UserError(
             f"{path} is damaged ({error}). Delete it: as much is played again when a run of "
             "--algorithm=simple goes on."

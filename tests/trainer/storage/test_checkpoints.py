@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.storage import checkpoints
+from trainer.storage import checkpoints, npz
 from trainer.storage.checkpoints import Checkpoint, Store
 from user_error import UserError
 
@@ -185,6 +185,52 @@ def test_no_random_damage_makes_damaged_data_be_used(tmp_path_factory, data):
         content[start : start + data.draw(st.integers(0, 300))] = piece
         content = content or bytearray(b"?")
     falls_back(store, bytes(content))
+
+
+def reading(monkeypatch: pytest.MonkeyPatch, before: Callable[[Path], None]) -> None:
+    """Calls ``before`` with each file that is going to be read."""
+    arrays_in = npz.arrays_in
+
+    def read(path: Path) -> dict[str, np.ndarray]:
+        before(path)
+        return arrays_in(path)
+
+    monkeypatch.setattr(npz, "arrays_in", read)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(errno.EIO, "Input/output error"), "Input/output error"), (MemoryError(), "memory")],
+)
+def test_no_older_file_takes_the_place_of_one_that_cannot_be_read(
+    store, monkeypatch, error, reason
+):
+    store.save_best(checkpoint(500))
+    for frames in (1000, 2000):
+        store.save(checkpoint(frames))
+
+    def fails(path: Path) -> None:
+        raise error
+
+    reading(monkeypatch, fails)
+    told = rf"frames-0*2000\.npz cannot be read: .*{reason}"
+    with pytest.raises(UserError, match=told) as found:
+        store.newest(never)
+    assert "damaged" not in str(found.value)
+    with pytest.raises(UserError, match=told):
+        store.find("2000", never)
+    with pytest.raises(UserError, match=r"best\.npz cannot be read"):
+        store.best(never)
+
+
+def test_a_file_that_was_removed_before_it_was_read_is_passed_over(store, monkeypatch):
+    for frames in (1000, 2000):
+        store.save(checkpoint(frames))
+    gone = store.numbered()[0]
+    reading(monkeypatch, lambda path: path.unlink() if path == gone else None)
+    warnings: list[str] = []
+    assert found_in(store, warnings.append)[1].counters["environment_frames"] == 1000
+    assert warnings == [f"{gone} has been removed; falling back to the previous checkpoint."]
 
 
 def test_the_best_is_used_when_all_others_are_damaged(store):
