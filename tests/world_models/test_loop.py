@@ -16,6 +16,7 @@ from tests.world_models.catch_model import flags, small
 from trainer.storage.checkpoints import Store
 from trainer.storage.played import read_all
 from trainer.storage.records import read_metrics
+from user_error import NotWritten
 from world_models import schedule
 from world_models.settings import SimpleSettings
 from world_models.trained.opened import opened, settings_of
@@ -284,7 +285,7 @@ def test_a_full_disk_ends_the_model_in_one_line_and_loses_nothing(tmp_path, caps
     capsys.readouterr()
     often = {"checkpoint_every_s": 0.01, "report_every_s": 0.01}
     with files_limited_to(30_000):  # room for figures and none for a checkpoint
-        assert experiment.main(flags(tmp_path, phase="model", **often)) == 2
+        assert experiment.main(flags(tmp_path, phase="model", **often)) == NotWritten.code
     said = capsys.readouterr()
     assert "could not be written" in said.err and len(said.err.strip().splitlines()) == 1
     assert "warning:" in said.out  # on the way, it goes on

@@ -12,7 +12,7 @@ from pathlib import Path
 from user_error import NotWritten, UserError
 
 LOCK = ".lock"
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 GOES_ON = (
     "Nothing else is lost: make room and run the same command again, and it goes on where it was."
 )
@@ -88,6 +88,5 @@ def writing(what: Path, then: str = GOES_ON) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(
-            f"{what} could not be written ({error.strerror or error}). {then}"
-        ) from None
+        kind = NotWritten if error.errno in NO_ROOM else UserError
+        raise kind(f"{what} could not be written ({error.strerror or error}). {then}") from None

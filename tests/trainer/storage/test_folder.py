@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from trainer.storage.folder import LOCK, FolderLock, make_writable
+from trainer.storage.folder import LOCK, FolderLock, make_writable, writing
 from trainer.storage.records import write_whole
-from user_error import UserError
+from user_error import NotWritten, UserError
 
 HOLD = """
 import sys
@@ -66,6 +66,16 @@ def test_a_lock_that_cannot_be_written_is_reported_like_the_folder(tmp_path):
     (tmp_path / LOCK).mkdir()
     with pytest.raises(UserError, match=f"--logdir={tmp_path} cannot be written"):
         FolderLock(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(errno.ENOSPC, NotWritten), (errno.EDQUOT, NotWritten), (errno.EIO, UserError)],
+)
+def test_whoever_started_a_run_can_tell_that_there_was_no_room(tmp_path, number, kind):
+    with pytest.raises(UserError, match=os.strerror(number)) as error, writing(tmp_path):
+        raise OSError(number, os.strerror(number))
+    assert error.value.code == kind.code
 
 
 def test_a_file_that_does_not_reach_the_disk_is_not_put_in_place(tmp_path, monkeypatch):
