@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import flags
 from algorithms.settings import AlgorithmSettings
 from flags import setting
 from user_error import UserError
@@ -172,6 +173,7 @@ class SimpleSettings(AlgorithmSettings):
     )
 
     def __post_init__(self) -> None:
+        flags.check_ranges(self)  # before a list is made of as many epochs as are asked for
         for subject in self.subjects.split(","):
             if subject not in SUBJECTS:
                 raise UserError(

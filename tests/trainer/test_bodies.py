@@ -158,6 +158,7 @@ def test_the_largest_seed_is_also_one_with_an_opponent(run):
 
 def test_a_wrong_opponent_is_refused(run, tmp_path):
     assert "no such folder or file; expected random" in refused(run, opponent="rendom")
+    assert "cannot be read (File name too long)" in refused(run, opponent="x" * 300)
     make_run(tmp_path / "pole", "CartPole-v1")
     assert "that of --opponent" in refused(run, opponent=str(tmp_path / "pole"))
     with pytest.raises(UserError, match="only one body plays CartPole-v1"):

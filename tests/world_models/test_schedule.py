@@ -73,6 +73,11 @@ def test_a_phase_can_be_run_alone():
     assert schedule.phases(SimpleSettings(phase="model", model_updates=7)) == [Phase("model", 0, 7)]
 
 
+def test_so_many_epochs_that_no_list_holds_them_are_refused():
+    with pytest.raises(UserError, match="--model_epochs=100000000000: must be 1000 or less"):
+        SimpleSettings(model_epochs=10**11)
+
+
 @pytest.mark.parametrize("text", ["0", "99:2", "0:0", "a:b"])
 def test_a_wrong_epoch_is_named(text):
     with pytest.raises(UserError, match=r"longer_models=.* is not EPOCH:TIMES"):

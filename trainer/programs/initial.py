@@ -26,6 +26,10 @@ def find(source: str, registry: str, learner: Learner) -> tuple[Path, Checkpoint
             found = (path, read(path)) if path.is_file() else None
     except Damaged as error:
         raise UserError(f"--initial_weights={source}: {error}.") from None
+    except OSError as error:  # it lies in a folder of somebody else
+        raise UserError(
+            f"--initial_weights={source}: {error.filename} cannot be read ({error.strerror})."
+        ) from None
     if found is None:
         raise UserError(
             f"--initial_weights={source}: expected a run's folder with checkpoints, a "

@@ -145,12 +145,16 @@ def _is_own(row: int, bodies: int) -> bool:
 def _trained(settings: Settings, spec: EnvironmentSpec, any_bodies: bool) -> Player:
     """The agent of another run, with the settings of that run."""
     chosen, policy = settings.trained.opponent, settings.trained.test_policy
-    if not Path(chosen).exists():
+    try:
+        exists, is_file = Path(chosen).exists(), Path(chosen).is_file()
+    except OSError as error:  # it lies in a folder of somebody else
+        raise UserError(f"--opponent={chosen} cannot be read ({error.strerror}).") from None
+    if not exists:
         raise UserError(
             f"--opponent={chosen}: there is no such folder or file; expected {RANDOM}, the folder "
             "of a run or one of its checkpoints."
         )
-    where = {"checkpoint": chosen} if Path(chosen).is_file() else {"logdir": chosen}
+    where = {"checkpoint": chosen} if is_file else {"logdir": chosen}
     found = trained_agent.find(Settings(mode="test", **where))
     theirs = found.spec()
     bodies = spec.bodies if any_bodies else theirs.bodies

@@ -31,7 +31,11 @@ def find(
     A file must not name code, unless the user has ``chosen`` the same.
     """
     path = fetching.located(given, FLAG, registry) or Path(given)
-    if not path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError as error:  # it lies in a folder of somebody else
+        raise UserError(f"{FLAG}={given} cannot be read ({error.strerror}).") from None
+    if not is_file:
         raise UserError(
             f"{FLAG}={given}: expected a world model's bundle: a file, https://...#sha256=..., or "
             "zoo:NAME."

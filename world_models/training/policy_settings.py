@@ -6,10 +6,14 @@ from typing import Any
 import flags
 from algorithms import registry
 from environments import EnvironmentSpec
+from trainer.learning.settings import LearningSettings
 from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
 from world_models.training import folders
+
+# What ends other trainings.
+ENDINGS = ("total_environment_frames", "stop_at_return", "stop_after_s")
 
 
 def policy_settings(settings: Settings) -> Settings:
@@ -55,9 +59,9 @@ def check_program(settings: Settings) -> None:
         raise UserError(
             f"--level_name={level.level_name}: a world model is of one level; name one."
         )
-    for name in ("total_environment_frames", "stop_at_return", "stop_after_s"):
-        given = settings.flat()[name]
-        if given:
+    for field in dataclasses.fields(LearningSettings):
+        name, given = field.name, settings.flat()[field.name]
+        if name in ENDINGS and given != field.default:  # a return of 0 is one
             raise UserError(
                 f"--{name}={given:.15g}: --algorithm=simple ends with its phases. Leave the flag "
                 "out; --model_epochs, --real_steps and --dream_ratio say how long they are."

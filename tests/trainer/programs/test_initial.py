@@ -138,3 +138,9 @@ def test_exploration_that_goes_on_from_elsewhere_has_a_warning(ratio):
     resumed = Checkpoint({}, {}, {}, counters={"environment_frames": 100}, settings=before)
     said = [line for line in resuming.changes(resumed, now) if "was 0.25 and is 1 now" in line]
     assert len(said) == (ratio != 0.25)
+
+
+def test_a_source_that_cannot_be_looked_at_is_named():
+    nobody: Any = None
+    with pytest.raises(UserError, match=r"--initial_weights=x+: x+ cannot be read .File name too"):
+        initial.find("x" * 300, "", nobody)
