@@ -19,6 +19,12 @@ from trainer.trained.export_notes import FORMAT, KINDS, README, about
 from trainer.trained.trained_agent import Trained
 from user_error import UserError
 
+# What there is in the folder of an export.
+CONTENT = (
+    *("about.json", "README.md", "saved_model.pb", "fingerprint.pb"),
+    *("variables", "assets", "assets.extra"),
+)
+
 
 class ExportedAgent(tf.Module):
     """An agent whose signatures take and return flat dictionaries of tensors.
@@ -137,12 +143,14 @@ def _check_replaceable(folder: Path) -> None:
         tempfile.TemporaryDirectory(dir=folder.parent).cleanup()
     except OSError as error:
         raise UserError(f"--export_dir={folder}: cannot write there: {error.strerror}.") from error
-    try:
-        about = json.loads((folder / "about.json").read_text("utf-8"))
-        if about.get("format") == FORMAT:
-            return
-    except (OSError, ValueError, AttributeError):
-        pass
+    if _is_export(folder):
+        more = sorted(path.name for path in folder.iterdir() if path.name not in CONTENT)
+        if more:
+            raise UserError(
+                f"--export_dir={folder} also holds {more[0]}, which no export has written; "
+                "everything there would be replaced. Choose another folder, or move that away."
+            )
+        return
     if folder.is_dir() and not any(folder.iterdir()):
         return
     if folder.exists():
@@ -150,3 +158,11 @@ def _check_replaceable(folder: Path) -> None:
             f"--export_dir={folder} exists and is not an export, so it is not replaced. "
             "Choose another folder, or move it away."
         )
+
+
+def _is_export(folder: Path) -> bool:
+    try:
+        about = json.loads((folder / "about.json").read_text("utf-8"))
+        return about.get("format") == FORMAT
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -98,8 +98,9 @@ def about(
 
 def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
     """The steps between the environment and the agent, in order."""
-    if isinstance(find(spec.level_name), AtariLevel):
-        return _atari(level, spec)
+    played = find(spec.level_name)
+    if isinstance(played, AtariLevel):
+        return _atari(level, spec, played)
     steps = []
     if level.env_kwargs:
         steps.append(f"the environment is made with {level.env_kwargs}")
@@ -115,18 +116,28 @@ def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
     return steps
 
 
-def _atari(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
+def _atari(level: LevelSettings, spec: EnvironmentSpec, played: AtariLevel) -> list[str]:
+    chance = played.sticky_actions if level.sticky_actions is None else level.sticky_actions
+    frames, steps = level.max_episode_frames, level.max_rewardless_steps
+    ends = [
+        *([f"after {frames} frames"] if frames else []),
+        *([f"in training after {steps} steps without reward"] if steps else []),
+    ]
     return [
         f"0 to {level.noop_max} frames without action after a reset; then, and after each lost "
         "life, FIRE if the game has it",
         f"each action lasts {spec.frames_per_step} frames; the observation is the maximum over "
         "the last two",
+        *(
+            [f"with a chance of {chance:g}, a frame repeats the last action instead"]
+            if chance
+            else []
+        ),
         *([f"cropped to {level.crop} (top, left, height, width)"] if level.crop else []),
         f"{'RGB' if level.colour else 'grey'}, resized to {level.width} × {level.height} "
         "(area interpolation), uint8",
         f"{spec.frame_stack} observations are stacked by the agent itself; give it only the newest",
-        f"an episode ends after {level.max_episode_frames} frames; in training also after "
-        f"{level.max_rewardless_steps} steps without reward",
+        *([f"an episode ends {'; '.join(ends)}"] if ends else []),
     ]
 
 

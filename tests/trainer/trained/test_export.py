@@ -18,7 +18,7 @@ from trainer import build
 from trainer.settings.config import Settings
 from trainer.trained import trained_agent as trained
 from trainer.trained.export import export
-from trainer.trained.export_notes import README
+from trainer.trained.export_notes import README, preprocessing
 from user_error import UserError
 
 STEPS, BATCH = 4, 3
@@ -149,6 +149,20 @@ def test_an_export_describes_itself(tmp_path):
         assert name.startswith("state_") or f"{name}=" in readme
 
 
+def test_notes_on_atari_name_sticky_actions_and_only_limits_that_there_are():
+    def told(level: str, **changes: Any) -> str:
+        settings = Settings(level_name=level, **changes)
+        return "\n".join(preprocessing(settings.level, build.level_spec(settings)))
+
+    usual = told("PongNoFrameskip-v4")
+    assert "an episode ends after 108000 frames; in training after 1000 steps" in usual
+    assert "repeats the last action" not in usual
+    assert "a chance of 0.25, a frame repeats the last action" in told("ALE/Pong-v5")
+    assert "a chance of 0.1, a frame repeats" in told("ALE/Pong-v5", sticky_actions=0.1)
+    none = told("ALE/Pong-v5", max_episode_frames=0, max_rewardless_steps=0, sticky_actions=0)
+    assert "an episode ends" not in none and "repeats the last action" not in none
+
+
 def test_popart_s_baselines_are_exported_as_one_value_per_level(tmp_path):
     make_run(tmp_path, "CartPole-v1,CartPole-v0", popart=True)
     found = trained.find(Settings(logdir=str(tmp_path)))
@@ -171,6 +185,11 @@ def test_an_older_export_is_replaced_and_nothing_else_is(tmp_path):
     exported(tmp_path / "run", export_dir=str(folder))
     assert json.loads((folder / "about.json").read_text("utf-8"))["environment_frames"] == 2000
     assert list(folder.parent.iterdir()) == [folder]
+
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="also holds notes.txt"):
+        exported(tmp_path / "run", export_dir=str(folder))
+    assert (folder / "notes.txt").read_text() == "mine"
 
     for taken in (tmp_path / "run", tmp_path / "run" / "checkpoints"):
         with pytest.raises(UserError, match="is not an export"):
