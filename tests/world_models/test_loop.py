@@ -207,9 +207,18 @@ def test_play_too_short_to_judge_a_model_by_is_no_mistake(tmp_path):
     assert [row["epoch"] for row in read_metrics(tmp_path)] == [0, 1]
 
 
-def test_a_phase_alone_needs_what_comes_before_it(tmp_path, capsys):
-    assert experiment.main(flags(tmp_path / "run", phase="policy")) == 2
-    assert "run --phase=collect and --phase=model first" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("phase", "message"),
+    [
+        ("policy", "run --phase=collect and --phase=model first"),
+        ("model", "has no real play to learn from; run --phase=collect first"),
+    ],
+)
+def test_a_phase_alone_needs_what_comes_before_it(tmp_path, phase, message, capsys):
+    assert experiment.main(flags(tmp_path / "run", phase=phase)) == 2
+    said = capsys.readouterr()
+    assert message in said.err and "estimate" not in said.out
+    assert not (tmp_path / "run/settings.json").exists()
 
 
 def started(folder: Path, **changes) -> subprocess.Popen:

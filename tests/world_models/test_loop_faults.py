@@ -1,18 +1,20 @@
-"""What a run survives: output that nobody reads, games that are away, an end between two phases."""
+"""What a run survives: output that nobody reads, games that are away or do not run properly."""
 
 import contextlib
 import io
 import os
 import sys
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import experiment
-from tests.world_models.catch_model import flags
+from tests.world_models.catch_model import flags, small, spec_of
 from trainer.storage.played import read_all
 from trainer.storage.records import read_metrics
-from world_models.training import playing
+from world_models.training import estimate, playing
+from world_models.training.estimate import Amounts
 from world_models.training.folders import Folders
 from world_models.training.reports import Reports
 
@@ -67,3 +69,26 @@ def test_a_collection_waits_for_games_that_are_away(tmp_path, monkeypatch):
     parts = read_all(tmp_path / "play", "Catch-v0")
     assert sum(one.part.steps for one in parts) >= 120 and all(one.part.steps for one in parts)
     assert [row["real_steps"] for row in read_metrics(tmp_path)] == [120]
+
+
+def test_play_that_did_not_run_properly_is_not_learned_from():
+    spoilt = np.array([False, True, False, False])
+    with playing.real_game(small(), 4, 0) as game:
+        game.spoilt = lambda: spoilt  # type: ignore[method-assign]
+        games, choose = playing.Games(game), playing.at_random(3, 1)
+        part, _ = games.play(choose, 40)  # more than an episode of 9 steps
+        assert part.first[0].all() and part.first[1:, 1].all()
+        assert not part.terminated[:, 1].any() and not part.reward[:, 1].any()
+        assert part.terminated[:, 0].any() and part.reward[:, 0].any()
+        assert part.steps == 3 * 10  # of the others: an episode, a reset, and the next one
+        spoilt = np.zeros(4, bool)
+        part, _ = games.play(choose, 8)
+        assert part.first[:, 1].tolist() == [True, False, False]
+        assert [one.length for one in games.unfinished()] == [3, 2, 3, 3]
+
+
+def test_what_a_policy_costs_is_measured_without_a_game(monkeypatch):
+    monkeypatch.setattr(playing, "real_game", None)
+    settings, model = small(), cast(Any, None)
+    each = estimate.measured(settings, spec_of(settings), model, Amounts(0, 0, 0, 100))
+    assert each.policy > 0 and not any(each[:3])

@@ -108,12 +108,13 @@ class Loop:
         # A run that this command does not fit stays as it was.
         self._restored()
         check_policy(settings, self._spec)
+        phases = schedule.phases(settings.algorithm)
+        self._check_input(phases[0])
         with writing(folder):
             write_whole(folder / "settings.json", config.to_json(settings).encode() + b"\n")
         if self._bundle:
             bundles.install(self._bundle, self._folders)
         self._folders.link_checkpoints()
-        phases = schedule.phases(settings.algorithm)
         self._say(" · ".join(f"{k} {n:,}" for k, n in schedule.totals(settings.algorithm).items()))
         self._estimate(phases)
         run: dict[str, Callable[[Phase], None]] = {
@@ -128,6 +129,23 @@ class Loop:
                 self._say("The same command goes on from here.")
                 return
         self._say(f"Done. {NEXT[settings.algorithm.phase]} --logdir={folder}")
+
+    def _check_input(self, first: Phase) -> None:
+        """Refuses a phase that is run alone and lacks what comes before it."""
+        model, has_play = self._restored(), bool(self._stored)
+        if first.kind == "policy" and policy_steps(self._settings, self._spec) < first.total:
+            if not model.updates:
+                raise UserError(
+                    f"{self._folders.model} has no model to train a policy in; run "
+                    "--phase=collect and --phase=model first."
+                )
+            has_play |= self._kept is not None
+        elif first.kind != "model" or model.updates >= model.before + first.total:
+            return
+        if not has_play:
+            raise UserError(
+                f"{self._folders.play} has no real play to learn from; run --phase=collect first."
+            )
 
     def _estimate(self, phases: Sequence[Phase]) -> None:
         """Says what is left to do and how long it will take."""
@@ -164,10 +182,6 @@ class Loop:
 
     def _experience(self, stored: Sequence[Stored] | None = None) -> Experience:
         parts = [one.part for one in (self._stored if stored is None else stored)]
-        if not parts:
-            raise UserError(
-                f"{self._folders.play} has no real play to learn from; run --phase=collect first."
-            )
         return Experience(parts, self._settings.algorithm.model_frames)
 
     def _starts(self) -> Experience | KeptStarts:
@@ -255,11 +269,6 @@ class Loop:
         """Trains the policy in the model."""
         if policy_steps(self._settings, self._spec) >= phase.total:
             return
-        if not self._restored().updates:
-            raise UserError(
-                f"{self._folders.model} has no model to train a policy in; run --phase=collect "
-                "and --phase=model first."
-            )
         self._say(f"policy {phase.epoch}: until {phase.total:,} steps in the model")
         with self._reports.timed("policy_seconds"):
             figures = train_policy(

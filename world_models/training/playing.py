@@ -81,7 +81,8 @@ class Games:
     ) -> tuple[Part, list[Episode]]:
         """At least so many agent steps, or a full part, and the episodes that ended meanwhile.
 
-        A stop ends it earlier, between two rows.
+        A stop ends it earlier, between two rows. Where a game did not run as it should, its rows
+        are resets, from which nothing is learned, and no steps.
         """
         rows, actions, ended = [self._step], [self._action], []
         taken = 0
@@ -94,6 +95,7 @@ class Games:
             over = self._environment.episodes()
             self._count(over)
             ended += over
+        self._spoil(rows[1:])
         observation, reward, terminated, first = (
             np.stack([row[n] for row in rows]) for n in range(4)
         )
@@ -103,6 +105,15 @@ class Games:
         """The games in play that have not ended yet."""
         pairs = zip(self._returns.tolist(), self._lengths.tolist(), strict=True)
         return [Unfinished(*pair) for pair in pairs if pair[1]]
+
+    def _spoil(self, rows: list[Any]) -> None:
+        """Makes resets of these rows of each game that did not run as it should."""
+        spoilt = self._environment.spoilt() if rows else None
+        if spoilt is None:
+            return
+        for row in rows:  # the newest one also begins the next part
+            row.first[spoilt], row.terminated[spoilt], row.reward[spoilt] = True, False, 0.0
+        self._returns[spoilt] = self._lengths[spoilt] = 0
 
     def _count(self, over: list[Episode]) -> None:
         self._returns += self._step.reward
