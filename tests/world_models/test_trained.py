@@ -220,13 +220,15 @@ def test_what_does_not_fit_is_refused_in_a_line(
     assert not [*tmp_path.rglob("settings.json")]
 
 
-def test_a_models_file_names_no_code_unless_its_user_does(tmp_path):
+@pytest.mark.parametrize(
+    "given", [{"level_name": "my_levels:Catch"}, {"base_algorithm": "my_algorithm:Settings"}]
+)
+def test_a_models_file_names_no_code_unless_its_user_does(given, tmp_path):
     path, found = bundles_of_models.find("zoo:catch_model")
-    theirs = dataclasses.replace(found, settings=found.settings | {"level_name": "my_levels:Catch"})
+    theirs = dataclasses.replace(found, settings=found.settings | given)
     bundle = Store(tmp_path, 1).save(theirs)
     with pytest.raises(UserError, match="If you trust it, give that flag yourself"):
         bundles_of_models.find(str(bundle))
-    given = {"level_name": "my_levels:Catch"}
     assert bundles_of_models.find(str(bundle), "", given)[1].settings == theirs.settings
 
 

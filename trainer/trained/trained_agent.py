@@ -20,7 +20,7 @@ from trainer.storage.checkpoints import KINDS, Checkpoint, Store
 from user_error import UserError
 
 # Settings that may name code to import, as package.module:name.
-NAMING_CODE = ("level_name", "wrappers", "agent_name", "algorithm")
+NAMING_CODE = ("level_name", "wrappers", "agent_name", "algorithm", "base_algorithm")
 # The values that the run was trained with apply unless others are given.
 INHERITED_GROUPS = ("Environment", "Agent")
 
