@@ -11,8 +11,10 @@ import sys
 
 from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
+from trainer.machine.terminal import end_output
 from trainer.settings import config
-from user_error import exit_code
+from trainer.settings.program import ProgramSettings
+from user_error import UserError, exit_code
 
 WORDS = ["--mode=test", "--algorithm=simple"]
 
@@ -24,12 +26,29 @@ def main(arguments: list[str]) -> int:
 
     def run() -> None:
         settings, given = config.parse(words), config.given(words)
+        _check(settings.program)
         import_tensorflow()
         from world_models.trained.testing import test
 
         test(settings, given)
 
-    return exit_code("world_models.evaluate", run)
+    code = exit_code("world_models.evaluate", run)
+    end_output()
+    return code
+
+
+def _check(program: ProgramSettings) -> None:
+    """Refuses flags that ask for something else than this command does."""
+    if program.algorithm != "simple":
+        raise UserError(
+            f"--algorithm={program.algorithm} has no world model; expected simple. Leave the flag "
+            "out, or evaluate the agent with bin/train --mode=test."
+        )
+    if program.mode != "test":
+        raise UserError(
+            f"--mode={program.mode}: this command only evaluates; expected test. Leave the flag "
+            "out, or give it to bin/train --algorithm=simple."
+        )
 
 
 if __name__ == "__main__":

@@ -83,23 +83,74 @@ def test_a_grid_is_for_all_of_them_and_random_play_is_a_policy(run, tmp_path, ca
     of_model = json.loads((run / "evaluation_model.json").read_text())["cells"]
     assert [cell["played_by"] for cell in of_model] == ["random", "greedy"]
     shown = tags(run / "evaluation_model")
-    assert "reward_accuracy/at_12_sampling_random_max_noops_0" in shown
-    assert "reward_accuracy/at_12_sampling_temp_0_max_noops_0" in shown
+    assert "reward_accuracy/at_12_sampling_random_max_noops_0_step_limit_5" in shown
+    assert "reward_accuracy/at_12_sampling_temp_0_max_noops_0_step_limit_5" in shown
 
 
-def test_a_dream_that_is_cut_makes_room_for_the_next(run, tmp_path, monkeypatch):
+@pytest.fixture
+def endless(monkeypatch) -> None:
+    """No model says that a game is over."""
     predict = WorldModel.predict
 
-    def endless(*given):
+    def predicted(*given):
         seen = predict(*given)
         return seen._replace(end=np.zeros_like(seen.end))
 
-    monkeypatch.setattr(WorldModel, "predict", endless)
+    monkeypatch.setattr(WorldModel, "predict", predicted)
+
+
+def test_a_dream_that_is_cut_makes_room_for_the_next(endless, run, tmp_path):
     run = shutil.copytree(run, tmp_path / "run", symlinks=True)
     words = ["--subjects=agent_simulated", "--test_num_episodes=20", "--step_limit=3"]
     assert evaluate.main([f"--logdir={run}", *words]) == 0
     found = json.loads((run / "evaluation_in_model.json").read_text())["levels"]["Catch-v0"]
     assert found["episodes"] == 20
+
+
+def test_a_grid_may_also_name_the_usual_limit_of_dreams(endless, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("trainer.settings.trained.LONGEST_ALONGSIDE", 20)
+    run = shutil.copytree(run, tmp_path / "run", symlinks=True)
+    words = ["--subjects=agent_simulated", "--test_num_episodes=2", "--grid=step_limit=-1,3"]
+    assert evaluate.main([f"--logdir={run}", *words]) == 0
+    found = json.loads((run / "evaluation_grid_in_model.json").read_text())["grid"]
+    assert [cell["lengths"] for cell in found] == [[20, 20], [3, 3]]
+    assert [cell["unfinished"] for cell in found] == [2, 2]
+
+
+def test_a_runs_policy_plays_beside_a_model_that_somebody_made(run, tmp_path):
+    run = shutil.copytree(run, tmp_path / "run", symlinks=True)
+    assert evaluate.main([f"--logdir={run}", "--model_bundle=zoo:catch_model", *FEW]) == 0
+    report = json.loads((run / "evaluation_model.json").read_text())
+    assert report["cells"][0]["played_by"] == "sampled"
+    assert report["model"].endswith("catch_model.npz")
+    assert json.loads((run / "evaluation_in_model.json").read_text())["levels"]
+
+
+def test_a_card_has_no_figures_of_another_model(evaluated, tmp_path):
+    other = shutil.copytree(evaluated, tmp_path / "other", symlinks=True)
+    words = ["--mode=export", "--algorithm=simple", "--export_format=bundle"]
+    assert experiment.main([*words, f"--logdir={other}"]) == 0
+    card = bundles.card(read(other / "bundle" / "Catch-v0_model.npz"))
+    assert card is not None and card["updates"] == 4 and card["evaluation"] is None
+
+
+def test_an_evaluation_that_cannot_be_written_is_shown_all_the_same(bundle, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    words = [f"--model_bundle={bundle}", "--rollouts=8", "--played_steps=100"]
+    assert evaluate.main([*words, f"--logdir={tmp_path / 'file' / 'run'}"]) == 0
+    said = capsys.readouterr().out
+    assert "reward right" in said and "All figures" not in said
+    assert said.count("could not be written (Not a directory)") == 5
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("--algorithm=ppo", "expected simple"), ("--mode=export", "expected test")],
+)
+def test_the_command_for_evaluations_does_nothing_else(word, message, capsys):
+    assert evaluate.main([word, "--logdir=nowhere"]) == 2
+    error = capsys.readouterr().err
+    assert f"{word}" in error and message in error and len(error.strip().splitlines()) == 1
 
 
 def test_a_models_file_says_where_it_comes_from(bundle):
@@ -200,6 +251,17 @@ def test_a_models_file_has_nothing_to_do_with_a_run_of_its_level(
         (
             ["--mode=test", "--algorithm=simple", "--model_bundle=BUNDLE", "--subjects=agent_real"],
             "has no policy",
+        ),
+        (
+            ["--mode=test", "--algorithm=simple", "--model_bundle=zoo:pong_model", "--logdir=RUN"],
+            "expected a model of the same game",
+        ),
+        (
+            [
+                *("--mode=export", "--algorithm=simple", "--export_format=bundle"),
+                "--model_bundle=BUNDLE",
+            ],
+            "give --export_dir=FOLDER",
         ),
     ],
 )

@@ -30,12 +30,13 @@ FIRST_TEST_SEED = 2**40
 
 
 class Place(NamedTuple):
-    """Where games are played, and what says so in names of files."""
+    """Where games are played, and what says so in names of files, of videos too."""
 
     # From settings, the level's number, how many, their seed, and the agent's spec.
     make: Callable[[Settings, int, int, int, EnvironmentSpec], VectorEnvironment]
     suffix: str = ""  # of files
     words: str = ""  # in lines
+    endless: bool = False  # games may go on for ever: --step_limit=-1 cuts them as in a training
 
 
 REAL = Place(build.test_environment)
@@ -69,7 +70,7 @@ def evaluate(
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
         console.print(f"Human-normalised, mean over levels: {mean:.1f}%")
-    _print_video(console, settings.trained.video, warnings)
+    _print_video(console, video.named(settings.trained.video, place.suffix), warnings)
     console.print(_written(found.folder / f"evaluation{place.suffix}.json", report))
     return report
 
@@ -190,7 +191,9 @@ def _play_level(
     settings = found.settings
     if level:
         settings = settings.replace(video="")  # the video shows the first level
-    count = min(settings.trained.test_num_episodes, MOST_ENVIRONMENTS)
+    test = settings.trained
+    count = min(test.test_num_episodes, MOST_ENVIRONMENTS)
+    limit = test.steps_alongside if place.endless else test.steps_of_test
     seed = seed_of_level(settings.program.seed, level)
     environment = place.make(settings, level, count, seed, made_for)
     try:
@@ -200,14 +203,16 @@ def _play_level(
         value = found.value(spec.level_name)
         bodies = 1 if settings.trained.opponent else spec.num_bodies
         counter.total = settings.trained.test_num_episodes * bodies
-        movies = video.files(settings, found.folder, level, cell, environment.num_envs)
+        movies = video.files(
+            settings, found.folder, level, cell, environment.num_envs, place.suffix
+        )
         with video.spectators(settings, environment, value, movies, warn) as onlookers:
             games = play(
                 environment,
                 against(settings, spec, player),
                 settings.trained.test_num_episodes,
                 seed=settings.program.seed,
-                step_limit=settings.trained.steps_of_test,
+                step_limit=limit,
                 onlookers=onlookers,
                 finished=lambda game: counter.add(
                     [one.raw_return for one in own_games(settings, spec, [game])]

@@ -15,6 +15,7 @@ from trainer.storage.records import write_whole
 
 PICTURE = "evaluation_grid"
 EVENTS = "evaluation"  # a folder of its own: TensorBoard shows it as a run
+IN_NAME = ("test_policy", "test_temperature", "noop_max")  # settings that every tag names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +33,9 @@ class Played:
         test, flat = self.settings.trained, self.settings.flat()
         temperature = 0.0 if test.test_policy == "greedy" else test.test_temperature
         name = f"sampling_temp_{temperature:g}_max_noops_{self.settings.level.noop_max}"
-        in_name = ("test_policy", "test_temperature", "noop_max")
         if test.test_policy == "random":
             name = f"random_max_noops_{self.settings.level.noop_max}"
-        further = [NAMES[one] for one in self.cell.values if NAMES[one] not in in_name]
+        further = [NAMES[one] for one in self.cell.values if NAMES[one] not in IN_NAME]
         return "_".join([f"mean_reward/eval/{name}", *(f"{one}_{flat[one]}" for one in further)])
 
 

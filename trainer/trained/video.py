@@ -41,18 +41,25 @@ def prepare(settings: Settings, folder: Path) -> None:
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
+def named(path: str, suffix: str) -> str:
+    """``--video`` with ``suffix`` at the end of its name, where games are played elsewhere."""
+    whole = Path(path)
+    return str(whole.with_stem(whole.stem + suffix)) if path and suffix else path
+
+
 def files(
-    settings: Settings, folder: Path, level: int, cell: str, environments: int
+    settings: Settings, folder: Path, level: int, cell: str, environments: int, suffix: str = ""
 ) -> dict[int, Path]:
     """The video's file of each environment that ``--video`` or ``--num_videos`` record.
 
-    ``cell`` is the name of a combination of ``--grid``.
+    ``cell`` is the name of a combination of ``--grid``; ``suffix`` ends all names.
     """
-    found = {0: Path(settings.trained.video)} if settings.trained.video else {}
+    path = named(settings.trained.video, suffix)
+    found = {0: Path(path)} if path else {}
     name = f"{settings.level.levels[level]} {cell}".strip()
     name = re.sub(r"[^\w.=-]+", "_", name)
     for index in range(min(settings.trained.num_videos, environments)):
-        found.setdefault(index, folder / "videos" / f"{name}_{index + 1}.mp4")
+        found.setdefault(index, folder / "videos" / f"{name}_{index + 1}{suffix}.mp4")
     return found
 
 

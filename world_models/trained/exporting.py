@@ -40,6 +40,12 @@ def export(settings: Settings, given: Collection[str] = ()) -> None:
             f"--export_format={settings.trained.export_format}: a world model is exported as a "
             "bundle; give --export_format=bundle. Its policy is exported without --algorithm."
         )
+    own_file = settings.algorithm.model_bundle and not settings.storage.logdir
+    if own_file and not settings.trained.export_dir:
+        raise UserError(
+            f"{FLAG}={settings.algorithm.model_bundle} is exported by itself and has no run's "
+            "folder to write to: give --export_dir=FOLDER."
+        )
     run = opened.opened(settings, given)
     depth = max(run.model.sizes.frames, run.spec.frame_stack)
     starts = KeptStarts.drawn(opened.starts(run), _count(run, depth), depth)
@@ -86,10 +92,12 @@ def _card(run: opened.Opened) -> dict[str, Any]:
 
 def _evaluation(run: opened.Opened) -> dict[str, Any] | None:
     """The figures of the last evaluation, if it was of this model."""
+    if not run.folder:
+        return None
     try:
-        path = Path(run.settings.run_folder) / "evaluation_model.json"
-        report = json.loads(path.read_text())
-        if report["updates"] != run.model.updates:
+        report = json.loads((run.folder / "evaluation_model.json").read_text())
+        of_this = report["model"], report["updates"]
+        if of_this != (str(run.where.resolve()), run.model.updates):
             return None
         return {name: report["cells"][0].get(name) for name in OF_EVALUATION}
     except (OSError, ValueError, KeyError, IndexError):

@@ -67,7 +67,7 @@ def _shown(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _tag(figures: dict[str, Any]) -> str:
     """How the names of several combinations differ, as tensor2tensor's evaluator has it."""
     by = "random" if figures["played_by"] == "random" else f"temp_{figures['temperature']:g}"
-    further = {k: v for k, v in figures["settings"].items() if k in ("seed", "sticky_actions")}
+    further = {k: v for k, v in figures["settings"].items() if k not in grid_report.IN_NAME}
     more = "".join(f"_{name}_{value}" for name, value in further.items())
     return f"_sampling_{by}_max_noops_{figures['noop_max']}{more}"
 

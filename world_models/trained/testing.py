@@ -12,14 +12,14 @@ from typing import Any
 from environments import EnvironmentSpec, VectorEnvironment
 from trainer.settings import config, grid
 from trainer.settings.config import Settings
-from trainer.storage.folder import writing
 from trainer.storage.records import write_whole
-from trainer.trained import evaluation, scoreboard
+from trainer.trained import evaluation, grid_report, scoreboard, trained_agent
 from trainer.trained.evaluation import Place
+from trainer.trained.trained_agent import Trained
 from user_error import UserError
 from world_models.trained import model_report, opened
 from world_models.trained.opened import Opened
-from world_models.training import evaluating, pictures, playing
+from world_models.training import evaluating, folders, pictures, playing
 from world_models.training.experience import Experience
 from world_models.training.policy_phase import dreams
 
@@ -44,16 +44,32 @@ def test(settings: Settings, given: Collection[str] = ()) -> dict[str, Any]:
         print(f"{source} has no policy: only the model is evaluated.")
         subjects = ["model"]
     plain, named = _of_policy(settings, given, run)
+    found = _policy(plain, named, run) if policy and subjects != ["agent_real"] else None
     reports: dict[str, Any] = {}
     if "agent_real" in subjects:
         reports["agent_real"] = evaluation.evaluate(plain, named)
     if "agent_simulated" in subjects:
         limited = plain.replace(step_limit=plain.trained.steps_alongside)
-        place = Place(_dreaming(run), "_in_model", " in the model")
+        place = Place(_dreaming(run), "_in_model", " in the model", endless=True)
         reports["agent_simulated"] = evaluation.evaluate(limited, {*named, "step_limit"}, place)
     if "model" in subjects:
-        reports["model"] = _evaluate_model(run)
+        reports["model"] = _evaluate_model(run, found)
     return reports
+
+
+def _policy(plain: Settings, named: Collection[str], run: Opened) -> Trained:
+    """The policy beside the model, with its own settings but for those that were ``named``."""
+    where = folders.of(run.settings).policy
+    found = trained_agent.find(plain.replace(logdir=str(where)), named)
+    theirs, ours = found.spec(), run.spec
+    for what in ("observation_space", "action_space"):
+        if getattr(theirs, what) != getattr(ours, what):
+            raise UserError(
+                f"the policy in {where} has the {what.replace('_', ' ')} {getattr(theirs, what)}, "
+                f"and the world model in {run.where} {getattr(ours, what)}; expected a model of "
+                "the same game, seen in the same way. Choose another one, or leave --logdir out."
+            )
+    return found
 
 
 def _of_policy(
@@ -74,17 +90,17 @@ def _dreaming(run: Opened) -> Any:
         settings: Settings, level: int, count: int, seed: int, made_for: EnvironmentSpec
     ) -> VectorEnvironment:
         # One is counted when --step_limit cuts it, and then makes room for the next.
-        limit = settings.trained.step_limit
+        limit = settings.trained.steps_alongside
         length = limit + 1 if limit else ENDLESS
         return dreams(run.spec, run.model, starts, seed, count, length, true_starts=1.0)
 
     return make
 
 
-def _evaluate_model(run: Opened) -> dict[str, Any]:
+def _evaluate_model(run: Opened, policy: Trained | None) -> dict[str, Any]:
     """Compares the model with new real play for each combination of ``--grid``."""
     settings = run.settings
-    cells = [_compared(run, cell) for cell in grid.cells(settings.trained.grid)]
+    cells = [_compared(run, policy, cell) for cell in grid.cells(settings.trained.grid)]
     names = [name for name, _, _ in cells]
     figures = [found for _, found, _ in cells]
     console = scoreboard.console()
@@ -104,30 +120,40 @@ def _evaluate_model(run: Opened) -> dict[str, Any]:
 def _written(
     folder: Path, report: dict[str, Any], names: list[str], shown: evaluating.Rollouts
 ) -> list[str]:
-    """Writes all of the report; returns a line about each file."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "evaluation_model.json"
-        write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
-        length = int(shown.valid[0].sum())
-        pair = shown.predicted[0, :length], shown.real[0, :length]
-        write_whole(folder / "evaluation_model.png", pictures.png(pictures.strip(*pair)))
-        pictures.write_video(folder / "evaluation_model.mp4", *pair)
+    """Writes all of the report; returns a line about each file, also if it failed."""
+    length = int(shown.valid[0].sum())
+    pair = shown.predicted[0, :length], shown.real[0, :length]
+    name = folder / "evaluation_model"
+    figures, picture, video = (name.with_suffix(one) for one in (".json", ".png", ".mp4"))
+
+    def write_figures() -> None:
+        folder.mkdir(parents=True, exist_ok=True)  # a bundle may have no run here
+        write_whole(figures, json.dumps(report, indent=2).encode() + b"\n")
+
+    def write_picture() -> None:
+        write_whole(picture, pictures.png(pictures.strip(*pair)))
+
     return [
-        f"All figures: {path}; a rollout beside what was real: the .png and .mp4",
+        *grid_report.written(
+            ("All figures", figures, write_figures),
+            ("A rollout beside what was real", picture, write_picture),
+            ("The same as a video", video, lambda: pictures.write_video(video, *pair)),
+        ),
         *model_report.write(folder, report["updates"], names, report["cells"]),
     ]
 
 
-def _compared(run: Opened, cell: grid.Cell) -> tuple[str, dict[str, Any], evaluating.Rollouts]:
+def _compared(
+    run: Opened, policy: Trained | None, cell: grid.Cell
+) -> tuple[str, dict[str, Any], evaluating.Rollouts]:
     """The name of a combination, its figures, and rollouts to show."""
     settings = run.settings.replace(**cell.changes)
     own, test, seed = settings.algorithm, settings.trained, settings.program.seed
     count = min(GAMES, own.real_envs)
     choose = None
-    if run.folder and test.test_policy != "random":
+    if policy and test.test_policy != "random":
         greedy = test.test_policy == "greedy"
-        choose = playing.by_policy(settings, count, seed, greedy, test.test_temperature)
+        choose = playing.by_agent(policy, count, seed, greedy, test.test_temperature)
     by = test.test_policy if choose else "random"
     choose = choose or playing.at_random(run.model.sizes.actions, seed)
     parts, steps = [], 0

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,8 @@ from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Store
 from trainer.storage.played import Part
 from trainer.trained import trained_agent
+from trainer.trained.trained_agent import Trained
+from world_models.training import folders
 from world_models.training.policy_settings import policy_settings
 
 LONGEST_PART = 500  # rows
@@ -37,18 +38,21 @@ def at_random(actions: int, seed: int) -> Chooser:
 
 def has_policy(settings: Settings) -> bool:
     """Whether the run has a policy yet."""
-    own = policy_settings(settings)
-    return bool(Store(Path(own.run_folder) / "checkpoints", 1).numbered())
+    return bool(Store(folders.of(settings).policy / "checkpoints", 1).numbered())
 
 
-def by_policy(
-    settings: Settings, count: int, seed: int, greedy: bool = False, temperature: float = 1.0
-) -> Chooser | None:
+def by_policy(settings: Settings, count: int, seed: int) -> Chooser | None:
     """Chooses as the newest policy of the run does in ``count`` games; None if there is none."""
     own = policy_settings(settings)
     if not has_policy(settings):
         return None
-    found = trained_agent.find(own, frozenset(own.flat()))
+    return by_agent(trained_agent.find(own, frozenset(own.flat())), count, seed)
+
+
+def by_agent(
+    found: Trained, count: int, seed: int, greedy: bool = False, temperature: float = 1.0
+) -> Chooser:
+    """Chooses as a trained agent does in ``count`` games."""
     spec = build.level_spec(found.settings)
     algorithm = build.algorithm(found.settings)
     player = Player(found.agent(spec), algorithm, greedy, temperature)

@@ -103,6 +103,18 @@ def test_a_video_begins_with_the_game_and_not_with_the_wait_for_it(cartpole, tmp
     np.testing.assert_allclose(brightness, [40, 60, 80, 100], atol=8)
 
 
+def test_games_that_are_played_elsewhere_have_videos_of_their_own(cartpole, tmp_path, capsys):
+    path = str(tmp_path / "game.mp4")
+    settings = Settings(mode="test", logdir=str(cartpole), video=path, test_num_episodes=2)
+    evaluate(settings, (), Place(lambda *_: World(), "_in_model"))
+    own = tmp_path / "game_in_model.mp4"
+    assert [*tmp_path.glob("*.mp4")] == [own]
+    assert f"Video: {own} (first game)" in capsys.readouterr().out
+    found = video.files(settings.replace(num_videos=2), tmp_path, 0, "noops=0", 2, "_in_model")
+    name = "PongNoFrameskip-v4_noops=0_2_in_model.mp4"
+    assert found == {0: own, 1: tmp_path / "videos" / name}
+
+
 @pytest.mark.xdist_group("remotes")
 def test_the_first_game_of_a_world_in_real_time_is_recorded(tmp_path, monkeypatch):
     # Rows that come late are no steps; on a busy machine some are.
