@@ -124,6 +124,7 @@ def _check(options: Options, level: dict[str, Any]) -> None:
 
 
 def _play(options: Options, level: dict[str, Any]) -> None:
+    from trainer.storage.played import check_looks, read_all
     from world_models.player.recording import Recording
     from world_models.player.server import served
     from world_models.player.session import Session
@@ -131,11 +132,14 @@ def _play(options: Options, level: dict[str, Any]) -> None:
 
     real, model = _games(options, level)
     logdir = Path(options.logdir or "logs")
+    steps = logdir / "play" if options.record else None
     with contextlib.closing(real):
+        if steps:  # nobody could learn from two games, or two looks of one, in a folder
+            check_looks(read_all(steps, real.spec.level_name), real.spec, steps)
         recording = Recording(
             Path(options.videos or logdir / "played"),
             options.fps,
-            logdir / "play" if options.record else None,
+            steps,
             real.spec.level_name,
         )
         try:
@@ -155,9 +159,9 @@ def _play(options: Options, level: dict[str, Any]) -> None:
         if error:
             print(f"warning: {path} is not complete ({error}).", file=sys.stderr)
     say(f"What was shown: {recording.path}")
-    if options.record:
+    if steps:
         count = len(recording.parts)
-        say(f"Your steps: {count} files in {logdir / 'play'}" if count else "No steps to record.")
+        say(f"Your steps: {count} files in {steps}" if count else "No steps to record.")
 
 
 def _tick(session: Any, fps: float) -> None:

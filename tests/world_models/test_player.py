@@ -224,6 +224,29 @@ def test_a_person_teaches_a_model_and_a_replay(tmp_path, capsys):
     assert "the level's are [10, 12, 1]" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--level_name=Catch-v0", "--width=12"], "the level's are [84, 12, 1]"),
+        (["--level_name=PongNoFrameskip-v4"], "is play of Catch-v0"),
+    ],
+)
+def test_only_play_that_fits_a_folder_is_recorded_there(
+    tmp_path, words, message, monkeypatch, capsys
+):
+    recording, session, real = recorded(tmp_path)
+    for _ in range(3):
+        session.press("d")
+    recording.close()
+    real.close()
+    monkeypatch.setattr("world_models.play._tick", lambda *given: None)
+    before = {*tmp_path.rglob("*")}
+    assert play.main([*words, "--record", "--browser", f"--logdir={tmp_path}"]) == 2
+    error = capsys.readouterr().err
+    assert message in error and len(error.strip().splitlines()) == 1
+    assert {*tmp_path.rglob("*")} == before
+
+
 def test_strangers_and_other_sites_get_nothing(session):
     with served(session, 0) as address:
         base = address.rsplit("/", 2)[0]
