@@ -154,6 +154,14 @@ def test_a_temperature_sharpens_or_flattens():
     assert float(tf.reduce_mean(samples)) == pytest.approx(0.6, abs=0.05)
 
 
+@pytest.mark.parametrize(("temperature", "deviation"), [(100.0, 2.7), (0.001, 0.0067)])
+def test_deviations_stay_in_their_range_at_any_temperature(temperature, deviation):
+    gaussian = distribution_for(gym.spaces.Box(-2.0, 2.0, (1,), np.float32))
+    samples = gaussian.sample(gaussian.tempered(tf.zeros([MANY, 2]), temperature), SEED)
+    half_range = 2.0
+    assert float(tf.math.reduce_std(samples)) == pytest.approx(deviation * half_range, rel=0.03)
+
+
 @pytest.mark.parametrize(
     "space", [gym.spaces.Text(3), gym.spaces.Box(0, 9, (2,), np.int32)], ids=str
 )

@@ -31,8 +31,9 @@ class TrainedSettings:
     test_temperature: float = setting(
         1.0,
         "Testing",
-        "divides the logits of actions, and multiplies deviations: below 1, sampled actions are "
-        "the likelier ones more often; 0: greedy. Of agents with values of actions (DQN): 1 is "
+        "divides the logits of actions, and multiplies deviations, which stay from 0.0067 to 2.7 "
+        "times half an action's range: below 1, sampled actions are the likelier ones more often; "
+        "0: greedy. Of agents with values of actions (DQN): 1 is "
         "play as in training, and others sample by the softmax of the values divided by it",
         least=0,
     )
