@@ -22,6 +22,8 @@ v1 = tf.compat.v1
 DEVICE = "/job:learner/task:0/device:CPU:0"
 # How many letters from actors may wait to be read.
 LETTERS = 256
+# Lines of TensorFlow's around what an error of a session says.
+HEADINGS = ("Graph execution error:", "From /job:", "Detected at node")
 
 
 class _Graph(NamedTuple):
@@ -54,11 +56,15 @@ class Server:
         self._server = _listen(host, port)
         self._session = v1.Session(self._server.target, graph=self._graph.graph)
         # Placeholders, so that nothing is read that was never written.
-        self.announce(b"{}")
-        self.publish(np.zeros([0], np.uint8), 0)
+        try:
+            self.announce(b"{}")
+            self.publish(np.zeros([0], np.uint8), 0)
+        except (Closed, Lost, Silent) as error:
+            why = str(error) or "no answer"
+            raise UserError(f"--learner_host={host}:{port}: cannot listen there ({why}).") from error
         # A dequeue that is given up when its time is over can lose a letter that comes just then,
         # or fail: so a thread waits for letters without an end.
-        self._letters: queue.SimpleQueue[bytes | Closed | Lost] = queue.SimpleQueue()
+        self._letters: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
         threading.Thread(target=self._read_letters, name="letters", daemon=True).start()
 
     def announce(self, about: bytes) -> None:
@@ -95,7 +101,7 @@ class Server:
         while True:
             try:
                 self._letters.put(self._run(self._graph.hear).tobytes())
-            except (Closed, Lost) as over:
+            except Exception as over:  # raised by ``hear``
                 self._letters.put(over)
                 return
 
@@ -228,11 +234,12 @@ def _run(session: Any, what: Any, feed: dict | None, timeout_s: float = 0.0) -> 
     except (tf.errors.CancelledError, tf.errors.OutOfRangeError):
         raise Closed from None
     except (tf.errors.OpError, RuntimeError) as error:  # RuntimeError: the session was closed
-        raise Lost(_reason(error)) from None
+        raise Lost(_reason(error)) from error
 
 
 def _reason(error: Exception) -> str:
     """What a session's error says, without where in the program its operation was made."""
     lines = str(error).split("\n")
-    before = next((i for i, line in enumerate(lines[:-1]) if line.startswith("Node: ")), -1)
-    return lines[before + 1]
+    after = max((i + 1 for i, line in enumerate(lines) if line.startswith("Node: ")), default=0)
+    words = [line for line in lines[after:] if line.strip() and not line.startswith(HEADINGS)]
+    return words[0] if words else type(error).__name__

@@ -11,7 +11,7 @@ import numpy as np
 from transport import messages
 from transport.in_process import Closed, UnrollQueue
 from transport.layout import Layout, Misfit
-from transport.messages import FINISHED, Header, Identity
+from transport.messages import FINISHED, Header, Identity, Lost, Silent
 from transport.roster import Roster
 
 HEAR_EVERY_S = 0.5
@@ -57,6 +57,7 @@ class Receiver:
         self._weights = weights
         self._queue = UnrollQueue(capacity)
         self._timeout_s = timeout_s
+        self._say = say
         self._roster = Roster(identity, timeout_s, say)
         self._error: Exception | None = None
         self._newest: tuple[Sequence[Any], int] | None = None
@@ -78,7 +79,10 @@ class Receiver:
     def __exit__(self, *_: object) -> None:
         self._stop_publishing()
         self._queue.close()
-        self._server.close()
+        try:
+            self._server.close()
+        except (Closed, Lost, Silent):
+            return  # its calls may never end: the threads are left, and what failed is told
         for thread in self._threads:
             thread.join()
 
@@ -98,7 +102,10 @@ class Receiver:
     def finish(self) -> None:
         """Reports to actors that training is done, and gives them time to leave."""
         self._stop_publishing()
-        self._server.publish(np.zeros([0], np.uint8), FINISHED)
+        try:
+            self._server.publish(np.zeros([0], np.uint8), FINISHED)
+        except (Closed, Lost, Silent) as error:  # what was learned is safe
+            self._say(f"warning: actors could not be told of the end ({str(error) or 'closed'}).")
         self._queue.close()
         # An actor that waits for room hears of it at its next beat, or a late one.
         until = time.monotonic() + self._timeout_s
@@ -126,11 +133,10 @@ class Receiver:
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Closed:
-            pass
         except Exception as error:  # raised by ``take``
-            self._error = error
-            self._queue.close()
+            if not self._closing:
+                self._error = self._error or error
+                self._queue.close()
 
     def _receive(self) -> None:
         while True:

@@ -154,7 +154,7 @@ class Reporter:
         self.close()
         try:
             write_curve(self.folder, self._title(), self.level_since)
-        except OSError as error:
+        except Exception as error:  # of the disk, or of what draws: the training is over and kept
             self.say(f"warning: the learning curve could not be drawn ({_reason(error)}).")
         described = self._described(figures)
         self.say(summary(described, reason, self.folder))
@@ -207,5 +207,5 @@ class Reporter:
             self.say(warning)
 
 
-def _reason(error: OSError | None) -> str:
+def _reason(error: Exception | None) -> str:
     return getattr(error, "strerror", None) or str(error)

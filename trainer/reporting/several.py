@@ -36,8 +36,9 @@ def draw(folder: Path, settings: Settings, say: Callable[[str], None]) -> None:
     heading = title(settings.level.levels, ", ".join(runs), settings.program.seed)
     try:
         say(f"The curves of {', '.join(runs)}: {write_curves(folder, heading, runs)}")
-    except OSError as error:
-        say(f"warning: the learning curves could not be drawn ({error.strerror}).")
+    except Exception as error:  # of the disk, or of what draws: the training is over and kept
+        reason = getattr(error, "strerror", None) or str(error)
+        say(f"warning: the learning curves could not be drawn ({reason}).")
 
 
 class SeveralOnTerminal:

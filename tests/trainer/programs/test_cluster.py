@@ -28,12 +28,13 @@ COMMON = [
 
 
 @pytest.fixture(autouse=True, params=["tensorflow", "secure"])
-def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> None:
+def transport(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: Any) -> str:
     """Both transports; actors that start before their learner find credentials in its folder."""
     if request.param == "secure":
         credentials.make(tmp_path / credentials.FOLDER)
         secure = ["--transport=secure", f"--logdir={tmp_path}"]
         monkeypatch.setitem(globals(), "COMMON", [*COMMON, *secure])
+    return request.param
 
 
 def flags(logdir: Path, **more: Any) -> list[str]:

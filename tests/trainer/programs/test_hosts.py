@@ -63,13 +63,14 @@ PLAIN = pytest.mark.parametrize("transport", ["tensorflow"], indirect=True)
 
 
 @BOTH
-def test_an_actor_whose_link_was_cut_rejoins(bridge, tmp_path):
+def test_an_actor_whose_link_was_cut_rejoins(bridge, tmp_path, transport):
     first, second, third = bridge.hosts
+    cuts = 2 if transport == "secure" else 1  # what counts them is the same for both
     address = f"{first.ip}:{free_port()}"
     with actor(second, 0, address) as near, actor(third, 1, address) as far:
         with learner(first, tmp_path, address, frames=10**8) as endless:
             endless.wait_for("2 actors connected")
-            for times in (1, 2):
+            for times in range(1, cuts + 1):
                 checkpoints_follow(endless)
                 before = far.output()
                 third.unplug()

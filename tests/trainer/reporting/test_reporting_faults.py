@@ -9,6 +9,7 @@ import pytest
 
 from tests.trainer.disks import files_limited_to
 from tests.trainer.reports import ABOUT, figures, samples, scalars, settings_of
+from trainer.reporting import several
 from trainer.reporting.reporter import Reporter, read_metrics
 from trainer.storage.records import LinesFile
 
@@ -54,6 +55,23 @@ def test_a_missing_folder_stops_nothing(tmp_path, capsys):
         (tmp_path / "moved").rename(folder)
         reporter.report(figures(3000), samples())
     assert [row["environment_frames"] for row in read_metrics(folder)] == [1000, 3000]
+
+
+def test_a_picture_that_cannot_be_drawn_keeps_no_training_from_its_end(
+    reporter, tmp_path, capsys, monkeypatch
+):
+    def fails(*_):
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr("trainer.reporting.reporter.write_curve", fails)
+    monkeypatch.setattr("trainer.reporting.several.write_curves", fails)
+    reporter.report(figures(1000), samples())
+    reporter.finish(figures(1000), "all frames are trained")
+    several.draw(tmp_path, settings_of(tmp_path), print)
+    printed = capsys.readouterr().out
+    assert "the learning curve could not be drawn (no fonts)" in printed
+    assert "Ended: all frames are trained" in printed
+    assert "the learning curves could not be drawn (no fonts)" in printed
 
 
 def test_a_report_that_does_not_fit_leaves_nothing_behind(reporter, tmp_path):
