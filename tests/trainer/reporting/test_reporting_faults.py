@@ -58,15 +58,16 @@ def test_a_missing_folder_stops_nothing(tmp_path, capsys):
 
 
 def test_a_picture_that_cannot_be_drawn_keeps_no_training_from_its_end(
-    reporter, tmp_path, capsys, monkeypatch
+    tmp_path, capsys, monkeypatch
 ):
     def fails(*_):
         raise RuntimeError("no fonts")
 
     monkeypatch.setattr("trainer.reporting.reporter.write_curve", fails)
     monkeypatch.setattr("trainer.reporting.several.write_curves", fails)
-    reporter.report(figures(1000), samples())
-    reporter.finish(figures(1000), "all frames are trained")
+    with Reporter(tmp_path, settings_of(tmp_path), ABOUT) as reporter:
+        reporter.report(figures(1000), samples())
+        reporter.finish(figures(1000), "all frames are trained")
     several.draw(tmp_path, settings_of(tmp_path), print)
     printed = capsys.readouterr().out
     assert "the learning curve could not be drawn (no fonts)" in printed
