@@ -60,8 +60,8 @@ class Server:
             self.announce(b"{}")
             self.publish(np.zeros([0], np.uint8), 0)
         except (Closed, Lost, Silent) as error:
-            why = str(error) or "no answer"
-            raise UserError(f"--learner_host={host}:{port}: cannot listen there ({why}).") from error
+            why = f"cannot listen there ({str(error) or 'no answer'})"
+            raise UserError(f"--learner_host={host}:{port}: {why}.") from error
         # A dequeue that is given up when its time is over can lose a letter that comes just then,
         # or fail: so a thread waits for letters without an end.
         self._letters: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
