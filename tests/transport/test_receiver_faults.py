@@ -66,7 +66,7 @@ def test_weights_that_cannot_be_published_end_it_too():
 
 @pytest.mark.parametrize("error", [Lost("it is gone"), Silent(), Closed()])
 def test_a_carrier_that_fails_at_the_end_spoils_nothing(error):
-    said = []
+    said: list[str] = []
     with receiver(Carrier(finish=error, close=error), said) as made:
         made.finish()
     [told] = said
