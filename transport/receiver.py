@@ -82,7 +82,7 @@ class Receiver:
         try:
             self._server.close()
         except (Closed, Lost, Silent):
-            return  # its calls may never end: the threads are left, and what failed is told
+            return  # the threads may never end, so nothing waits for them
         for thread in self._threads:
             thread.join()
 

@@ -111,18 +111,18 @@ def _with_algorithms(own: Own) -> Own:
     ours = config.parse([*_flags(own), f"--stop_at_return={own.until}"]).program.algorithm
     theirs = own.peer_algorithm or NEAREST.get(ours, ours)
     work = theirs, own.level_name
-    able = [peer.key for peer in UNTIL_PEERS if work in peer.works]
-    asked = chosen(own.peers, UNTIL_PEERS) if own.peers else UNTIL_PEERS
+    able = tuple(peer for peer in UNTIL_PEERS if work in peer.works)
+    asked = chosen(own.peers, UNTIL_PEERS) if own.peers else able or UNTIL_PEERS
     unable = [peer for peer in asked if work not in peer.works]
-    if unable and not (able and not own.peers):
-        works = sorted(set[tuple[str, str]]().union(*(peer.works for peer in asked)))
-        names = [name for name, level in works if level == own.level_name]
+    if unable:
+        works = {work for peer in asked for work in peer.works}
+        names = sorted(name for name, level in works if level == own.level_name)
         levels = sorted({level for _, level in works})
         raise UserError(
             f"--peer_algorithm={theirs} --level_name={own.level_name}: {unable[0].name} has no "
             f"settings for it. Known are {', '.join(names or levels)}."
         )
-    peers = own.peers or ",".join(able)
+    peers = own.peers or ",".join(peer.key for peer in asked)
     return dataclasses.replace(own, algorithm=ours, peer_algorithm=theirs, peers=peers)
 
 

@@ -105,7 +105,7 @@ def test_two_learners_train_together_across_hosts_survive_a_cut_and_save_when_st
     assert [host.processes() for host in network.hosts] == [[], [], [], []]
     assert whole.processes() == []
     ends = whole.run("logs", "--name=learner-0").stdout.rpartition("Resuming from")[2]
-    # Each host is told for itself, and learners end together: the other's may hear of it first.
+    # Each host gets a signal of its own, and all learners end at the first: either may name it.
     assert "Ended: SIGTERM." in ends or "Ended: another learner was asked to stop." in ends
     run = network.hosts[0].home / "whole" / "logs" / "run"
     frames = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["environment_frames"]
