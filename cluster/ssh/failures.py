@@ -127,11 +127,15 @@ def _of_network(host: Host, error: Exception, timeout_s: float) -> HostFailed | 
             "Is it running, and is the network open?",
             passing=True,
         )
-    if isinstance(error, OSError) and error.errno in (errno.ECONNREFUSED, *UNREACHED):
+    if isinstance(error, OSError) and error.errno in UNREACHED:
         return HostFailed(
-            f"{where}: {error.strerror}",
-            "Is sshd running there, and is ssh_port right?",
-            passing=error.errno in AWAY,
+            f"does not answer at {where}: {error.strerror}",
+            "Is it running, and is the network open?",
+            passing=True,
+        )
+    if isinstance(error, ConnectionRefusedError):
+        return HostFailed(
+            f"{where}: {error.strerror}", "Is sshd running there, and is ssh_port right?"
         )
     return None
 

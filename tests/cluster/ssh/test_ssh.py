@@ -1,5 +1,6 @@
 """What is told of keys, and waits that end: an SSH server that does what no real one should."""
 
+import errno
 import socket
 import subprocess
 import threading
@@ -118,6 +119,15 @@ def test_a_name_whose_first_address_is_silent_is_reached_at_the_next(
     silent = isinstance(says, TimeoutError)
     why = "does not answer at port 1 within 30 s" if silent else "port 1: Connection refused"
     assert failure(Host("twofold", 1, "ann"), known).startswith(f"{why}. Is ")
+
+
+def test_a_host_without_a_route_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def connect(own: socket.socket, address: tuple) -> None:
+        raise OSError(errno.EHOSTUNREACH, "No route to host")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    told = failure(Host("127.0.0.1", 22, "ann"), tmp_path / "known_hosts")
+    assert told.startswith("does not answer at port 22: No route to host. Is it running")
 
 
 def test_a_jump_host_is_not_offered_the_password_of_the_hosts_behind_it(
