@@ -68,10 +68,24 @@ class Training(NamedTuple):
         if not done.exists():
             _experiment(*self.flags, f"--seed={self.seed}", f"--logdir={self.folder}")
             self._check_end()
-            _experiment(
-                *("--mode=test", f"--test_num_episodes={games}"),
-                *(f"--logdir={self._policy}", f"--level_name={level}"),
-            )
+            self._play_games(level, games)
+        played = self._played(level)
+        if played["episodes"] < games:  # as an earlier call has asked for
+            self._play_games(level, games)
+        return self._played(level)
+
+    def reports(self) -> list[dict[str, Any]]:
+        """What the training has reported."""
+        return read_metrics(self.folder)
+
+    def _play_games(self, level: str, games: int) -> None:
+        _experiment(
+            *("--mode=test", f"--test_num_episodes={games}"),
+            *(f"--logdir={self._policy}", f"--level_name={level}"),
+        )
+
+    def _played(self, level: str) -> dict[str, Any]:
+        done = self._policy / "evaluation.json"
         levels: dict[str, dict[str, Any]] = json.loads(done.read_text())["levels"]
         if level not in levels:
             raise UserError(
@@ -79,10 +93,6 @@ class Training(NamedTuple):
                 "--logdir."
             )
         return levels[level]
-
-    def reports(self) -> list[dict[str, Any]]:
-        """What the training has reported."""
-        return read_metrics(self.folder)
 
     @property
     def _policy(self) -> Path:
@@ -258,6 +268,8 @@ def main() -> int:
     given = parser.parse_args()
     if not all(seed.isdigit() for seed in given.seeds.split(",")):
         parser.error(f"--seeds={given.seeds}: give numbers with commas between, as in 1,2,3")
+    if given.games < 2:
+        parser.error(f"--games={given.games}: give 2 or more: a mean is told with its interval")
     try:
         out = studies.place(given.out)
         rows = study(given)

@@ -276,7 +276,7 @@ class Link:
         return (
             self._is_to_leave()
             or self._connection is not connection
-            or self._pauses.have_begun_anew(pause)
+            or (self._process.version >= 0 and self._pauses.have_begun_anew(pause))
         )
 
     def _note(self, process: Process, newest: int) -> None:

@@ -127,11 +127,14 @@ def fit(
     One figure after another is tried a little larger and smaller; steps shrink when none helps.
     ``of_row`` gives the parts to use for a row, from its path and the parts being tried.
     """
-    unknown = [name for name in free if not getattr(start, name, 0) or name == "about"]
-    if unknown:
-        raise UserError(
-            f"--free={','.join(free)}: {unknown[0]} is not a figure of the parts to fit."
-        )
+    figures = {field.name for field in dataclasses.fields(start)} - {"about"}
+    for name in free:
+        if name not in figures:
+            raise UserError(f"--free={','.join(free)}: {name} is not a figure of the parts to fit.")
+        if getattr(start, name) in (0, math.inf):
+            raise UserError(
+                f"--free={','.join(free)}: the parts have no {name} to start from; give them one."
+            )
 
     def loss(parts: Parts) -> float:
         return float(np.sum(np.log1p(errors(rows, lambda path: of_row(path, parts))) ** 2))

@@ -78,7 +78,7 @@ def measure(arguments: list[str]) -> None:
 
 def measured(own: Own, case: Case) -> tuple[Parts, dict[int, float]]:
     """A training's parts, and its agent steps a second by the number of actors."""
-    settings = config.parse(list(case.flags))
+    settings = config.parse([*case.flags, f"--seed={own.seed}"])
     parts, rates = [plan_parts.measured(own, settings)], {}
     for actors in case.actors:
         rates[actors] = rate_of(settings, actors, own.train_s)

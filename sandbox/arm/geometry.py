@@ -102,4 +102,7 @@ def decoded(numbers: np.ndarray) -> np.ndarray:
     """The pose [..., 6] of such numbers [..., 11], within its ranges."""
     distance = LOW[0] + (numbers[..., :1] + 1) / 2 * (HIGH[0] - LOW[0])
     angles = np.arctan2(numbers[..., 1:6], numbers[..., 6:])
+    # Just beyond a range's end is that end, also where a whole turn lies between the two.
+    middle = (LOW[1:] + HIGH[1:]) / 2
+    angles = middle + (angles - middle + np.pi) % (2 * np.pi) - np.pi
     return np.clip(np.concatenate([distance, angles], -1), LOW, HIGH)

@@ -63,10 +63,19 @@ def test_all_ways_have_the_same_real_steps_and_what_is_done_is_kept(tmp_path, mo
     assert [row["mean_return"] for row in kept] == [row["mean_return"] for row in rows]
 
 
-def test_the_games_of_another_level_are_refused(tmp_path):
-    (tmp_path / "evaluation.json").write_text('{"levels": {"Pong": {"mean": 1.0}}}')
+def test_games_are_played_again_for_more_of_them_and_those_of_another_level_are_refused(
+    tmp_path, monkeypatch
+):
+    def play(*flags: str) -> None:
+        games = int(flags[1].removeprefix("--test_num_episodes="))
+        played = {"levels": {"Pong": {"mean": games / 10, "episodes": games}}}
+        (tmp_path / "evaluation.json").write_text(json.dumps(played))
+
+    play("--mode=test", "--test_num_episodes=3")
     training = study_dreams.Training("ppo", 1, [], tmp_path)
-    assert training.play("Pong", 3) == {"mean": 1.0}
+    assert training.play("Pong", 3) == {"mean": 0.3, "episodes": 3}
+    monkeypatch.setattr(study_dreams, "_experiment", play)
+    assert training.play("Pong", 5) == {"mean": 0.5, "episodes": 5}
     with pytest.raises(UserError, match=r"--level=Catch: .* is of Pong\. Give that level"):
         training.play("Catch", 3)
 
@@ -156,9 +165,10 @@ def test_a_curve_has_the_games_that_ended_since_its_last_point():
     assert study_dreams.by_real_steps(reports, 100) == [(110, 3.0), (210, 8.0)]
 
 
-def test_a_wrong_seed_is_refused_before_anything_is_trained(tmp_path):
-    done = run("--seeds=1,two", f"--logdir={tmp_path / 'runs'}", f"--out={tmp_path}/x")
-    assert done.returncode == 2 and "--seeds=1,two" in done.stderr
+@pytest.mark.parametrize("wrong", ["--seeds=1,two", "--games=1"])
+def test_a_mistake_is_refused_before_anything_is_trained(wrong, tmp_path):
+    done = run(wrong, f"--logdir={tmp_path / 'runs'}", f"--out={tmp_path}/x")
+    assert done.returncode == 2 and wrong in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -125,6 +125,24 @@ def test_what_was_played_in_step_with_a_learner_that_ended_is_not_for_the_next(i
             assert again.receiver.take(0.3) is None
 
 
+def test_an_actor_in_step_asks_calmly_until_the_first_weights_are_there(learner, monkeypatch):
+    asked: list[float] = []
+    weights = secure.Connection.weights
+
+    def counted(self: secure.Connection, limit_s: float) -> Any:
+        asked.append(time.monotonic())
+        return weights(self, limit_s)
+
+    monkeypatch.setattr(secure.Connection, "weights", counted)
+    actor = Actor(learner, "actor", in_step=True)
+    with running(actor):
+        eventually(lambda: actor.link.is_connected)
+        time.sleep(1)
+        assert len(asked) < 30
+        learner.receiver.publish([np.ones(3, np.float32)], 1)
+        assert actor.put([1]) and actor.weights == [(1, [1, 1, 1])]
+
+
 def test_a_learner_outlasts_another_that_comes_back_with_other_settings_until_it_is_right():
     def comes(level: str) -> Learner:
         made = Learner(address=first.address, level=level)

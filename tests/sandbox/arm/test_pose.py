@@ -91,6 +91,9 @@ def test_a_pose_is_found_again_from_its_points():
 def test_numbers_and_poses_are_the_same():
     truth = poses(100, seed=3)
     np.testing.assert_allclose(geometry.decoded(geometry.encoded(truth)), truth, atol=1e-9)
+    beyond = geometry.HIGH + [0, *[0.02] * 5], geometry.LOW - [0, *[0.02] * 5]
+    ends = geometry.HIGH, geometry.LOW
+    np.testing.assert_allclose(geometry.decoded(geometry.encoded(np.stack(beyond))), ends)
 
 
 def test_labels_are_those_of_the_manifest_and_the_same_seed_draws_the_same(pictures, tmp_path):
