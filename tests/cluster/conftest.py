@@ -36,13 +36,17 @@ def copy_project(folder: Path) -> None:
     """The frontend's own files, and a stand-in for experiment.py."""
     folder.mkdir(parents=True)
     for name in PROJECT:
-        if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
-            )
-        else:
-            shutil.copy(ROOT / name, folder / name)
+        copy_code(ROOT / name, folder / name)
     shutil.copy(ROOT / "tests" / "cluster" / "stand_in.py", folder / "experiment.py")
+
+
+def copy_code(source: Path, target: Path) -> None:
+    """Copies a file or a folder, compiled code as well: it stays valid with its sources' times."""
+    if source.is_dir():
+        half_written = shutil.ignore_patterns("*.pyc.*")  # by another process
+        shutil.copytree(source, target, dirs_exist_ok=True, ignore=half_written)
+    else:
+        shutil.copy2(source, target)
 
 
 def wait_for(

@@ -125,7 +125,7 @@ def test_what_was_played_in_step_with_a_learner_that_ended_is_not_for_the_next(i
             assert again.receiver.take(0.3) is None
 
 
-def test_an_actor_in_step_asks_calmly_until_the_first_weights_are_there(learner, monkeypatch):
+def test_an_actor_in_step_asks_calmly_until_the_first_weights_are_there(monkeypatch):
     asked: list[float] = []
     weights = secure.Connection.weights
 
@@ -134,8 +134,9 @@ def test_an_actor_in_step_asks_calmly_until_the_first_weights_are_there(learner,
         return weights(self, limit_s)
 
     monkeypatch.setattr(secure.Connection, "weights", counted)
+    learner = Learner()
     actor = Actor(learner, "actor", in_step=True)
-    with running(actor):
+    with running(learner, actor):
         eventually(lambda: actor.link.is_connected)
         time.sleep(1)
         assert len(asked) < 30

@@ -1,12 +1,11 @@
 """The real experiment.py on several hosts: two learners train together, and end together."""
 
 import json
-import shutil
 
 import pytest
 
 from tests.cluster import networks
-from tests.cluster.conftest import ROOT, Frontend, wait_for
+from tests.cluster.conftest import ROOT, Frontend, copy_code, wait_for
 from tests.cluster.networks import HEADER, PASSWORD, Network
 from tests.cluster.test_watching import rows_of
 
@@ -37,12 +36,7 @@ WHOLE = (
 def whole(remote: Frontend, network: Network) -> Frontend:
     """The whole project here, and a plan of two learners and two actors on four hosts."""
     for path in (path for name in WHOLE for path in ROOT.glob(name)):
-        target = remote.folder / path.name
-        if path.is_dir():
-            ignore = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(path, target, dirs_exist_ok=True, ignore=ignore)
-        else:
-            shutil.copy(path, target)
+        copy_code(path, remote.folder / path.name)
     first, second, third, fourth = network.hosts
     remote.csv(
         HEADER + ",remote_dir,envs",  # a folder beside that of other tests, with the stand-in
