@@ -30,6 +30,7 @@ SMALL: dict[str, Any] = {
     "rollout_length": 6,
     "model_filters": 4,
     "model_doublings": 1,
+    "model_depth": 1,
     "model_levels": 16,
     "model_frames": 2,
     "model_state": 2,

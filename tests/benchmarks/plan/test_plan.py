@@ -209,7 +209,7 @@ def test_the_command_fits(monkeypatch, capsys, free):
         (["--fit", str(PUBLISHED)], "--fit needs --free"),
         (["--fit", str(PUBLISHED), "--free=about"], "about is not a figure"),
         (["--fit", str(PUBLISHED), "--free=x"], "x is not a figure"),
-        (["--fit", str(PUBLISHED), "--free=lone_actor_steps_per_s"], "no lone_actor_steps_per_s to"),
+        (["--fit", str(PUBLISHED), "--free=lone_actor_steps_per_s"], "no lone_actor_steps_per_s"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(monkeypatch, capsys, arguments, words):
