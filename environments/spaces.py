@@ -11,6 +11,8 @@ from gymnasium.wrappers import FlattenObservation, TransformObservation
 from environments.view import Crop, View
 from user_error import UserError
 
+# Pictures of more channels OpenCV shrinks by whole factors only.
+_MOST_CHANNELS = 4
 _VECTORS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -80,8 +82,16 @@ def shown(image: np.ndarray, crop: Crop | None, shape: tuple[int, ...]) -> np.nd
         image = image[crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
     height, width, _ = shape
     if image.shape[:2] != (height, width):
-        image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+        image = _resized(image, width, height)
     return image.reshape(shape)
+
+
+def _resized(image: np.ndarray, width: int, height: int) -> np.ndarray:
+    if image.ndim == 2 or image.shape[2] <= _MOST_CHANNELS:
+        return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    firsts = range(0, image.shape[2], _MOST_CHANNELS)
+    parts = (image[:, :, first : first + _MOST_CHANNELS] for first in firsts)
+    return np.dstack([_resized(part, width, height) for part in parts])
 
 
 def numbers(space: spaces.Space) -> spaces.Box:

@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import strategies as st
 
-from environments.spaces import agent_actions, is_image, numbers, with_plain_observations
+from environments.spaces import agent_actions, is_image, numbers, shown, with_plain_observations
 from environments.view import View
 
 ACTION_SPACES = st.one_of(
@@ -73,6 +73,7 @@ class Still(gymnasium.Env):
         (spaces.Box(0, 255, (9, 7, 3), np.uint8), (12, 10, 3), np.uint8),
         (spaces.Box(0, 255, (9, 7), np.uint8), (12, 10, 1), np.uint8),
         (spaces.Box(0, 1, (9, 7, 2), np.float64), (12, 10, 2), np.float32),
+        (spaces.Box(0, 255, (17, 13, 6), np.uint8), (12, 10, 6), np.uint8),
         (spaces.Discrete(4, start=2), (4,), np.float32),
         (spaces.MultiDiscrete([2, 3]), (5,), np.float32),
         (spaces.MultiBinary(3), (3,), np.float32),
@@ -86,6 +87,14 @@ def test_observations_become_an_image_or_a_vector(space, shape, kind):
     assert (plain.shape, plain.dtype) == (shape, kind)
     assert is_image(env.observation_space) == (len(shape) == 3)
     assert np.asarray(env.reset()[0]).shape == shape
+
+
+@pytest.mark.parametrize("channels", [3, 4, 5, 9])
+def test_each_channel_of_a_picture_is_shrunk_as_it_would_be_alone(channels):
+    picture = np.random.default_rng(0).integers(256, size=(17, 13, channels), dtype=np.uint8)
+    alone = [shown(picture[:, :, one], None, (12, 10, 1)) for one in range(channels)]
+    small = shown(picture, None, (12, 10, channels))
+    np.testing.assert_allclose(small.astype(int), np.concatenate(alone, axis=2), atol=1)
 
 
 def test_observations_that_no_agent_can_read_are_refused(one_line):
