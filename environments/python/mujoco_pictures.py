@@ -10,6 +10,7 @@ import pickle
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
@@ -27,6 +28,9 @@ LOOKS = (
 )
 NEEDS = "To render, MuJoCo needs libegl1 and an OpenGL driver, or libosmesa6 with MUJOCO_GL=osmesa"
 CLOSE_TIMEOUT_S = 5.0
+# MUJOCO_GL is the whole process's. Who changes it for a while holds this, and who starts a process
+# that is to have the user's.
+OPENGL = threading.RLock()
 
 # A fresh interpreter that does not import the program which draws, unlike multiprocessing's. The
 # path comes first: without it, nothing else could be imported.
@@ -55,7 +59,7 @@ class MujocoPictures:
         """``spec`` is Gymnasium's, with the arguments that make it render."""
         world = pickle.dumps(spec)
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, OPENGL:
             # The last argument is for those who look at the list of processes.
             arguments = (str(theirs.fileno()), f"pictures of {spec.id}")
             self._process = subprocess.Popen(
@@ -132,15 +136,16 @@ def without_opengl(level_id: str) -> Iterator[None]:
 @contextlib.contextmanager
 def opengl_disabled() -> Iterator[None]:
     """Keeps MuJoCo, and what is built on it, from loading OpenGL when it is imported."""
-    backend = os.environ.get("MUJOCO_GL")
-    os.environ["MUJOCO_GL"] = "disable"
-    try:
-        yield
-    finally:
-        if backend is None:
-            del os.environ["MUJOCO_GL"]
-        else:
-            os.environ["MUJOCO_GL"] = backend
+    with OPENGL:
+        backend = os.environ.get("MUJOCO_GL")
+        os.environ["MUJOCO_GL"] = "disable"
+        try:
+            yield
+        finally:
+            if backend is None:
+                del os.environ["MUJOCO_GL"]
+            else:
+                os.environ["MUJOCO_GL"] = backend
 
 
 def draw(pipe: Connection) -> None:

@@ -120,4 +120,4 @@ class Slice:
 
 def pictures_per_second(env: gymnasium.Env, view: View) -> float:
     """Agent steps a second at the speed for human players."""
-    return env.metadata.get("render_fps", 30) / view.num_action_repeats
+    return (env.metadata.get("render_fps") or 30) / view.num_action_repeats

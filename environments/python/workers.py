@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from environments.python import shared_rows
+from environments.python.mujoco_pictures import OPENGL
 from environments.python.plain import gymnasium_spec
 from environments.python.shared_rows import SharedRows
 from environments.python.slices import Factory, Rows, pictures_per_second
@@ -133,14 +134,15 @@ class _Worker:
         # The last argument is for those who look at the list of processes.
         command = [sys.executable, "-c", _PROGRAM, f"environments of {task.level_name}"]
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                bufsize=0,
-                pass_fds=[task.memory, theirs],
-                env=_one_thread_each(),
-                process_group=0,
-            )
+            with OPENGL:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    bufsize=0,
+                    pass_fds=[task.memory, theirs],
+                    env=_one_thread_each(),
+                    process_group=0,
+                )
         except OSError as error:
             raise UserError(
                 f"--env_processes: so many processes cannot be started ({error.strerror})."

@@ -4,6 +4,9 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
+from concurrent import futures
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -12,9 +15,11 @@ import numpy as np
 import pytest
 
 import environments
-from environments.python.mujoco_pictures import NEEDS
+from environments.python import workers
+from environments.python.mujoco_pictures import NEEDS, MujocoPictures, opengl_disabled
 from tests.environments.playing import picture
 from tests.environments.test_atari import atari
+from user_error import UserError
 
 
 @pytest.mark.parametrize("switches", [{}, {"sticky_actions": 0.25, "max_rewardless_steps": 30}])
@@ -44,11 +49,11 @@ def test_pictures_follow_at_the_speed_of_the_game():
 
 
 class Drawable(gymnasium.Env):
-    """An environment of one's own that is told how to draw."""
+    """An environment of one's own that is told how to draw, but does not say how often."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
-    metadata = {"render_modes": ["rgb_array"]}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": None}
 
     def __init__(self, render_mode: str | None = None):
         self.render_mode = render_mode
@@ -66,6 +71,7 @@ def test_one_s_own_environment_is_asked_to_draw_if_it_can():
     env.reset()
     picture = env.render(0)
     assert picture is not None and picture.shape == (4, 5, 3)
+    assert env.pictures_per_second == 30
     silent = environments.make(name, 1, seed=0)
     silent.reset()
     assert silent.render(0) is None
@@ -171,3 +177,48 @@ def test_mujoco_plays_whatever_is_to_draw_it_and_wants_that_only_to_draw(library
     assert drawing == "drawn (480, 480, 3)" or NEEDS in drawing
     assert drawing.startswith("not drawn") or library != "nonsense"
     assert kept == library
+
+
+def test_opengl_that_two_threads_disable_is_what_was_chosen_afterwards(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    entered, may_leave = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with opengl_disabled():
+            entered.set()
+            may_leave.wait(20)
+
+    thread = threading.Thread(target=second)
+    with opengl_disabled():
+        thread.start()
+        entered.wait(0.2)  # in vain, if one waits for the other
+    may_leave.set()
+    thread.join()
+    assert os.environ["MUJOCO_GL"] == "osmesa"
+
+
+def draws() -> None:
+    MujocoPictures(SimpleNamespace(id="Any-v0"))
+
+
+def steps() -> None:
+    task: Any = SimpleNamespace(level_name="Any-v0", mine=slice(0, 1), memory=-1)
+    workers._Worker(task)
+
+
+@pytest.mark.parametrize("start", [draws, steps])
+def test_processes_get_the_chosen_opengl_also_while_a_thread_disables_it(start, monkeypatch):
+    given = list[str]()
+
+    def started(*_: Any, **how: Any) -> None:
+        given.append((how.get("env") or os.environ)["MUJOCO_GL"])
+        raise OSError
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    with futures.ThreadPoolExecutor(1) as threads:
+        with opengl_disabled():
+            starting = threads.submit(start)
+            futures.wait([starting], 0.2)
+        assert isinstance(starting.exception(20), (OSError, UserError))
+    assert given == ["osmesa"]
