@@ -49,6 +49,9 @@ def check_installed(*modules: str) -> None:
 def spec(level: RealTimeLevel, level_name: str, view: View) -> EnvironmentSpec:
     """The specification: pictures, grey unless `--colour`, and actions to count."""
     refuse(view, ("action_masks",), f"is not for worlds in real time, as {level_name} is.")
+    if _game_of_atari(level):
+        reason = "does nothing over VNC, where an action lasts --num_action_repeats frames."
+        refuse(view, ("frame_skip",), reason, frame_skip=1)
     shape = (view.height, view.width, 3 if view.colour else 1)
     return EnvironmentSpec(
         level_name=level_name,
@@ -72,11 +75,11 @@ def make(
 ) -> RealTimeEnvironment:
     """A batch of environments, one for each seed."""
     check_installed("websockets")
-    served = None if level.is_program else find(level.served)
-    if isinstance(served, AtariLevel):
+    atari = _game_of_atari(level)
+    if atari:
         unfit = ("sticky_actions", "noop_max", "max_episode_frames")
         reason = f"is not for worlds in real time, as {level_name} is."
-        refuse(rules, unfit, reason, sticky_actions=served.sticky_actions)
+        refuse(rules, unfit, reason, sticky_actions=atari.sticky_actions)
     world = game(level, view)
     return RealTimeEnvironment(
         spec(level, level_name, view),
@@ -88,6 +91,12 @@ def make(
         level_index,
         remotes.say,
     )
+
+
+def _game_of_atari(level: RealTimeLevel) -> AtariLevel | None:
+    """The Atari game that a remote serves, if it is one."""
+    served = None if level.is_program else find(level.served)
+    return served if isinstance(served, AtariLevel) else None
 
 
 def _sources(

@@ -7,6 +7,7 @@ import environments
 from tests.trainer.training import parts, small
 from trainer import build
 from trainer.settings.config import Settings
+from user_error import UserError
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,12 @@ def test_games_of_an_evaluation_are_as_many_as_its_remotes(remotes, count, monke
     settings = Settings(level_name="vnc:Catch-v0", remotes=places)
     build.test_environment(settings, 0, 16, 1)
     assert made == [count]
+
+
+def test_an_evaluation_of_a_level_that_is_on_no_desktop_refuses_remotes():
+    settings = Settings(level_name="Catch-v0", remotes="desk:5900+15900", mode="test")
+    with pytest.raises(UserError, match="--remotes: Catch-v0 is not played on desktops"):
+        build.test_environment(settings, 0, 1, 1)
 
 
 @pytest.mark.parametrize(("capacity", "told"), [(512, ""), (100_000, "replay of 100,000 unrolls")])

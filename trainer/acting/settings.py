@@ -50,7 +50,7 @@ class LevelSettings:
         most=1000,
     )
     frame_skip: int = setting(
-        4, "Environment", "Atari: frames that an action lasts", least=1, most=1000
+        4, "Environment", "Atari, but not over VNC: frames that an action lasts", least=1, most=1000
     )
     frame_stack: int = setting(
         0,
@@ -165,6 +165,11 @@ class LevelSettings:
     def agent_names(self) -> list[str]:
         """The names of ``--agents``, in order; empty if one agent plays all."""
         return [name.strip() for name in self.agents.split(",")] if self.agents else []
+
+    @property
+    def is_on_desktops(self) -> bool:
+        """Whether one of the levels is played on desktops."""
+        return any(level.startswith("vnc:") for level in self.levels)
 
     @property
     def is_heavy(self) -> bool:

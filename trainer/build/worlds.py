@@ -12,7 +12,7 @@ from trainer.build.choices import level_spec, looks
 from trainer.machine.quota import usable_cores
 from trainer.machine.terminal import say
 from trainer.machine.threads import threads_named
-from trainer.settings import sizes
+from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
 
 
@@ -124,6 +124,7 @@ def _fitted(
 
 def _remotes(settings: Settings, index: int) -> Remotes:
     """Where an actor's worlds in real time come from; each actor of a run has its own."""
+    checks.check_desktops(settings)
     acting, count = settings.actors, sizes.envs_per_actor(settings)
     given = tuple(filter(None, acting.remotes.split(",")))
     mine = given[index * count :]

@@ -61,6 +61,7 @@ def check(settings: Settings) -> None:
         )
     if trains:
         _check_for_trained(settings.trained)
+        check_desktops(settings)
     _check_feeding(settings)
     _check_minibatches(settings)
     if settings.remote.peers:
@@ -243,6 +244,21 @@ def check_played(settings: Settings, actors: Collection[int], where: str) -> Non
             f"{len(levels)}: {', '.join(left_out)} would never be played. Add actors, or name "
             "fewer levels."
         )
+
+
+def check_desktops(settings: Settings) -> None:
+    """Refuses flags of desktops where no level is played on one: another game would be.
+
+    Not before the levels are known, which an evaluation may have from its run.
+    """
+    acting, level = settings.actors, settings.level
+    if level.is_on_desktops or not (acting.remotes or acting.injected_lag_ms):
+        return
+    flag = "--remotes" if acting.remotes else f"--injected_lag_ms={acting.injected_lag_ms:g}"
+    raise UserError(
+        f"{flag}: {level.level_name} is not played on desktops: expected --level_name=vnc:NAME. "
+        "Or leave the flag out."
+    )
 
 
 def _check_local(settings: Settings) -> None:

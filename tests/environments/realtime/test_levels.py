@@ -87,6 +87,8 @@ def test_actions_at_points_are_within_the_picture(tmp_path, one_line):
         (PONG, {"noop_max": 0}, "Give --noop_max=30."),
         (PONG, {"action_masks": True}, "Give --action_masks=false."),
         (PONG, {"max_episode_frames": 9}, "--max_episode_frames=9 is not for"),
+        (PONG, {"frame_skip": 2}, "--frame_skip=2 does nothing over VNC"),
+        (PONG, {"frame_skip": 2}, "Give --frame_skip=1."),
         ("sandbox/racer.yaml", {"env_kwargs": "a=1"}, "--env_kwargs=a=1 is for levels"),
         ("sandbox/racer.yaml", {"wrappers": "a:b"}, "--wrappers=a:b is for levels"),
         ("sandbox/racer.yaml", {"wrappers": "a:b"}, "Give --wrappers=''."),
@@ -102,8 +104,11 @@ def test_flags_that_would_do_nothing_are_refused(name, flags, told, one_line):
     one_line(lambda: environments.make(f"vnc:{name}", 1, 1, **flags), told)
 
 
-def test_a_lost_life_ends_no_episode_in_real_time_and_the_games_own_stickiness_is_fine():
-    environments.make(f"vnc:{PONG}", 1, 1, episodic_life=True, sticky_actions=0.0).close()
+def test_a_lost_life_ends_no_episode_in_real_time_and_the_games_own_rules_are_fine():
+    env = environments.make(
+        f"vnc:{PONG}", 1, 1, episodic_life=True, sticky_actions=0.0, frame_skip=1
+    )
+    env.close()
 
 
 def test_a_file_of_actions_may_be_in_the_current_folder(tmp_path, monkeypatch):

@@ -92,6 +92,8 @@ def test_flags_are_known_as_given_whatever_their_value():
         (["--level_name=A,,B"], ["--level_name=A,,B", "empty"]),
         (["--level_name=A,B,C", "--num_actors=2"], ["3 levels", "--num_actors=3"]),
         (["--agent_name=VectorAgnt"], ["--agent_name=VectorAgnt", "Did you mean VectorAgent"]),
+        (["--level_name=Catch-v0", "--remotes=h:1+2"], ["--remotes: Catch-v0 is", "vnc:NAME"]),
+        (["--level_name=Catch-v0", "--injected_lag_ms=9"], ["--injected_lag_ms=9: Catch-v0 is"]),
         (["--mode=test", "--video=.gif"], ["--video=.gif", "FILE.gif"]),
         (["--mode=test", "--video=film.avi"], ["--video=film.avi", ".mp4", ".gif"]),
     ],
@@ -197,6 +199,11 @@ def test_what_would_have_no_effect_is_refused(flags):
 def test_a_training_refuses_what_is_for_a_trained_agent(flag, mode):
     assert f"{flag} is for --mode={mode}" in refusal(flag)
     config.parse([f"--mode={mode}", flag])
+
+
+def test_desktops_are_for_a_run_in_which_one_level_at_least_is_played_on_them():
+    config.parse(["--level_name=vnc:Catch-v0,Catch-v0", "--remotes=h:1+2", "--injected_lag_ms=9"])
+    config.parse(["--mode=test", "--logdir=logs/desks", "--remotes=h:1+2"])  # of the run's level
 
 
 def test_a_trainings_own_games_have_an_opponent():
