@@ -67,8 +67,11 @@ class Tab:
         `unlimited`: as many frames a second as can be made.
         """
         program = _program(WHOLE if whole else PROGRAMS)
-        self._home, self._lock = held_folders.make_new(PREFIX)
-        self._start([program, *FLAGS, *(UNLIMITED if unlimited else ())])
+        try:
+            self._home, self._lock = held_folders.make_new(PREFIX)
+            self._start([program, *FLAGS, *(UNLIMITED if unlimited else ())])
+        except OSError as error:  # such as a disk that is full
+            raise ChromiumUnready(f"{program} does not start: {error}") from None
         self._buffer, self._number, self._session = bytearray(), 0, ""
         self.events: list[dict[str, Any]] = []  # of the kinds in `listen_to`
         self.listen_to: set[str] = set()
@@ -128,7 +131,7 @@ class Tab:
             told = f"{url} does not answer within {ANSWERS_WITHIN_S:g} s"
             raise ChromiumUnready(told) from None
         if failed and not url.startswith("chrome:"):  # these say so and come nevertheless
-            raise UserError(f"{url} cannot be loaded ({failed}).")
+            raise ChromiumUnready(f"{url} cannot be loaded ({failed})")
         self.wait_until(ready, pause, url)
 
     def wait_until(self, ready: str, pause: Callable[[], None], url: str) -> None:
@@ -142,7 +145,7 @@ class Tab:
         while (found := self.evaluate(complete)) is not True:
             if time.monotonic() > until:
                 thrown = f" ({' '.join(found.split())})" if found else ""
-                raise UserError(f"{url} never had {ready}{thrown}.")
+                raise ChromiumUnready(f"{url} never had {ready}{thrown}")
             pause()
 
     def evaluate(self, expression: str) -> Any:

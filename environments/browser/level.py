@@ -230,7 +230,7 @@ class BrowserLevel(gymnasium.Env):
 
         It is not marked, so that a reset loads the level's own page again.
         """
-        with contextlib.suppress(UserError):
+        with contextlib.suppress(UserError, ChromiumUnready):
             self._tab.wait_until("true", self._pause, self._page.url)
             return self._look("true")
         return None

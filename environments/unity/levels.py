@@ -19,8 +19,7 @@ from user_error import UserError
 
 def spec(level: UnityLevel, level_name: str, view: View) -> EnvironmentSpec:
     """The specification, which only the build itself knows: it is started and ended."""
-    process = Process(level_name, _launch(level, level_name, view, 0))
-    told = _level(level_name, process)
+    process, told = _started(level_name, _launch(level, level_name, view, 0))
     process.close()
     if told.behaviour.pictures:
         _say(f"{level_name}: its pictures are left out, since they are constant without graphics.")
@@ -32,8 +31,7 @@ def make(
 ) -> UnityEnvironment:
     """As many builds as have at least one agent for each seed."""
     launch = _launch(level, level_name, view, seeds[0])
-    first = Process(level_name, launch)
-    told = _level(level_name, first)
+    first, told = _started(level_name, launch)
     count = -(-len(seeds) // told.columns)
     return UnityEnvironment(
         _spec(told, level_name, view),
@@ -67,10 +65,14 @@ def _arguments(given: Mapping[str, Any]) -> tuple[str, Mapping[str, float]]:
     return str(given.get("behaviour", "")), parameters
 
 
-def _level(level_name: str, process: Process) -> Level:
-    """What a build is that has just been started; ends it if it is not as expected."""
+def _started(level_name: str, launch: Launch) -> tuple[Process, Level]:
+    """A build, and what it is; ends it if it is not as expected."""
     try:
-        return process.level()
+        process = Process(level_name, launch)
+    except Lost as error:
+        raise UserError(f"--level_name: {level_name} {error}.") from None
+    try:
+        return process, process.level()
     except BaseException as error:
         process.kill()
         if isinstance(error, Lost):

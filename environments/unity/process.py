@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,8 +62,18 @@ class Process:
     """A build that was started here; ends with `close`, or with this process."""
 
     def __init__(self, level_name: str, launch: Launch) -> None:
+        """`Lost` if it cannot be started, such as on a disk that is full."""
         self._level_name = level_name
         network = _network()
+        try:
+            self._start(network)
+        except OSError as error:
+            raise Lost(f"does not start: {error}") from None
+        self._until = time.monotonic() + STARTS_WITHIN_S
+        self.send(launch._replace(folder=str(self._folder)))
+
+    def _start(self, network: Sequence[str]) -> None:
+        """Starts the program beside the build, in a folder of its own."""
         self._folder, lock = held_folders.make_new(PREFIX)
         ours, theirs = socket.socketpair()
         worker = ("-m", "environments.unity.worker", str(theirs.fileno()), str(self._folder))
@@ -83,8 +93,6 @@ class Process:
             theirs.close()
             os.close(lock)
         self._connection = Connection(ours.detach())
-        self._until = time.monotonic() + STARTS_WITHIN_S
-        self.send(launch._replace(folder=str(self._folder)))
 
     def is_answering(self) -> bool:
         """Whether there is something to read, or will never be."""

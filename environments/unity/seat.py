@@ -29,7 +29,7 @@ class Seat:
         self._asked = False  # whether rows are on their way
         self._is_new = True  # whether the build's first rows have not been asked for
         self._starts, self._steps = 1, 0
-        self._process = started or Process(level_name, launch)
+        self._process = started or self._first()
 
     def wait(self) -> None:
         """Waits until the build plays."""
@@ -70,21 +70,36 @@ class Seat:
         self._process.send(command)
         self._asked, self._is_new = True, False
 
+    def _first(self) -> Process:
+        """The first build; that it does not start is a mistake."""
+        try:
+            return Process(self._level_name, self._launch)
+        except Lost as error:
+            raise self._mistake(error) from None
+
+    def _mistake(self, error: Lost) -> UserError:
+        return UserError(f"--level_name: {self._name} {error}.")
+
     def _begin(self) -> None:
         try:
             self._process.level()
         except Lost as error:
             if not self._has_played:
-                raise UserError(f"--level_name: {self._name} {error}.") from None
+                raise self._mistake(error) from None
             self._start_again(error)
         else:
             self.is_playing = self._has_played = True
 
     def _start_again(self, reason: Lost) -> None:
         self._process.kill()
-        if self._starts == MOST_STARTS:
-            raise Lost(f"{self._name} {reason}, after {MOST_STARTS} starts")
-        self._say(f"{self._name} {reason}; it is started again.")
         self.is_playing, self._is_new = False, True
-        self._steps, self._starts = 0, self._starts + 1
-        self._process = Process(self._level_name, self._launch)
+        while self._starts < MOST_STARTS:
+            self._say(f"{self._name} {reason}; it is started again.")
+            self._steps, self._starts = 0, self._starts + 1
+            try:
+                self._process = Process(self._level_name, self._launch)
+            except Lost as again:
+                reason = again
+            else:
+                return
+        raise Lost(f"{self._name} {reason}, after {MOST_STARTS} starts")

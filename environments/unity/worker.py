@@ -84,6 +84,8 @@ def _serve(parent: Connection, launch: Launch) -> None:
 
 def _play(parent: Connection, talk: Talk, launch: Launch) -> None:
     behaviour, shown = talk.begin(launch.behaviour, launch.parameters)
+    if not (launch.columns or shown.asked):
+        raise Unusable("shows no agents after its first reset")
     columns = Columns(launch.columns or len(shown.asked), behaviour.numbers)
     parent.send(Level(behaviour, columns.count))
     rows: Rows | None = columns.restart(shown)

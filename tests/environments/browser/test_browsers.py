@@ -1,6 +1,7 @@
 """Browsers: they end with their levels, and are started again where they are lost."""
 
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import environments
+from environments import held_folders
 from environments.browser import chromium, level
-from environments.browser.chromium import ChromiumLost, ChromiumSilent, Tab
+from environments.browser.chromium import ChromiumLost, ChromiumSilent, ChromiumUnready, Tab
 from tests.environments.browser.browsers import (
     DESCRIPTION,
     PAGE,
@@ -138,6 +140,64 @@ def test_a_browser_that_cannot_be_started_again_is_tried_as_often_as_one_that_en
         os.killpg(env._tab._process.pid, signal.SIGKILL)
         with pytest.raises(EndedOutside, match="Chromium has ended .*after 4 starts"):
             env.reset()
+
+
+def test_a_full_disk_is_a_mistake_at_first_and_then_costs_a_start(
+    described, monkeypatch, capfd, one_line
+):
+    env, make_new = undressed(f"browser:{described}/page.yaml"), held_folders.make_new
+    full = [True, True]
+
+    def failing(prefix: str) -> Any:
+        if full:
+            full.pop()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return make_new(prefix)
+
+    monkeypatch.setattr(held_folders, "make_new", failing)
+    with contextlib.closing(env):
+        told = "does not start", "No space left on device"
+        one_line(lambda: undressed(f"browser:{described}/page.yaml"), *told)
+        env.reset()
+        os.killpg(env._tab._process.pid, signal.SIGKILL)
+        assert env.step(1)[1:4] == (0, False, True)
+        lines = capfd.readouterr().err.splitlines()
+        assert len(lines) == 2 and all("started again" in line for line in lines)
+        assert all(part in lines[1] for part in told)
+        env.reset()
+        assert env.step(1)[1] == 1
+
+
+def test_a_page_that_cannot_be_loaded_once_is_loaded_in_another_browser(
+    described, monkeypatch, capfd
+):
+    env, call, refused = undressed(f"browser:{described}/page.yaml"), Tab.call, [True]
+
+    def failing(tab: Tab, method: str, **parameters: Any) -> Any:
+        if method == "Page.navigate" and refused:
+            refused.pop()
+            return {"errorText": "net::ERR_CONNECTION_REFUSED"}
+        return call(tab, method, **parameters)
+
+    monkeypatch.setattr(Tab, "call", failing)
+    with contextlib.closing(env):
+        env.reset()
+        assert env.step(1)[1] == 1
+        told = capfd.readouterr().err
+        assert told.count("\n") == 1
+        assert "page.html cannot be loaded (net::ERR_CONNECTION_REFUSED); it is started" in told
+
+
+def test_a_page_that_is_never_there_whole_loses_its_browser_unless_a_link_led_to_it(
+    described, monkeypatch
+):
+    env = undressed(f"browser:{described}/page.yaml")
+    with contextlib.closing(env):
+        monkeypatch.setattr(chromium, "ANSWERS_WITHIN_S", 0.0)
+        monkeypatch.setattr(Tab, "evaluate", lambda *_: False)
+        with pytest.raises(ChromiumUnready, match="page.html never had ready$"):
+            env._tab.wait_until("ready", env._pause, "page.html")
+        assert env._look_elsewhere() is None
 
 
 def test_a_page_that_does_not_come_is_a_mistake_at_first_and_then_loaded_in_another_browser(

@@ -1,6 +1,7 @@
 """Builds of ML-Agents 0.2, played by a stand-in that speaks their protocol."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -103,6 +104,31 @@ def test_a_build_that_dies_while_it_is_started_again_is_started_once_more(build,
     assert "it ended with exit code 1 before it connected: no room; it is" in told[1]
 
 
+def test_a_full_disk_is_a_mistake_at_first_and_then_costs_a_start(
+    build, monkeypatch, capsys, one_line
+):
+    level, make_new = build("old_build", "dies"), held_folders.make_new
+    env = environments.make(level, 3, seed=1)
+    is_full = iter([True, True, False, False, True])
+
+    def failing(prefix: str) -> Any:
+        if next(is_full):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return make_new(prefix)
+
+    monkeypatch.setattr(held_folders, "make_new", failing)
+    told = "does not start", "No space left on device"
+    one_line(lambda: environments.spec(level), *told)
+    rows = [copied(env.reset())] + [copied(env.step(np.zeros(3, int))) for _ in range(8)]
+    env.close()
+    first = np.array([row.first for row in rows])
+    assert first[6].all() and first[7].all() and not first[8].any()  # gone, again there, played
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and all("it is started again" in line for line in lines)
+    assert all(part in lines[1] for part in told)
+    one_line(lambda: environments.make(level, 6, seed=1), "build 1 of unity:", *told)
+
+
 def test_a_build_that_always_dies_ends_in_one_line(build, monkeypatch):
     monkeypatch.setattr(seat, "MOST_STARTS", 2)
     env = environments.make(build("old_build", "always dies"), 3, seed=1)
@@ -172,6 +198,7 @@ def test_a_build_sees_loopback_only(build, tmp_path):
     ("fault", "view", "told"),
     [
         ("version", {}, "speaks API-3; expected API-2"),
+        ("nobody", {}, "shows no agents after its first reset"),
         ("", {"env_kwargs": "stat=1"}, "has no parameter stat; its parameters: start"),
         ("", {"env_kwargs": "start=high"}, "parameters of builds are numbers"),
         (
