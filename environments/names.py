@@ -187,7 +187,9 @@ def is_real_time(level_name: str) -> bool:
 def newest_version(level_name: str) -> str | None:
     """The newest id that Gymnasium has of the same environment; None if it has no other."""
     name, *_ = _VERSION.split(level_name)
-    others = [one for one in gymnasium.registry if _VERSION.sub("", one) == name]
+    others = [
+        one for one in gymnasium.registry if _VERSION.search(one) and _VERSION.sub("", one) == name
+    ]
     newest = max(others, key=lambda one: int(one.rpartition("-v")[2]), default=None)
     return None if newest == level_name else newest
 

@@ -52,7 +52,7 @@ class BodyView:
         self._own_actions = [kind.action_space for kind in self.spec.rows]
         frames = self.spec.frames_per_step
         metadata = getattr(env, "metadata", None) or {}
-        self.pictures_per_second = metadata.get("render_fps", 30) / frames
+        self.pictures_per_second = (metadata.get("render_fps") or 30) / frames
         self._last: tuple[Any, np.ndarray] | None = None
 
     def _own(self, spec: EnvironmentSpec) -> BodyKind:

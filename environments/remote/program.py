@@ -258,6 +258,6 @@ def _state(pid: int) -> str:
     """The letter by which Linux names what a process does; nothing where there is none."""
     try:
         # Its name is in brackets and may have any signs in it.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     except OSError:
         return ""

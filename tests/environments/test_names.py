@@ -80,6 +80,12 @@ def test_an_unknown_level_is_told_with_its_nearest(given, nearest, one_line):
     one_line(lambda: environments.make(given, 1, 0), f"there is no level {given!r}", nearest)
 
 
+def test_an_id_without_a_version_is_no_older_one(monkeypatch, one_line):
+    environments.known_levels()  # is kept, and not with this one
+    monkeypatch.setitem(gymnasium.registry, "Thing", gymnasium.spec("CartPole-v1"))
+    one_line(lambda: find("Thing-v3"), "there is no level 'Thing-v3'")
+
+
 def test_a_simulator_that_is_not_installed_is_told(one_line):
     told = "Gymnasium cannot make HalfCheetah-v2 here", "Its newest version is HalfCheetah-v5."
     one_line(lambda: environments.spec("HalfCheetah-v2"), *told, "gymnasium-robotics")

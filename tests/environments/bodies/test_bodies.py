@@ -11,7 +11,7 @@ import pytest
 import environments
 from environments import Episode
 from environments.names import BodiesLevel, find
-from tests.environments.bodies.game import BODIES, LENGTH
+from tests.environments.bodies.game import BODIES, LENGTH, Shift
 from tests.environments.playing import assert_same_rows, play
 
 SHIFT = "pettingzoo:tests.environments.bodies.game"
@@ -124,6 +124,11 @@ def test_pictures_are_drawn_of_the_game_of_a_row():
     picture = env.render(5)
     assert picture is not None and picture.shape == (8, 8, 3) and picture[0, 0, 0] == 1
     assert env.pictures_per_second == 7
+
+
+def test_a_game_need_not_say_how_often_it_is_drawn(monkeypatch):
+    monkeypatch.setitem(Shift.metadata, "render_fps", None)
+    assert environments.make(SHIFT, 4, seed=1).pictures_per_second == 30
 
 
 @pytest.mark.parametrize("level_name", [SPREAD, PONG, SHIFT])

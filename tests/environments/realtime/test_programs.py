@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from environments.realtime import game_file, levels
 from environments.realtime.game_file import Box
 from environments.remote.desktop import free_port
 from environments.remote.digits import Digits
-from environments.remote.program import ProgramWorld, Screen
+from environments.remote.program import ProgramWorld, Screen, _state
 from environments.view import View
 from tests.environments.realtime.remotes import remote
 from user_error import EndedOutside, UserError
@@ -280,6 +281,16 @@ def hanging_game(folder: Path, **entries: object) -> Path:
         "actions: [none, left, h]\nreset: [tap space]\n" + more
     )
     return file
+
+
+def test_a_program_whose_name_is_no_utf_8_has_a_state(tmp_path):
+    named = tmp_path / os.fsdecode(b"\xff")
+    named.symlink_to(str(shutil.which("sleep")))
+    with subprocess.Popen(["sleep", "60"], executable=named) as process:
+        try:
+            assert _state(process.pid) in ("S", "R", "D")
+        finally:
+            process.kill()
 
 
 def test_a_program_that_is_stopped_is_noticed_and_its_remote_replaced(tmp_path):
