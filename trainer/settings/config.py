@@ -15,6 +15,7 @@ from typing import Any
 import credentials
 import flags
 from algorithms import registry
+from algorithms.settings import AlgorithmSettings
 from trainer.acting.settings import ActorSettings, AgentSettings, LevelSettings
 from trainer.learning.settings import LearningSettings
 from trainer.machine.launching import script_name
@@ -119,7 +120,32 @@ def _plain(field: dataclasses.Field, value: Any) -> Any:
 def kinds(algorithm: str = registry.DEFAULT) -> dict[str, type]:
     """The class of each part, by its name, where this algorithm learns."""
     classes: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(Settings)}
-    return classes | {"algorithm": registry.settings_of(algorithm)}
+    own = registry.settings_of(algorithm)
+    _check_names(algorithm, own, [kind for kind in classes.values() if kind is not Any])
+    return classes | {"algorithm": own}
+
+
+def _check_names(
+    algorithm: str, own: type[AlgorithmSettings], parts: Collection[type[Any]]
+) -> None:
+    """Refuses an algorithm's setting with another one's name, and its default of none."""
+    mine, others, sources_too = (
+        [field.name for part in some for field in dataclasses.fields(part)]
+        for some in ([own], parts, [SourceFlags])
+    )
+    for name in mine:
+        if name in (*others, *sources_too, "help"):
+            raise UserError(
+                f"--algorithm={algorithm}: its setting {name} has the name of another flag; "
+                "expected a name of its own. Rename it, or let `defaults` say what the other's "
+                "default is."
+            )
+    for name in own.defaults:
+        if name not in (*mine, *others):
+            raise UserError(
+                f"--algorithm={algorithm}: `defaults` has {name}, which is no setting; expected "
+                f"names of flags. Rename it, or leave it out.{flags.near(name, others)}"
+            )
 
 
 def fields(algorithm: str = registry.DEFAULT) -> tuple[dataclasses.Field, ...]:

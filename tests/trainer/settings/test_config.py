@@ -1,12 +1,16 @@
 """Settings come from flags; what is wrong with a flag is told in one line."""
 
+import dataclasses
 import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from algorithms.settings import AlgorithmSettings
 from cluster import options
+from flags import setting
 from trainer.settings import addresses, config, sizes
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -282,3 +286,32 @@ def test_an_algorithm_has_its_own_defaults_of_other_settings():
     changed = config.parse(["--algorithm=ppo", "--unroll_length=10"])
     assert changed.actors.unroll_length == 10
     assert "--unroll_length=10" in config.to_flags(changed)
+
+
+def of_ones_own(monkeypatch: pytest.MonkeyPatch, name: str, **defaults: Any) -> str:
+    """The name of an algorithm with one setting of this name, and defaults of others."""
+    field = (name, float, setting(0.3, "Learning", "chance of a random action"))
+    kind = dataclasses.make_dataclass("Own", [field], bases=(AlgorithmSettings,), frozen=True)
+    monkeypatch.setattr(kind, "defaults", defaults)
+    monkeypatch.setattr(sys.modules[__name__], "Own", kind, raising=False)
+    return f"{__name__}:Own"
+
+
+@pytest.mark.parametrize("name", ["epsilon", "seed", "task", "optimizer", "preset", "help"])
+def test_an_algorithm_of_ones_own_cannot_take_the_name_of_another_setting(monkeypatch, name):
+    own = of_ones_own(monkeypatch, name)
+    words = f"its setting {name} has the name of another flag"
+    assert words in refusal(f"--algorithm={own}")
+    with pytest.raises(UserError, match=words):
+        Settings(algorithm=own)
+    own = of_ones_own(monkeypatch, "warmth")
+    assert config.parse([f"--algorithm={own}", "--warmth=0.5"]).algorithm.warmth == 0.5
+
+
+def test_a_default_of_what_is_no_setting_is_refused(monkeypatch):
+    own = of_ones_own(monkeypatch, "warmth", batch_sise=4)
+    assert "has batch_sise, which is no setting" in (said := refusal(f"--algorithm={own}"))
+    assert "Did you mean batch_size" in said
+    own = of_ones_own(monkeypatch, "warmth", batch_size=4, warmth=0.7)
+    settings = config.parse([f"--algorithm={own}"])
+    assert (settings.learning.batch_size, settings.algorithm.warmth) == (4, 0.7)
