@@ -56,7 +56,7 @@ class Link:
         Args:
             connect: makes a connection, or raises ``Lost``.
             learner, name: the names of both in messages.
-            identity: what learner and actor must have in common.
+            identity: what learner and actor must have in common, or both learners.
             blocks: the layout of blocks.
             timeout_s: seconds of silence after which the learner counts as gone.
             ask_every_s: longest time between questions for newer weights while there is no block
@@ -234,7 +234,9 @@ class Link:
             raise Lost("it has finished")
         connection.write(self._letter("hello", identity=self._identity))
         places = ("there", "here") if self._of_learner else messages.PLACES
-        differing = messages.differences(about["identity"], self._identity, places)
+        of_actors = about["identity"]
+        theirs = about.get("of_learners", of_actors) if self._of_learner else of_actors
+        differing = messages.differences(theirs, self._identity, places)
         if differing:
             connection.close()
             raise self._refused_by_learner(differing)

@@ -45,10 +45,12 @@ class Receiver:
         say: Callable[[str], None],
         arrived: Callable[[Any], Any] = lambda block: block,
         most_unrolls: int | None = None,
+        of_learners: Identity | None = None,
     ):
         """``arrived`` gets each block as it arrives, and returns what is to wait instead of it.
 
-        Actors whose blocks have more than ``most_unrolls`` are refused.
+        Actors whose blocks have more than ``most_unrolls`` are refused. Other learners must have
+        the identity ``of_learners``; None: that of actors.
         """
         self._server = server
         self._arrived = arrived
@@ -58,14 +60,15 @@ class Receiver:
         self._queue = UnrollQueue(capacity)
         self._timeout_s = timeout_s
         self._say = say
-        self._roster = Roster(identity, timeout_s, say)
+        self._roster = Roster(identity, timeout_s, say, of_learners)
         self._error: Exception | None = None
         self._newest: tuple[Sequence[Any], int] | None = None
         self._changed = threading.Condition()
         self._closing = False
         about = {"process": uuid.uuid4().hex, "weights": weights.describe()}
         limits = {"most": most_unrolls, "largest": blocks.most}
-        server.announce(messages.encode({"identity": identity, **about, **limits}))
+        identities = {"identity": identity, "of_learners": of_learners or identity}
+        server.announce(messages.encode({**identities, **about, **limits}))
         self._threads = [
             threading.Thread(target=self._guarded, args=(work,), name=work.__name__, daemon=True)
             for work in (self._receive, self._hear, self._publish)

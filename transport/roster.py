@@ -26,9 +26,16 @@ class _Actor:
 class Roster:
     """Keeps track of actors from their letters and blocks; reports changes to the user."""
 
-    def __init__(self, identity: Identity, timeout_s: float, say: Callable[[str], None]):
-        self._identity = identity
-        self._fingerprint = messages.fingerprint(identity)
+    def __init__(
+        self,
+        identity: Identity,
+        timeout_s: float,
+        say: Callable[[str], None],
+        of_learners: Identity | None = None,
+    ):
+        """``of_learners`` is the identity that other learners must have; None: that of actors."""
+        self._identities = {False: identity, True: of_learners or identity}  # by ``is_learner``
+        self._fingerprints = {messages.fingerprint(one) for one in self._identities.values()}
         self._timeout_s = timeout_s
         self._say = say
         self._actors: dict[bytes, _Actor] = {}
@@ -59,7 +66,7 @@ class Roster:
                 is_learner = letter.get("is_learner") is True
             except (KeyError, TypeError, ValueError):
                 return
-            if kind == "hello" and identity != self._identity:
+            if kind == "hello" and identity != self._identities[is_learner]:
                 self._refuse(key, f"{name} was refused: {self._differs(identity, is_learner)}.")
             elif kind == "bye":
                 self._left(key, name)
@@ -72,7 +79,7 @@ class Roster:
             if header is None:
                 self._refuse(b"", "a block without a valid header was refused.")
                 return False
-            if header.fingerprint != self._fingerprint:
+            if header.fingerprint not in self._fingerprints:
                 self._refuse(
                     header.actor, "a block with another layout or other settings was refused."
                 )
@@ -141,7 +148,7 @@ class Roster:
 
     def _differs(self, other: Identity, is_learner: bool) -> str:
         places = ("here", "there") if is_learner else messages.PLACES
-        return _plain(messages.differences(self._identity, other, places), 2000)
+        return _plain(messages.differences(self._identities[is_learner], other, places), 2000)
 
     def _count(self) -> str:
         count = len(self._there())

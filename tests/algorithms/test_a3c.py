@@ -109,18 +109,42 @@ def test_gradients_travel_as_bytes_without_observations():
         ({}, ""),
         ({"discounting": 0.9}, "discounting"),
         ({"shared_optimizer": False}, "shared_optimizer"),
+        ({"activation": "relu"}, "activation is tanh at the learner and relu"),
+        ({"activation": "tanh"}, ""),  # what it is here by default
         ({"learning_rate": 0.1}, ""),  # the learner's
     ],
 )
 def test_a_worker_with_other_rules_is_refused(changes, differing):
+    found = differences(build.identity, changes)
+    assert (differing in found) if differing else not found
+
+
+@pytest.mark.parametrize(
+    ("changes", "differing"),
+    [
+        ({}, ""),
+        ({"learning_rate": 0.1}, "learning_rate"),
+        ({"optimizer": "sgd"}, "optimizer"),
+        ({"gradients_clipping": 7.0}, "gradients_clipping"),
+        ({"total_environment_frames": 7}, "total_environment_frames"),  # the rate falls with them
+        ({"discounting": 0.9}, "discounting"),  # as of actors
+        ({"stop_after_s": 9.0, "queue_capacity": 7}, ""),  # each learner's own
+    ],
+)
+def test_an_equal_learner_that_moves_otherwise_is_refused(changes, differing):
+    found = differences(build.identity_of_learners, changes)
+    assert (f"{differing} is" in found) if differing else not found
+
+
+def differences(identity: Any, changes: dict[str, Any]) -> str:
+    """How this identity of two processes differs, of which one has these changes."""
     prints, none = [], dict[str, Any]()
     for more in (none, changes):
         chosen = small(level(Steps), algorithm="a3c", **more)
         made = parts(chosen)
         blocks = build.blocks(chosen, made.spec, made.learner.agent, made.learner.contribution)
-        prints.append(build.identity(chosen, made.spec, made.learner.agent, blocks))
-    found = messages.differences(prints[0], prints[1])
-    assert (differing in found) if differing else not found
+        prints.append(identity(chosen, made.spec, made.learner.agent, blocks))
+    return messages.differences(prints[0], prints[1])
 
 
 def test_how_far_learners_are_apart_counts_what_they_train():

@@ -1,5 +1,7 @@
 """Defaults that depend on the level, and actors that start late in a run."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import environments
 from tests.trainer.training import parts, small
 from trainer import build
 from trainer.settings.config import Settings
+from transport import Identity, messages
 from user_error import UserError
 
 
@@ -147,3 +150,18 @@ class Nobody:
 
     def play_again(self, number: int) -> None:
         pass
+
+
+def identity(level_name: str, **changes: Any) -> Identity:
+    settings = small(level_name, **changes)
+    spec = build.level_spec(settings)
+    agent = build.acting_agent(settings, spec)
+    return build.identity(settings, spec, agent, build.blocks(settings, spec, agent, None))
+
+
+def test_an_actor_with_another_activation_is_refused_where_the_network_has_one():
+    learner, actor = identity("CartPole-v1"), identity("CartPole-v1", activation="relu")
+    found = messages.differences(learner, actor)
+    assert found == "activation is tanh at the learner and relu at the actor"
+    assert identity("CartPole-v1", activation="tanh") == learner  # what it is there by default
+    assert "activation" not in identity("Catch-v0")

@@ -63,8 +63,10 @@ class Learner:
         blocks: Layout = BLOCKS,
         most: int | None = None,
         address: str = "",
+        among: dict[str, str] | None = None,
         **changes: str,
     ):
+        """``among`` is what other learners must have in common with it besides."""
         self.blocks = blocks
         self.address = address or free_address()
         self.host, port = self.address.split(":")
@@ -80,6 +82,7 @@ class Learner:
             timeout_s=TIMEOUT_S,
             say=self.printed.append,
             most_unrolls=most,
+            of_learners=among and make_identity(self.properties | among, blocks.digest()),
         )
 
     def connection(self) -> Any:

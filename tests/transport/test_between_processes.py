@@ -120,6 +120,20 @@ def test_a_learner_drops_blocks_with_too_many_unrolls_for_another():
     assert mine.link.dropped == 2
 
 
+def test_a_learner_with_other_settings_of_learners_is_refused_and_actors_are_not_asked():
+    learner = Learner(among={"rate": "1"})
+    actor, mine = Actor(learner, "actor"), Actor(learner, "learner 1", of_learner=True, rate="1")
+    other = Actor(learner, "learner 2", of_learner=True, rate="2")
+    with running(learner, actor, mine, other):
+        learner.receiver.publish([np.zeros(3, np.float32)], 0)
+        assert actor.put([1]) and mine.put([2])
+        assert sorted(learner.take(2)) == [1, 2]
+        words = "refuses this learner: rate is 1 there and 2 here"
+        eventually(lambda: words in str(other.link.refusal))
+        eventually(lambda: any("rate is 1 here and 2 there" in one for one in learner.printed))
+    assert len([line for line in learner.printed if "refused" in line]) == 1
+
+
 def test_blocks_from_unannounced_senders_are_dropped():
     learner = Learner()
     actor = Actor(learner, "actor")

@@ -62,3 +62,8 @@ def _of_algorithm(settings: Settings, spec: EnvironmentSpec | None = None) -> Al
         return settings.algorithm.completed(Kind(atari))
     continuous = isinstance(spec.action_space, gymnasium.spaces.Box)
     return settings.algorithm.completed(Kind(atari, not spec.image, continuous))
+
+
+def activation(settings: Settings) -> str:
+    """What follows the layers of a network of vectors."""
+    return settings.agent.activation.replace("auto", algorithm(settings).heads.activation)

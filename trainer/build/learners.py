@@ -8,7 +8,7 @@ from algorithms.feeding import IMPORTANCE, FirstInFirstOut, Gradients, InStep, R
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec
 from trainer.acting.actor import blank_unroll
-from trainer.build.choices import agent_name, algorithm
+from trainer.build.choices import activation, agent_name, algorithm
 from trainer.build.networks import backdrop_of, learning_agent
 from trainer.learning import replayed
 from trainer.learning.batches import Batches, bytes_needed
@@ -29,6 +29,13 @@ from user_error import UserError
 
 # Settings of an optimizer that an actor may have for itself.
 OF_OPTIMIZERS = ("optimizer", "gradients_clipping", "decay", "momentum", "epsilon")
+# All by which learners move their weights, so that those of equal learners stay near each other.
+OF_LEARNERS = (
+    *OF_OPTIMIZERS,
+    "learning_rate",
+    "learning_rate_schedule",
+    "total_environment_frames",
+)
 # From so many bytes on, the size of a replay of unrolls is printed.
 LARGE = GIB // 10
 
@@ -146,8 +153,23 @@ def identity(settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layo
         settings.remote.compression,
         blocks,
         settings.program.agent,
-        _rules_of_actors(settings),
+        _rules_of_network(settings, agent) | _rules_of_actors(settings),
     )
+
+
+def identity_of_learners(
+    settings: Settings, spec: EnvironmentSpec, agent: Any, blocks: Layout
+) -> Identity:
+    """Everything on which learners that exchange gradients must agree."""
+    learning = dataclasses.asdict(settings.learning)
+    moving = {name: str(learning[name]) for name in OF_LEARNERS}
+    return identity(settings, spec, agent, blocks) | moving
+
+
+def _rules_of_network(settings: Settings, agent: Any) -> dict[str, Any]:
+    """What changes an agent's outputs and shows in none of its weights."""
+    chooses = getattr(agent, "chooses_activation", False)  # one's own may be no ``agents.Agent``
+    return {"activation": activation(settings)} if chooses else {}
 
 
 def _rules_of_actors(settings: Settings) -> dict[str, Any]:

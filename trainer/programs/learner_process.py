@@ -59,11 +59,10 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings.remote, settings.credentials_file, team)
             blocks = build.blocks(settings, spec, agent, learner.contribution)
-            peers = _peers(
-                settings, learner, build.identity(settings, spec, agent, blocks), blocks, say
-            )
+            of_learners = build.identity_of_learners(settings, spec, agent, blocks)
+            peers = _peers(settings, learner, of_learners, blocks, say)
             receiver = stack.enter_context(
-                _receiver(settings, spec, agent, blocks, team, mine, say, peers)
+                _receiver(settings, spec, agent, blocks, team, mine, say, peers, of_learners)
             )
             make_batches = _batches(settings, spec, agent, learner, team, run, say)
             actors = stack.enter_context(
@@ -245,8 +244,12 @@ def _receiver(
     mine: Credentials | None,
     say: Callable[[str], None],
     peers: Peers | None,
+    of_learners: Identity,
 ) -> Receiver:
-    """Listens for actors, whose agents are like ``agent``, and for ``peers``."""
+    """Listens for actors, whose agents are like ``agent``, and for ``peers``.
+
+    ``of_learners`` is what those must have in common with this learner.
+    """
     prefix = f"learner {team.rank}: " if team.size > 1 else ""
 
     def say_prefixed(text: str) -> None:
@@ -268,4 +271,5 @@ def _receiver(
         say=say_prefixed,
         arrived=peers.arrived if peers else lambda block: block,
         most_unrolls=build.most_unrolls(settings, spec, agent),
+        of_learners=of_learners,
     )
