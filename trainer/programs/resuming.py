@@ -23,12 +23,14 @@ def spaces(spec: EnvironmentSpec) -> dict[str, str]:
     } | ({KINDS: described(spec.kinds)} if spec.kinds else {})
 
 
+OF_WORLD = ("level_name", "env_kwargs", "wrappers")
+OF_SIGHT = ("action_masks", "tell_bodies")
 # The flags that may be to blame if one of these has changed.
 BLAMED = {
     "agent_name": ["agent_name"],
-    "observations": ["level_name", "width", "height", "crop", "colour", "frame_stack", "wrappers"],
-    KINDS: ["level_name", "wrappers", "full_action_set"],
-    "actions": ["level_name", "full_action_set"],
+    "observations": [*OF_WORLD, *OF_SIGHT, "width", "height", "crop", "colour", "frame_stack"],
+    KINDS: [*OF_WORLD, *OF_SIGHT, "full_action_set"],
+    "actions": [*OF_WORLD, "full_action_set", "action_set"],
     "algorithm": ["algorithm"],
     "hidden_sizes": ["hidden_sizes"],
     "channels": ["channels"],
@@ -38,6 +40,8 @@ BLAMED = {
     "action_masks": ["action_masks"],
     "optimizer": ["optimizer"],
 }
+# Values that leave it to the agent: then only the shapes of weights show what has changed.
+LEFT_TO_AGENT = {"hidden_sizes": "", "channels": "", "lstm_size": "0", "separate_baseline": "auto"}
 
 
 def check_fits(
@@ -54,9 +58,8 @@ def check_fits(
     for group, variables in learner.groups().items():
         shapes = [tuple(variable.shape) for variable in variables.values()]
         if shapes != [array.shape for array in kept[group].values()]:
-            raise UserError(
-                _misfit(now, before, ["level_name"], " (weights of other shapes)", where)
-            )
+            flags = ["level_name", *LEFT_TO_AGENT]
+            raise UserError(_misfit(now, before, flags, " (weights of other shapes)", where))
 
 
 def check_same(
@@ -73,29 +76,37 @@ def check_same(
     fixed = {name: [name] for name in settings.algorithm.fixed}
     for name, flags in (BLAMED | fixed).items():
         is_now, was = now.get(name, ""), before.get(name, "")
-        if str(is_now).lower() != str(was).lower():
+        if not _may_be_the_same(name, is_now, was):
             detail = "" if name in flags else f" ({name} {is_now} instead of {was})"
             raise UserError(_misfit(now, before, flags, detail, where))
-    levels = settings.level.levels
-    were = [name.strip() for name in before["level_name"].split(",")]
-    has_values_of_each = build.algorithm(settings).heads.values > 1
-    if has_values_of_each and levels != were and sorted(levels) == sorted(were):
-        raise UserError(_misfit(now, before, ["level_name"], " (another order)", where))
     check_units(checkpoint, settings, spec, where)
 
 
 def check_units(
-    checkpoint: Checkpoint, settings: Settings, spec: EnvironmentSpec, where: Path
+    checkpoint: Checkpoint,
+    settings: Settings,
+    spec: EnvironmentSpec,
+    where: Path,
+    otherwise: str = "choose another --logdir",
 ) -> None:
-    """Refuses what makes weights of the same shapes mean something else."""
+    """Refuses what makes weights of the same shapes mean something else.
+
+    ``otherwise`` is what to do instead of what the weights were trained with.
+    """
     before, now = checkpoint.settings, settings.flat() | spaces(spec)
+    heads = build.algorithm(settings).heads
+    levels, were = settings.level.levels, _levels(checkpoint)
+    if heads.values > 1 and levels != were and sorted(levels) == sorted(were):
+        detail = " (another order)"
+        raise UserError(_misfit(now, before, ["level_name"], detail, where, otherwise))
     pictures = len(spec.observation_space.shape) == 3
     if pictures and before.get("backdrop") is False and settings.agent.backdrop:
-        raise UserError(_misfit(now, before, ["backdrop"], "", where))
-    fitting = build.algorithm(settings).heads.activation
-    is_now, was = (values["activation"].replace("auto", fitting) for values in (now, before))
+        raise UserError(_misfit(now, before, ["backdrop"], "", where, otherwise))
+    is_now, was = (
+        values["activation"].replace("auto", heads.activation) for values in (now, before)
+    )
     if is_now != was:
-        raise UserError(_misfit(now, before, ["activation"], "", where))
+        raise UserError(_misfit(now, before, ["activation"], "", where, otherwise))
 
 
 def arrays_of(checkpoint: Checkpoint) -> dict[str, dict[str, np.ndarray]]:
@@ -107,7 +118,7 @@ def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
     """Warnings about what resumes in another way than it stopped."""
     warnings = []
     before, now = checkpoint.settings["level_name"], settings.level.level_name
-    if before != now:
+    if has_other_level(checkpoint, settings):
         warnings.append(
             f"the run was trained with --level_name={before} and continues with {now}: the frame "
             "count continues, too; mean return and best checkpoint start afresh, and the best one "
@@ -154,7 +165,12 @@ def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
 
 def has_other_level(checkpoint: Checkpoint, settings: Settings) -> bool:
     """Whether the checkpoint is of a run that played another level."""
-    return bool(checkpoint.settings["level_name"] != settings.level.level_name)
+    return _levels(checkpoint) != settings.level.levels
+
+
+def _levels(checkpoint: Checkpoint) -> list[str]:
+    """The levels that a checkpoint's run played, in order."""
+    return [name.strip() for name in checkpoint.settings["level_name"].split(",")]
 
 
 def level_since(checkpoint: Checkpoint, settings: Settings) -> int:
@@ -172,8 +188,19 @@ def counters(checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in checkpoint.counters.items() if name not in of_level}
 
 
+def _may_be_the_same(name: str, now: Any, before: Any) -> bool:
+    """Whether two values of a setting may mean the same, as far as they alone show it."""
+    texts = [str(value).lower().replace(" ", "") for value in (now, before)]
+    return texts[0] == texts[1] or LEFT_TO_AGENT.get(name) in texts
+
+
 def _misfit(
-    now: dict[str, Any], before: dict[str, Any], flags: list[str], detail: str, where: Path
+    now: dict[str, Any],
+    before: dict[str, Any],
+    flags: list[str],
+    detail: str,
+    where: Path,
+    otherwise: str = "choose another --logdir",
 ) -> str:
     """The error message; it names the flags that have changed, or else the first."""
     # Checkpoints know no flags that are younger.
@@ -183,9 +210,9 @@ def _misfit(
     if given == trained:
         return (
             f"{given}{detail} does not fit the run in {where}: the code behind it has changed. "
-            "Choose another --logdir."
+            f"{otherwise.capitalize()}."
         )
     return (
         f"{given}{detail} does not fit the run in {where}, which was trained with {trained}. "
-        "Use that, or choose another --logdir."
+        f"Use that, or {otherwise}."
     )

@@ -80,7 +80,9 @@ class Run:
         registry = settings.storage.registry
         self._initial = initial.find(source, registry, learner) if starts_from else None
         if self._initial:
-            resuming.check_units(self._initial[1], settings, spec, self._initial[0])
+            where, checkpoint = self._initial
+            otherwise = "leave --initial_weights out"
+            resuming.check_units(checkpoint, settings, spec, where, otherwise)
         self._level_since = 0
         self.has_changed_level = False  # since it was stopped
         if self._found:

@@ -9,10 +9,12 @@ import pytest
 from algorithms.dqn import DQN
 from tests.trainer.levels import Steps, Tens, level
 from tests.trainer.training import Parts, block, parts, small, values_of
+from trainer import build
 from trainer.programs import initial, resuming
+from trainer.programs.run import Run
 from trainer.settings.config import Settings
 from trainer.storage import bundles, checkpoints
-from trainer.storage.checkpoints import Checkpoint
+from trainer.storage.checkpoints import KINDS, Checkpoint
 from user_error import UserError
 
 
@@ -109,6 +111,24 @@ def test_levels_in_another_order_are_refused_as_each_has_values_of_its_own():
         resuming.check_same(checkpoint, turned, before.spec, Path("run"))
 
 
+def test_weights_of_levels_in_another_order_are_refused_as_a_start_too(tmp_path):
+    names = [level(Steps), level(Tens)]
+    before = parts(small(",".join(names), num_actors=2))
+    file = tmp_path / "first.npz"
+    with open(file, "wb") as opened:
+        checkpoints.write(kept(before), opened)
+    turned = before.settings.replace(
+        level_name=",".join(reversed(names)),
+        initial_weights=str(file),
+        logdir=str(tmp_path / "run"),
+    )
+    words = r"\(another order\) does not fit .* Use that, or leave --initial_weights out"
+    with pytest.raises(UserError, match=words):
+        Run(turned, before.spec, before.learner)
+    alike = before.settings.replace(level_name=", ".join(names))
+    resuming.check_units(kept(before), alike, before.spec, file)
+
+
 def test_levels_in_another_order_are_as_good_where_all_have_the_same_values():
     names = [level(Steps), level(Tens)]
     before = parts(small(",".join(names), num_actors=2, popart=False))
@@ -116,6 +136,73 @@ def test_levels_in_another_order_are_as_good_where_all_have_the_same_values():
     checkpoint.settings |= resuming.spaces(before.spec)
     turned = before.settings.replace(level_name=",".join(reversed(names)))
     resuming.check_same(checkpoint, turned, before.spec, Path("run"))
+
+
+def test_a_list_of_levels_is_the_same_with_spaces_between():
+    names = [level(Steps), level(Tens)]
+    now = Settings(level_name=",".join(names))
+    before = now.flat() | {"level_name": ", ".join(names)}
+    resumed = Checkpoint({}, {}, {}, counters={"environment_frames": 100}, settings=before)
+    assert not resuming.has_other_level(resumed, now) and not resuming.changes(resumed, now)
+    assert resuming.has_other_level(resumed, now.replace(level_name=names[0]))
+
+
+@pytest.mark.parametrize(
+    ("agent", "changes"),
+    [
+        ("VectorAgent", {"separate_baseline": "on"}),
+        ("VectorAgent", {"hidden_sizes": "64, 64"}),
+        ("VectorLSTMAgent", {"lstm_size": 64, "separate_baseline": "off"}),
+    ],
+)
+def test_a_run_resumes_with_other_words_for_the_same_network(agent, changes):
+    check_resumed(made("ppo", agent_name=agent), changes)
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "told"),
+    [
+        ({}, {"separate_baseline": "off"}, r"separate_baseline=off \(weights of other shapes\)"),
+        ({}, {"hidden_sizes": "64,9"}, r"hidden_sizes=64,9 \(weights of other shapes\)"),
+        ({"hidden_sizes": "9"}, {"hidden_sizes": ""}, "trained with --hidden_sizes=9"),
+        ({"hidden_sizes": "9"}, {"hidden_sizes": "8"}, "trained with --hidden_sizes=9"),
+    ],
+)
+def test_a_network_of_other_sizes_is_refused_and_its_flag_is_named(before, changes, told):
+    with pytest.raises(UserError, match=told):
+        check_resumed(made("ppo", agent_name="VectorAgent", **before), changes)
+
+
+def check_resumed(before: Parts, changes: dict[str, Any]) -> None:
+    """Checks whether a run may be resumed with these changes."""
+    checkpoint, now = kept(before), before.settings.replace(**changes)
+    checkpoint.settings |= resuming.spaces(before.spec)
+    learner = build.learner(now, before.spec)
+    resuming.check_fits(checkpoint, learner, now, before.spec, Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("differs", "flag", "value"),
+    [
+        ("observations", "env_kwargs", "size=3"),
+        ("observations", "action_masks", True),
+        ("observations", "tell_bodies", "mark"),
+        ("actions", "env_kwargs", "size=3"),
+        ("actions", "action_set", "arrows"),
+        ("actions", "wrappers", "mine:Wrapper"),
+        (KINDS, "env_kwargs", "size=3"),
+        (KINDS, "action_masks", True),
+        (KINDS, "tell_bodies", "mark"),
+    ],
+)
+def test_the_flag_is_named_that_has_changed_what_is_seen_or_done(differs, flag, value):
+    before = Settings(level_name=level(Steps))
+    spec = build.level_spec(before)
+    trained = before.flat() | resuming.spaces(spec) | {differs: "something else"}
+    checkpoint = Checkpoint({}, {}, {}, counters={}, settings=trained)
+    words = f"^--{flag}=.* does not fit the run in run, which was trained with --{flag}="
+    with pytest.raises(UserError, match=words):
+        resuming.check_same(checkpoint, before.replace(**{flag: value}), spec, Path("run"))
 
 
 @pytest.mark.parametrize(
