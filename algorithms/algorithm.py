@@ -28,7 +28,9 @@ class Algorithm(abc.ABC):
     ``AlgorithmSettings``.
     """
 
-    samples: tuple[str, ...] = ()  # shown as histograms by TensorBoard
+    # Shown as histograms by TensorBoard. An algorithm that learns from a replay has ``error`` among
+    # them: how far off each transition was, from 0. Of that, the priorities of windows are made.
+    samples: tuple[str, ...] = ()
     heads = Heads()  # the outputs that it needs of an agent
     records: tuple[str, ...] = ("log_prob",)  # values that ``act`` records with each action
     copies = ""  # begins the names of kept variables that ``take_over`` makes of the weights

@@ -11,7 +11,7 @@ import vtrace
 from agents import FORBIDDEN, AgentOutput, Heads
 from algorithms import losses
 from algorithms.algorithm import Algorithm, Loss
-from algorithms.feeding import IMPORTANCE
+from algorithms.feeding import ERROR, IMPORTANCE
 from algorithms.trajectory import Unroll
 
 
@@ -19,7 +19,7 @@ class DQN(Algorithm):
     """Q-learning with n-step targets, Double DQN and dueling heads as options."""
 
     records = ()
-    samples = ("error",)
+    samples = (ERROR,)
     copies = "target/"
     explores = True
 
@@ -35,13 +35,16 @@ class DQN(Algorithm):
         greedy: bool = False,
         chance: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """The best actions, or with a ``chance`` [B] any that are allowed."""
+        """The best actions, or with a ``chance`` [B] any that are allowed.
+
+        Without one, as in tests, it is that of the environment that explores least.
+        """
         values = output.policy
         best = tf.argmax(values, axis=-1, output_type=tf.int32)
         if greedy:
             return best, {}
         if chance is None:
-            chance = self.settings.exploration_end
+            chance = self.settings.exploration_end ** (1.0 + self.settings.exploration_ladder)
         draws = tf.random.stateless_uniform([tf.shape(values)[0], values.shape[-1] + 1], seed)
         allowed = tf.where(values > FORBIDDEN / 2, draws[:, 1:], -1.0)
         anything = tf.argmax(allowed, axis=-1, output_type=tf.int32)
@@ -121,7 +124,7 @@ class DQN(Algorithm):
                 "mean_value": losses.mean(taken, weights),
                 "error": losses.mean(size, weights),
             },
-            samples={"error": size * weights},  # of which priorities are made
+            samples={ERROR: size * weights},
             sums=self.no_sums(),
         )
 

@@ -70,3 +70,5 @@ class Gradients:
 Feeding = FirstInFirstOut | InStep | Replayed | Gradients
 # What is recorded with a window that was drawn by priority: its weight in the loss.
 IMPORTANCE = "importance"
+# The sample of a loss that becomes windows' priorities: how far off each transition was, from 0.
+ERROR = "error"

@@ -101,7 +101,12 @@ class DQNSettings(RewardSettings):
         1.0, "Learning", "chance of a random action at first", least=0, most=1
     )
     exploration_end: float = setting(
-        0.02, "Learning", "the chance later, and in tests with sampled actions", least=0, most=1
+        0.02,
+        "Learning",
+        "the chance later, and in tests with sampled actions; with --exploration_ladder, there "
+        "that of the environment that explores least",
+        least=0,
+        most=1,
     )
     exploration_steps: int = setting(
         50_000,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from algorithms.algorithm import Loss
 from algorithms.dqn import DQN
 from algorithms.feeding import IMPORTANCE, Replayed
 from algorithms.trajectory import Unroll
@@ -265,12 +266,7 @@ def test_exploration_falls_and_environments_on_a_ladder_explore_to_different_deg
 def test_random_actions_come_with_their_chance(chance):
     of = made()
     agent, learning = of.learner.agent, learns(of)
-    zeros = np.zeros([1, 1000], np.float32)
-    observation = np.zeros([1, 1000, 2], np.float32)
-    output, _ = agent(
-        observation, zeros, zeros.astype(np.int32), zeros > 0, agent.initial_state(1000)
-    )
-    output = tf.nest.map_structure(lambda rows: rows[0], output)
+    output = of_a_thousand_rows(agent)
     given = tf.fill([1000], np.float32(chance))
     action, recorded = learning.act(agent, output, tf.constant([1, 2]), chance=given)
     best = np.argmax(output.policy, axis=-1)
@@ -278,6 +274,26 @@ def test_random_actions_come_with_their_chance(chance):
     assert np.mean(action.numpy() != best) == pytest.approx(chance / 2, abs=0.05)
     greedy, _ = learning.act(agent, output, tf.constant([1, 2]), greedy=True)
     np.testing.assert_array_equal(greedy, best)
+
+
+@pytest.mark.parametrize(("ladder", "chance"), [(0.0, 0.4), (1.0, 0.16), (7.0, 0.0007)])
+def test_tests_explore_as_little_as_any_environment_of_the_training(ladder, chance):
+    of = made(exploration_ladder=ladder, exploration_end=0.4)
+    output = of_a_thousand_rows(of.learner.agent)
+    action, _ = learns(of).act(of.learner.agent, output, tf.constant([1, 2]))
+    others = np.mean(action.numpy() != np.argmax(output.policy, axis=-1))
+    assert others == pytest.approx(chance / 2, abs=0.05)  # half of the random ones are the best
+    assert ladder < 7.0 or others < 0.01
+
+
+def of_a_thousand_rows(agent: Any) -> Any:
+    """The agent's output for rows of zeros, [1000, ...]."""
+    zeros = np.zeros([1, 1000], np.float32)
+    observation = np.zeros([1, 1000, 2], np.float32)
+    output, _ = agent(
+        observation, zeros, zeros.astype(np.int32), zeros > 0, agent.initial_state(1000)
+    )
+    return tf.nest.map_structure(lambda rows: rows[0], output)
 
 
 def test_updates_drawn_together_are_those_made_one_by_one():
@@ -308,11 +324,43 @@ def test_each_batch_that_was_drawn_with_others_counts_when_it_is_skipped():
     reward = np.full_like(unrolls.environment.reward, np.nan)
     spoiled = unrolls._replace(environment=unrolls.environment._replace(reward=reward))
     batch = Batch(spoiled, steps=16, weights_version=0.0)
-    meter = Meter(of.settings.level.levels, 1, {}, of.learner.figures)
+    training = training_of(of, endless(batch))
     with pytest.raises(SystemExit):
-        Training(of.settings, of.learner, meter, endless(batch), StopSignal(), run=None).run()
+        training.run()
+    meter = training._meter
     assert meter.skipped_in_a_row == meter.skipped_updates == 3
     assert meter.agent_steps == 16
+
+
+@pytest.mark.parametrize("in_one_call", [True, False])
+def test_priorities_are_made_of_errors_whatever_else_is_shown(monkeypatch, in_one_call):
+    plain = DQN.loss
+
+    def with_values(algorithm: DQN, *given: Any) -> Loss:
+        loss = plain(algorithm, *given)
+        return loss._replace(samples={"value": -1.0 - loss.samples["error"], **loss.samples})
+
+    monkeypatch.setattr(DQN, "samples", ("value", "error"))
+    monkeypatch.setattr(DQN, "loss", with_values)
+    of = made("double_dqn", total_environment_frames=1)
+    learned: list[np.ndarray] = []
+    actors = endless(Batch(drawn(of), steps=16, weights_version=0.0))
+    actors.learned = lambda _, errors: learned.append(errors)
+    training = training_of(of, actors)
+    training._in_one_call = in_one_call
+    training.run()
+    assert len(learned) == 1 and (learned[0] >= 0.0).all() and learned[0].any()
+
+
+def test_an_algorithm_without_errors_cannot_learn_from_a_replay(monkeypatch):
+    monkeypatch.setattr(DQN, "samples", ())
+    with pytest.raises(UserError, match="its samples are none, and .* expected error among them"):
+        training_of(made(), endless(None))
+
+
+def training_of(of: Parts, actors: Any) -> Training:
+    meter = Meter(of.settings.level.levels, 1, {}, of.learner.figures)
+    return Training(of.settings, of.learner, meter, actors, StopSignal(), run=None)
 
 
 @pytest.mark.parametrize(("step", "every"), [(0.0, 3), (0.25, 1)])

@@ -2,13 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from algorithms.feeding import InStep, Replayed
+from algorithms.feeding import ERROR, InStep, Replayed
 from algorithms.trajectory import Unroll
 from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.contributions import Contribution
@@ -198,7 +198,7 @@ class Training:
             self._equality.after_update(learner.updates)
             self._count(statistics, lag, int(round.steps), begins)
             if batch and isinstance(self._feeding, Replayed):
-                self._actors.learned(batch, np.asarray(samples[0]))
+                self._actors.learned(batch, np.asarray(statistics.samples[ERROR]))
             if learner.algorithm.is_enough(statistics.figures):
                 break
         return (statistics, gather) if statistics else None
@@ -215,7 +215,7 @@ class Training:
             begins = not number or self._passes.drawn  # drawn updates have a batch each
             self._count(statistics, lag, 0 if number else int(round.steps), begins)
         if self._passes.drawn:
-            errors = [one.samples[learner.algorithm.samples[0]] for one in done]
+            errors = [one.samples[ERROR] for one in done]
             self._actors.learned(batch, np.concatenate(errors, axis=1))
         return done[-1], gather
 
@@ -333,6 +333,7 @@ def passes_of(settings: Settings, learner: Learner, learners: int) -> Passes | N
     """How to go through batches that are learned from more than once, or for several updates."""
     feeding, size = settings.algorithm.feeding, settings.learning.batch_size
     if isinstance(feeding, Replayed):
+        _check_errors(settings.program.algorithm, learner.algorithm.samples)
         together = sizes.drawn_together(settings, learners)
         return Passes(1, together, piece_length=0, pieces=together * size, drawn=True)
     if not isinstance(feeding, InStep):
@@ -341,3 +342,13 @@ def passes_of(settings: Settings, learner: Learner, learners: int) -> Passes | N
     # An agent that is no ``agents.Agent`` has no states at the beginnings of pieces.
     whole = getattr(learner.agent, "is_recurrent", True)
     return Passes.of(feeding, unroll_length, size, whole, settings.program.seed)
+
+
+def _check_errors(algorithm: str, samples: Sequence[str]) -> None:
+    """Refuses an algorithm of one's own that does not say how far off a replay's windows are."""
+    if ERROR not in samples:
+        raise UserError(
+            f"--algorithm={algorithm}: its samples are {', '.join(samples) or 'none'}, and it "
+            f"learns from a replay; expected {ERROR} among them, of which priorities are made. "
+            "Name it in `samples`, and return it with the loss."
+        )

@@ -47,7 +47,7 @@ action = output["action"]  # sampled; or output["greedy_action"], the likeliest
 | output | shape | |
 | --- | --- | --- |
 | `action` | `[B, ...]` | sampled; of DQN's agents the likeliest, or a random one with the chance \
-of `--exploration_end` |
+of tests, see `--exploration_end` |
 | `log_prob` | `[B]` | its log-probability, or the log of its density; not of DQN's agents |
 | `greedy_action` | `[B, ...]` | the likeliest |
 | `policy` | `[B, P]` | logits; for continuous actions means, then log standard deviations; of \
