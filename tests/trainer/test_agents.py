@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import threading
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from trainer import seats
 from trainer.programs import local_agents
 from trainer.programs.local import train
 from trainer.programs.local_actors import ActorFailed
+from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.settings.config import Settings
+from trainer.storage.folder import FolderLock
 from trainer.storage.records import read_metrics
 from trainer.trained import agents_of_run
 from trainer.trained.evaluation import evaluate
@@ -116,6 +120,42 @@ def test_a_stop_ends_all_of_them_with_a_checkpoint(tmp_path):
     endless = settings(tmp_path, total_environment_frames=10**8, report_every_s=0.1)
     outcome = train(endless, stop, on_report)
     assert outcome.reason == "left: the test; right: the test"
+    for agent in ("left", "right"):
+        assert counters(tmp_path, agent)["environment_frames"] > 0
+
+
+def test_a_second_ctrl_c_leaves_the_folders_to_nobody_while_learners_write(tmp_path, monkeypatch):
+    writes, may_go_on, save = threading.Event(), threading.Event(), Run.save
+    joined: list[bool] = []
+
+    def slowly(run: Run, *given: Any) -> bool:
+        writes.set()
+        assert may_go_on.wait(60)
+        return save(run, *given)
+
+    class Interrupted(threading.Thread):
+        """A learner's thread; the first one to be waited for is not, for somebody hits Ctrl-C."""
+
+        def join(self, timeout: float | None = None) -> None:
+            joined.append(True)
+            if len(joined) == 1:
+                assert writes.wait(60)
+                raise KeyboardInterrupt
+            if len(joined) == 2:
+                with pytest.raises(UserError, match="in use by another training"):
+                    FolderLock(tmp_path / "agents" / "left")
+                may_go_on.set()
+            super().join(timeout)
+
+    monkeypatch.setattr(Run, "save", slowly)
+    own = Namespace(Thread=Interrupted, Lock=threading.Lock)
+    monkeypatch.setattr(local_agents, "threading", own)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(settings(tmp_path))
+        assert may_go_on.is_set()
+    finally:
+        may_go_on.set()  # so that no thread is left
     for agent in ("left", "right"):
         assert counters(tmp_path, agent)["environment_frames"] > 0
 

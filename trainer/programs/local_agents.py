@@ -134,10 +134,19 @@ def _train(settings: Settings, parts: Sequence[_Part], stop: StopSignal) -> None
     )
     threads = [threading.Thread(target=learn, args=(part,)) for part in parts]
     with stop, actors:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:  # such as a second Ctrl-C in a caller's program
+            stop.request("interrupted")
+            raise
+        finally:
+            # They write their last checkpoints, and after this others may have the folders.
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
     if errors:
         raise errors[0]
 
