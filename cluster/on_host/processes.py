@@ -21,11 +21,9 @@ def boot_id() -> str:
 def start_time(pid: int) -> int | None:
     """When a process was started, in ticks since the boot; None if it is gone or a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        fields = _stat(pid)
     except OSError:
         return None
-    # The name stands in parentheses and may hold spaces and parentheses itself.
-    fields = stat.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
 
@@ -115,11 +113,19 @@ def _parents() -> dict[int, int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                stat = (folder / "stat").read_text()
+                fields = _stat(int(folder.name))
             except OSError:
                 continue
-            parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
+            parents[int(folder.name)] = int(fields[1])
     return parents
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel says of a process, after its name."""
+    # The name may be of any bytes: the kernel cuts it after 15, also within a letter.
+    stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    # It stands in parentheses and may hold spaces and parentheses itself.
+    return stat.rpartition(")")[2].split()
 
 
 def wait_until(done: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:
