@@ -67,6 +67,7 @@ def _start(chosen: Options, settings: Settings, backend: "Backend") -> int:
         running.refuse_second_run(settings.run_folder, chosen, settings, backend)
     else:
         before = record.must_read(settings.run_folder)
+        record.refuse_elsewhere(before)  # a stop would end only the rest of it
     if not backend.check(before) and not chosen.allow_partial:
         nothing = "Nothing was stopped or started." if before else "Nothing was started."
         print(f"{nothing} Fix this, or give --allow_partial.")

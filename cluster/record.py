@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import fcntl
 import json
+import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from cluster.inventory import columns
 from cluster.model import Host, Place, Plan
+from cluster.on_host.processes import boot_id
 from cluster.on_host.states import write_whole
 from user_error import UserError
 
@@ -70,6 +72,9 @@ class Record:
     context: str = ""
     # With which actors are added that fit the others.
     flags: tuple[str, ...] = ()
+    # That which its "this machine" is: its name, and the id of its boot.
+    machine: str = ""
+    boot_id: str = ""
     # Where it was read: by --logdir, which is another way to the folder than the run's own.
     read_in: str = dataclasses.field(default="", compare=False)
 
@@ -77,6 +82,18 @@ class Record:
     def path(self) -> Path:
         """The record's file."""
         return _path(self.read_in or self.logdir)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it has processes on the machine that started it, which is not this one.
+
+        A reboot changes the boot's id, another container the name: both together, the machine.
+        """
+        places = [one.place for one in self.parts] + [one.place for one in self.listeners]
+        if not any(place.host.is_local for place in places):
+            return False
+        # Earlier versions wrote neither.
+        return self.machine not in ("", socket.gethostname()) and self.boot_id != boot_id()
 
 
 def record_of(plan: Plan, tmux: str, flags: Sequence[str] = ()) -> Record:
@@ -88,6 +105,8 @@ def record_of(plan: Plan, tmux: str, flags: Sequence[str] = ()) -> Record:
         parts=parts_of(plan),
         listeners=listeners_of(plan),
         flags=tuple(flags),
+        machine=socket.gethostname(),
+        boot_id=boot_id(),
     )
 
 
@@ -175,6 +194,8 @@ def read(logdir: str) -> Record | None:
             written.get("namespace", ""),
             written.get("context", ""),
             tuple(written.get("flags", ())),
+            written.get("machine", ""),
+            written.get("boot_id", ""),
             read_in=logdir,
         )
     except FileNotFoundError:
@@ -192,6 +213,16 @@ def must_read(logdir: str) -> Record:
     if record is None:
         raise UserError(f"no run was started in {logdir}. Name the run's folder with --logdir.")
     return record
+
+
+def refuse_elsewhere(record: Record) -> None:
+    """A ``UserError`` if only another machine can tell what of the run is running there."""
+    if record.is_elsewhere:
+        raise UserError(
+            f"the run in {record.path.parent.parent} was started on {record.machine}: give the "
+            "command there. If that machine is gone for good, end the rest of the run with "
+            f"--action=stop here, and remove {record.path}."
+        )
 
 
 def again(record: Record) -> Record:

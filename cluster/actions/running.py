@@ -15,6 +15,7 @@ def refuse_second_run(logdir: str, options: Options, settings: Settings, own: Ba
     before = records.read(logdir)
     if before is None:
         return
+    records.refuse_elsewhere(before)
     with backends.of_run(before, options, settings, own) as backend:
         parts = backend.look(before).parts
     alive = [one.name for one in parts if one.is_alive]

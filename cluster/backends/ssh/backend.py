@@ -26,7 +26,7 @@ from cluster.inventory.hosts_csv import Row
 from cluster.model import Here, Host, Plan
 from cluster.options import Options, passed_on
 from cluster.plan import host_of_row, make_plan, without_learners_on
-from cluster.record import Part, Record, one_fetch, read
+from cluster.record import Part, Record, one_fetch, read, refuse_elsewhere
 from cluster.ssh.passwords import Passwords, warn_if_readable
 from cluster.ssh.routes import Routes, config_of
 from cluster.ssh.ssh import TRIED_AGAIN_AFTER_S, Connections
@@ -132,6 +132,7 @@ class SshBackend:
             return fetching.fetch(record, self._hosts, folder, options.fetch, options.patience)
 
     def add(self, record: Record) -> int:
+        refuse_elsewhere(record)
         seen = looking.find_learners(record, self._hosts, self._options.patience)
         plan = adding.plan(record, seen, self._rows, self._settings, self._options)
         if not plan.actors:

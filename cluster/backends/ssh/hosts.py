@@ -23,6 +23,8 @@ from cluster.ssh.ssh import Connections
 AT_ONCE = 64
 AGAIN_S = 2.0
 ONLY_LOOK = ("status", "tail")  # requests that change nothing
+# Those about processes, whose ids mean nothing on another machine that sees the same files.
+OF_PROCESSES = ("status", "stop", "end")
 ANSWERS_WITHIN_S = 30.0
 ON_HOST = (
     "processes",
@@ -80,6 +82,8 @@ class Hosts:
 
     def ask(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
         """One request; ``HostFailed`` says why there is no answer."""
+        if request.get("elsewhere"):
+            raise HostFailed(request["elsewhere"])
         reply = _here(request) if place.host.is_local else self._there(place, request)
         if "error" in reply:
             raise HostFailed(reply["error"])
@@ -202,6 +206,8 @@ def places(record: Record) -> dict[Place, list[Part]]:
 
 def request(record: Record, do: str, place: Place, parts: list[Part], **more: Any) -> dict:
     """The fields of every request about a run, and ``more``."""
+    if place.host.is_local and do in OF_PROCESSES and record.is_elsewhere:
+        more["elsewhere"] = f"this was started on {record.machine}: give the command there"
     return {
         "do": do,
         "run_id": record.run_id,

@@ -14,7 +14,10 @@ def tail(record: Record, hosts: Hosts, offsets: Mapping[str, int]) -> Tails:
     for where, parts in places(record).items():
         wanted = {part.name: offsets[part.name] for part in parts if part.name in offsets}
         if wanted:
-            requests[where] = request(record, "tail", where, parts, offsets=wanted)
+            # Where nobody can tell what is alive, anything may write more.
+            unknown = where.host.is_local and record.is_elsewhere
+            alive = list(wanted) if unknown else None
+            requests[where] = request(record, "tail", where, parts, offsets=wanted, alive=alive)
     tails = Tails({}, set(), {})
     for where, reply in hosts.ask_all(requests).items():
         if isinstance(reply, HostFailed):

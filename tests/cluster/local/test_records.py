@@ -1,19 +1,29 @@
 """Records of runs on this machine: they keep second starts out, and stops off other processes."""
 
+import ctypes
+import dataclasses
 import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from cluster.on_host.processes import is_alive, send, start_time
+from cluster import frontend as frontends
+from cluster import record as records
+from cluster.model import LOCAL, Place
+from cluster.on_host.processes import boot_id, descendants, is_alive, send, start_time, topmost
+from cluster.record import Listener, Part, Record
 from tests.cluster.conftest import Frontend
 from tests.cluster.local.runs import ON_THIS_MACHINE, ONE_EACH, state
+from user_error import UserError
 
 pytestmark = ON_THIS_MACHINE
+PR_SET_NAME, PR_GET_NAME = 15, 16  # of Linux's prctl
 
 
 def test_a_second_start_of_a_living_run_is_refused(frontend: Frontend):
@@ -101,6 +111,57 @@ def test_a_process_that_got_a_recorded_id_since_is_not_touched(frontend: Fronten
     finally:
         other.kill()
         other.wait()
+
+
+def test_processes_of_any_name_are_told_apart():
+    libc, own, half_letters = ctypes.CDLL(None), ctypes.create_string_buffer(16), b"\xd0" * 15
+    libc.prctl(PR_GET_NAME, own)
+    libc.prctl(PR_SET_NAME, half_letters)
+    try:
+        assert Path("/proc/self/stat").read_bytes().count(half_letters) == 1
+        assert topmost({os.getpid(), os.getppid()}) == {os.getppid()}
+        assert os.getpid() in descendants(os.getppid())
+        assert is_alive(os.getpid(), start_time(os.getpid()))
+    finally:
+        libc.prctl(PR_SET_NAME, own)
+
+
+def test_a_run_of_another_machine_that_sees_the_folder_is_neither_judged_nor_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hosts.csv").write_text("\n".join(ONE_EACH))
+    part = Part("actor-0", "actor", Place(LOCAL, str(tmp_path), sys.executable), port=19001)
+    listener = Listener("learner-0", part.place, "localhost", 18001)
+    run = Record("id", "logs/run", "", (part,), (listener,), machine="login1", boot_id="its")
+    kept = {"run_id": "id", "state": "running", "boot_id": "its", "keeper": [1, 1], "child": [2, 2]}
+    folder = tmp_path / "logs/run/cluster"
+
+    def said(action: str) -> tuple[int, str]:
+        code = frontends.run(
+            [f"--action={action}", "--logdir=logs/run", "--workers_csv_path=hosts.csv"]
+        )
+        return code, capsys.readouterr().out
+
+    records.write(run, {"logs/run/cluster/actor-0.json": json.dumps(kept)})
+    (folder / "actor-0.log").write_text("plays\n")
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    there = "this was started on login1: give the command there"
+    code, shown = said("status")
+    assert code == 1 and f"unknown: {there}" in " ".join(shown.split())
+    assert said("stop") == (
+        1, f"Not stopped:\n  localhost: {there}.\nGive the same command to try again.\n",
+    )  # fmt: skip
+    assert said("logs") == (0, "actor-0      plays\n")
+    for action in ("start", "restart", "add"):
+        words = r"logs/run was started on login1: .*remove logs/run/cluster/run\.json\."
+        with pytest.raises(UserError, match=words):
+            said(action)
+    assert {name: (folder / name).read_text() for name in before} == before
+    # A machine that was rebooted has its name still; another container has the same boot.
+    assert not dataclasses.replace(run, machine=socket.gethostname()).is_elsewhere
+    assert not dataclasses.replace(run, boot_id=boot_id()).is_elsewhere
+    assert not dataclasses.replace(run, parts=(), listeners=()).is_elsewhere
 
 
 def test_processes_are_signalled_by_pythons_of_old_systems_too(monkeypatch: pytest.MonkeyPatch):
