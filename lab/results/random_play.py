@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -130,7 +130,12 @@ def measured(
     if process.returncode:
         last = said.strip().splitlines()[-1:] or ["no message"]
         raise UserError(f"{what}: {last[0]}")
-    return json.loads(printed.splitlines()[-1])
+    try:
+        return json.loads(printed.splitlines()[-1])  # what is imported may print before
+    except (ValueError, IndexError):
+        raise UserError(
+            f"{what}: found no result; expected one. The world has ended its process."
+        ) from None
 
 
 def play(settings: LevelSettings) -> dict[str, float]:
@@ -168,12 +173,23 @@ def main() -> int:
     ending_with_parent()()  # nothing of a lab that was killed is left
     import_from_here()
     given = json.loads(sys.argv[1])
-    try:
-        print(json.dumps({name: play(LevelSettings(**one)) for name, one in given.items()}))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    with _own_output() as output:
+        try:
+            print(json.dumps({name: play(LevelSettings(**one)) for name, one in given.items()}),
+                  file=output)  # fmt: skip
+        except UserError as error:
+            print(error, file=sys.stderr)
+            return 2
     return 0
+
+
+def _own_output() -> IO[str]:
+    """The output that the lab reads; what worlds print, also as they end, goes nowhere now."""
+    output = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return output
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Levels that are broken in random play, too."""
 
+import atexit
+import sys
 import time
 from typing import Any
 
@@ -24,6 +26,22 @@ class Fails(gymnasium.Env):
         if self._broken:
             raise RuntimeError("the simulator has lost its licence")
         return np.zeros(3, np.float32), 1.0, True, False, {}
+
+
+class Prints(Fails):
+    """Prints as it is played, and at its end."""
+
+    def step(self, action: Any) -> Any:
+        print("a step")
+        atexit.register(print, "bye")
+        return super().step(action)
+
+
+class Leaves(Fails):
+    """Ends its process in its first step, as if all were well."""
+
+    def step(self, action: Any) -> Any:
+        sys.exit(0)
 
 
 class Hangs(Fails):

@@ -1,6 +1,7 @@
 """What comes out: benchmark figures with known answers, the page in a browser, HParams."""
 
 import csv
+import dataclasses
 import json
 import subprocess
 import threading
@@ -119,6 +120,17 @@ def test_random_play_is_measured_once_for_each_world(tmp_path, monkeypatch):
     ]  # fmt: skip
     monkeypatch.setattr(random_play, "measured", None)  # it is not called again
     assert random_play.RandomPlay(path).returns(other) == {"CartPole-v1": -1.0}
+
+
+def test_what_a_world_prints_is_no_result_and_one_that_ends_its_process_is_one_line():
+    def measured(name: str) -> dict[str, dict[str, float]]:
+        worlds = random_play.worlds({"level_name": f"tests.lab.level_that_fails:{name}"})
+        given = {known: dataclasses.asdict(one) for known, one in worlds.items()}
+        return random_play.measured(given, lambda _: None)
+
+    assert measured("Prints")["tests.lab.level_that_fails:Prints"]["return"] == 1.0
+    with pytest.raises(UserError, match=r"level_that_fails:Leaves: found no result; expected one"):
+        measured("Leaves")
 
 
 def test_each_world_that_random_play_has_been_measured_on_is_kept(tmp_path, monkeypatch):
