@@ -55,9 +55,10 @@ def on_grid(curve: Curve, grid: np.ndarray) -> np.ndarray:
 
 
 def common_grid(curves: Sequence[Curve], over: str = "frames") -> np.ndarray:
-    """Evenly spaced frames or seconds at which all curves have a return."""
+    """Evenly spaced frames or seconds at which all curves have a return; none without such."""
     axes = [getattr(one, over) for one in curves]
-    return np.linspace(max(one[0] for one in axes), min(one[-1] for one in axes), POINTS)
+    start, end = max(one[0] for one in axes), min(one[-1] for one in axes)
+    return np.linspace(start, end, POINTS if start <= end else 0)
 
 
 def spread(

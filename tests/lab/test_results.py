@@ -15,7 +15,7 @@ from PIL import Image
 
 from lab.actions import looking
 from lab.results import benchmark, compare, graphs, random_play, scoring, standards, tables
-from lab.results.curves import curve_of
+from lab.results.curves import Curve, curve_of, spread
 from lab.specs import spec as specs
 from lab.specs.meta import Standard
 from lab.trials.folder import Experiment, Trial
@@ -218,6 +218,19 @@ def test_what_stands_between_dollars_is_no_formula(tmp_path):
     graphs.draw_spread(figure, {odd: [curve_of(rows)], "b": [curve_of(rows)]})
     graphs.save(figure, tmp_path / "compared.png")
     assert len(list(tmp_path.glob("*.png"))) == 4
+
+
+def test_a_mean_is_drawn_only_where_all_sessions_have_a_return(tmp_path):
+    def curve(*frames: float) -> Curve:
+        every = np.array(frames)
+        return Curve(every, every / 100, every / 10, every, every)
+
+    early, late, long = curve(1000.0, 3000.0), curve(5000.0, 9000.0), curve(2000.0, 9000.0)
+    grid, low, mean, high = spread([early, long])
+    assert (grid[0], grid[-1], mean[0]) == (2000.0, 3000.0, 200.0) and (low <= high).all()
+    assert [len(one) for one in spread([early, late], "seconds")] == [0, 0, 0, 0]
+    graphs.write_trial(tmp_path / "trial.png", [early, late], "none in common")
+    assert (tmp_path / "trial.png").exists()
 
 
 def test_a_table_keeps_every_frame(tmp_path):
