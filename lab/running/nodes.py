@@ -77,15 +77,24 @@ class Placed:
         done, _ = self._ray.wait([self._task], timeout=0)
         return 0 if done else None
 
+    @property
+    def problem(self) -> str:
+        """How it has ended, in a line: with the keeper's code, or without it."""
+        try:
+            return f"its keeper ended with {self._ray.get(self._task)}"
+        except Exception as error:  # of the task, or of Ray in its place
+            cause = getattr(error, "cause", None) or error
+            return f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"
+
     def terminate(self) -> None:
         """Asks it to end the session with a checkpoint."""
         self._ray.cancel(self._task)
 
 
-def _keeping() -> Callable[[list[str], dict[str, str], str], None]:
+def _keeping() -> Callable[[list[str], dict[str, str], str], int]:
     """What runs on a node. A function inside another travels as it is: nodes import nothing."""
 
-    def keep(words: list[str], environment: dict[str, str], folder: str) -> None:
+    def keep(words: list[str], environment: dict[str, str], folder: str) -> int:
         import os
         import subprocess
         import time
@@ -103,6 +112,7 @@ def _keeping() -> Callable[[list[str], dict[str, str], str], None]:
         finally:
             process.terminate()
             process.wait()
+        return process.returncode
 
     return keep
 

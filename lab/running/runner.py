@@ -136,6 +136,10 @@ class Runner:
     def _look_at(self, trial: Trial) -> None:
         """Closes a trial whose sessions have ended, or which is to end early."""
         sessions = self._experiment.sessions(trial)
+        for place, session in enumerate(sessions):
+            if reason := session.never_begins():
+                self._close(trial, FAILED, f"s{place}: {reason}")
+                return
         states = [session.state() for session in sessions]
         for place, (session, state) in enumerate(zip(sessions, states, strict=True)):
             if state != ENDED:

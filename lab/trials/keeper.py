@@ -83,14 +83,15 @@ def _claim(count: int) -> list[int]:
     """Cores that no other session on this machine has claimed; held until this process ends."""
     claimed: list[int] = []
     cores = sorted(os.sched_getaffinity(0))
-    folder = _claims("cores")
-    for core in cores:
-        if len(claimed) < count:
-            file = _opened(folder / str(core))
-            if _locked(file):
-                claimed.append(core)
-            else:
-                os.close(file)
+    with contextlib.suppress(OSError):  # a full disk; others may then have the same cores
+        folder = _claims("cores")
+        for core in cores:
+            if len(claimed) < count:
+                file = _opened(folder / str(core))
+                if _locked(file):
+                    claimed.append(core)
+                else:
+                    os.close(file)
     return claimed or cores[:count]
 
 
@@ -138,6 +139,13 @@ def visible_gpus() -> list[str]:
 
 def _claim_gpu(gpus: list[str]) -> str:
     """The GPU that the fewest sessions on this machine have; it counts until this process ends."""
+    try:
+        return _freest(gpus)
+    except OSError:  # a full disk; others may then have the same GPU
+        return gpus[os.getpid() % len(gpus)]
+
+
+def _freest(gpus: list[str]) -> str:
     folder = _claims("gpus")
 
     def of(gpu: str, place: int) -> int:
@@ -149,14 +157,13 @@ def _claim_gpu(gpus: list[str]) -> str:
         os.close(file)
         return found
 
-    turn = _opened(folder / "turn")
-    with contextlib.suppress(OSError):  # the file system has no locks
-        fcntl.flock(turn, fcntl.LOCK_EX)  # two at once would choose the same
-    free = {gpu: [one for one in range(SESSIONS_OF_GPU) if is_free(gpu, one)] for gpu in gpus}
-    chosen = max(gpus, key=lambda gpu: len(free[gpu]))
-    for place in free[chosen][:1]:
-        _locked(of(chosen, place))
-    os.close(turn)
+    with open(folder / "turn", "a") as turn:
+        with contextlib.suppress(OSError):  # the file system has no locks
+            fcntl.flock(turn, fcntl.LOCK_EX)  # two at once would choose the same
+        free = {gpu: [one for one in range(SESSIONS_OF_GPU) if is_free(gpu, one)] for gpu in gpus}
+        chosen = max(gpus, key=lambda gpu: len(free[gpu]))
+        for place in free[chosen][:1]:
+            _locked(of(chosen, place))
     return chosen
 
 

@@ -26,6 +26,7 @@ RUNNING, ENDED, WAITING = "running", "ended", "waiting"
 LONGEST_REASON = 300
 LEAST_LEFT_S = 0.001  # 0 would be no limit
 CHECKPOINTS = 2  # that a session writes at its end
+MOST_STARTS = 3  # in a row after which it has not begun
 LOGS, LOG_END = (keeper.OUTPUT, "train.log"), 20_000
 
 
@@ -57,6 +58,8 @@ class Session:
         self.folder, self.seed = folder, seed
         self._settings = settings
         self._process: Process | None = None
+        self._starts = 0  # in a row, of which all but perhaps the last have not begun it
+        self._before: dict[str, Any] = {}  # what was written before the last one
 
     @property
     def settings(self) -> Settings:
@@ -135,7 +138,25 @@ class Session:
         which = f"+{count}" if isinstance(cores, int) else ",".join(map(str, cores))
         limits = [str(timeout_s), str(silent_s), which]
         words = [sys.executable, keeper.__file__, str(self.folder), *limits, *experiment]
+        self._starts = 1 + (self._starts if self._has_not_begun() else 0)
+        self._before = self.written()
         self._process = launch(words, {"OMP_NUM_THREADS": str(count)})
+
+    def never_begins(self) -> str:
+        """Why it does not begin, however often it is started; empty where it may."""
+        if self._process is None or self._starts < MOST_STARTS or not self._has_not_begun():
+            return ""
+        ended = f"its keeper ended with {self._process.poll()}"
+        why = getattr(self._process, "problem", ended)  # which the one on another machine has
+        return f"not begun after {self._starts} starts: {why}"
+
+    def _has_not_begun(self) -> bool:
+        """Whether the last start is over, and has left nothing of the session's own process."""
+        code = 0 if self._process is None else self._process.poll()
+        if self._process is None or code in (None, keeper.BUSY):
+            return False
+        written = self.written()
+        return written == self._before or not written.get("child")
 
     def _settings_left(self) -> Settings:
         """Its settings; it has the seconds left that its newest checkpoint has not used."""

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from lab.actions import starting
+from lab.running.nodes import Placed
 from lab.running.progress import Progress
 from lab.running.runner import Runner
 from lab.specs.meta import Resources
@@ -85,6 +86,57 @@ def test_what_ran_on_a_lost_machine_goes_on_elsewhere_and_nothing_runs_twice(lab
     assert sorted(map(len, lab.starts().values())) == [1, 1, 1, 2]
     for name in lab.starts():  # it went on where it was
         assert frames(experiment, name) == list(range(1000, 10_001, 1000))
+
+
+class Broken(Machines):
+    """Machines on which no keeper gets as far as its session."""
+
+    def _launch(self, slot, words, more):
+        self.alive[slot] = subprocess.Popen(["false"])
+        return self.alive[slot]
+
+
+def test_what_never_begins_is_a_failed_trial_and_not_started_for_ever(lab, experiment):
+    assert Runner(experiment, Broken(3), Progress("broken")).run()
+    found = [(trial.state, trial.reason) for trial in experiment.trials()]
+    reason = "s0: not begun after 3 starts: its keeper ended with 1"
+    assert found == [("failed", reason)] * 4
+
+
+def test_starts_count_only_in_a_row_and_only_those_that_have_not_begun(tmp_path):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    session = sessions.Session(tmp_path, {"level_name": "CartPole-v1"}, 1)
+    state = {"state": "running", "keeper": None, "child": {"pid": 1, "since": None}}
+    for began in (False, False, True, False, False):
+        session.start([0], 0.0, 60.0, lambda *_: ended)
+        if began:
+            (tmp_path / keeper.STATE).write_text(json.dumps(state))
+        assert not session.never_begins()
+    # One that has written that it runs, but could not start the session's own process.
+    session.start([0], 0.0, 60.0, lambda *_: ended)
+    (tmp_path / keeper.STATE).write_text(json.dumps(state | {"child": None}))
+    assert session.never_begins() == "not begun after 3 starts: its keeper ended with 0"
+
+
+def test_a_task_of_ray_says_how_it_has_ended():
+    class Ray:
+        def get(self, task):
+            if isinstance(task, Exception):
+                raise task
+            return task
+
+    lost = RuntimeError("a traceback\nof many lines")
+    assert Placed(Ray(), 1).problem == "its keeper ended with 1"
+    assert Placed(Ray(), lost).problem == "RuntimeError: a traceback"
+    lost.cause = FileNotFoundError("no such folder")  # type: ignore[attr-defined]
+    assert Placed(Ray(), lost).problem == "FileNotFoundError: no such folder"
+
+
+def test_a_keeper_that_cannot_claim_anything_takes_what_others_may_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(keeper.tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert keeper._claim(1) == sorted(os.sched_getaffinity(0))[:1]
+    assert keeper._claim_gpu(["0", "1"]) in ("0", "1")
 
 
 def keeping(folder, *command, **options):
