@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 
 from lab.specs.errors import shown
+from lab.trials.folder import RESULT, SPEC
 from trainer.storage.records import write_whole
 from user_error import UserError
 
 # What is looked at; checkpoints and events stay where they are.
-ENDINGS = ("json", "jsonl", "csv", "png", "html", "log", "txt")
+ENDINGS = ("json", "jsonl", "csv", "png", "html", "log", "txt", "md")
 CHANGED = 1  # what tar ends with where a file grew while it was read
 # A connection that is lost ends within a minute.
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=20")
@@ -27,33 +28,38 @@ def watch(source: str, target: Path, every_s: float, once: bool) -> int:
     if not 0 < every_s < math.inf:
         raise UserError(f"--every_s={every_s:g}: expected a number of seconds above 0.")
     since = 0
-    names: list[str] = []
     while True:
+        finished = False
         try:
-            names, since = copy(source, target, since)
+            names, since, finished = copy(source, target, since)
+            if names:
+                print(f"{target}: {len(names)} file(s), such as {names[-1]}", flush=True)
         except UserError as error:
             if once or not since:
                 raise
             print(error, flush=True)
-            names = []
-        if names:
-            print(f"{target}: {len(names)} file(s), such as {names[-1]}", flush=True)
-        finished = [path.parent for path in target.rglob("experiment_data.json")]
-        every = [path.parent for path in target.rglob("spec.json")]
-        if once or (every and len(finished) == len(every)):
+        if once or finished:
             return 0
         time.sleep(every_s)
 
 
-def copy(source: str, target: Path, since: int) -> tuple[list[str], int]:
-    """Copies files that have changed since then; returns their names and the time there."""
+def copy(source: str, target: Path, since: int) -> tuple[list[str], int, bool]:
+    """Copies files that have changed since then.
+
+    Returns their names, the time there, and whether all experiments there are finished. Those in
+    the target may be: a retry has reopened one whose result was copied before.
+    """
     host, colon, folder = source.partition(":")
     if not colon or Path(source).exists():
         host, folder = "", source
+    if host:  # ssh begins in the home, and a quoted ~ would be a name like any other
+        folder = "." if folder in ("", "~", "~/") else folder.removeprefix("~/")
+    counts = " ".join(f"$(find . -name {name} | wc -l)" for name in (SPEC, RESULT))
     named = " -o ".join(f"-name '*.{ending}'" for ending in ENDINGS)
     # A file is named before it is read: it may be gone by then, which is no error here.
     command = (
-        f"date +%s; cd {shlex.quote(folder)} && find . -type f ! -name '.*' \\( {named} \\) "
+        f'cd {shlex.quote(folder)} && echo "$(date +%s) {counts}" && '
+        f"find . -type f ! -name '.*' \\( {named} \\) "
         f"-newermt @{max(0, since - 1)} -print0 | "
         "tar -c --null -T - --ignore-failed-read 2>/dev/null"
     )
@@ -65,14 +71,14 @@ def copy(source: str, target: Path, since: int) -> tuple[list[str], int]:
         last = found.stderr.decode(errors="replace").strip().splitlines()[-1:] or [usual]
         raise UserError(f"{source}: {last[0]}; expected a folder of experiments.")
     try:
-        begun = int(now)
+        begun, every, finished = map(int, now.split())
     except ValueError:
         raise UserError(
             f"{source}: found {shown(now.decode(errors='replace'))} before the files; expected "
             "nothing: let ~/.bashrc there print only in terminals."
         ) from None
     try:
-        return _unpack(packed, target), begun
+        return _unpack(packed, target), begun, 0 < every == finished
     except tarfile.TarError as error:
         raise UserError(f"{source}: what came is damaged ({error}).") from None
 

@@ -81,9 +81,58 @@ def there(tmp_path: Path) -> Path:
 
 
 def test_what_is_there_is_copied(there: Path, tmp_path: Path):
-    names, since = watching.copy(str(there), tmp_path / "here", 0)
-    assert names == ["spec.json"] and since > 0
+    names, since, finished = watching.copy(str(there), tmp_path / "here", 0)
+    assert names == ["spec.json"] and since > 0 and not finished
     assert watching.copy(str(there), tmp_path / "here", since + 60)[0] == []
+
+
+def test_a_benchmarks_scores_are_copied_and_weights_are_not(there: Path, tmp_path: Path):
+    for name in ("mine_benchmark.md", "best.npz"):
+        (there / name).write_text("")
+    names, _, _ = watching.copy(str(there), tmp_path / "here", 0)
+    assert sorted(names) == ["mine_benchmark.md", "spec.json"]
+
+
+def test_what_a_retry_has_reopened_is_watched_until_it_is_finished_again(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    here, result = tmp_path / "here", there / "experiment_data.json"
+    result.write_text("{}")
+    assert watching.watch(str(there), here, 1.0, once=False) == 0
+    result.unlink()
+
+    def finish(_: float) -> None:
+        assert (here / result.name).read_text() == "{}"
+        result.write_text('{"winner": 1}')
+
+    monkeypatch.setattr(watching.time, "sleep", finish)
+    assert watching.watch(str(there), here, 1.0, once=False) == 0
+    assert (here / result.name).read_text() == '{"winner": 1}'
+
+
+@pytest.mark.parametrize(
+    ("folder", "begins"),
+    [
+        ("~/impala/data", "cd impala/data && "),
+        ("~", "cd . && "),
+        ("my data", "cd 'my data' && "),
+        ("/data", "cd /data && "),
+    ],
+)
+def test_a_home_on_another_host_is_where_ssh_begins(
+    folder: str, begins: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[list[str]] = []
+
+    def run(words: list[str], **_: Any) -> Any:
+        asked.append(words)
+        return subprocess.CompletedProcess(words, 255, b"", b"no route")
+
+    monkeypatch.setattr(watching.subprocess, "run", run)
+    with pytest.raises(UserError, match="no route"):
+        watching.copy(f"far:{folder}", tmp_path, 0)
+    [(*_, host, command)] = asked
+    assert host == "far" and command.startswith(begins)
 
 
 @pytest.mark.parametrize(
