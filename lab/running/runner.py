@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import os
 import shutil
+import sqlite3
 import time
 from typing import Any
 
@@ -26,6 +27,7 @@ from lab.trials.folder import (
     ENDED_EARLY,
     FAILED,
     OPEN,
+    SPEC,
     STUDY,
     Experiment,
     Trial,
@@ -38,7 +40,7 @@ LOOK_EVERY_S = 0.25
 PAUSE_S, GIVE_UP_S = 2.0, 1800.0
 LEAST_FREE = 2**20
 STOP_WITHIN_S = 45.0
-WRITE_ERRORS = (OSError, StorageInternalError, sqlalchemy.exc.SQLAlchemyError)
+WRITE_ERRORS = (OSError, StorageInternalError, sqlalchemy.exc.SQLAlchemyError, sqlite3.Error)
 
 
 class Runner:
@@ -65,6 +67,25 @@ class Runner:
 
     def run(self) -> bool:
         """Runs until all is done; returns whether it came to the end."""
+        self._take_over()
+        begun = done = False
+        while not (done or self._stop):
+            try:
+                if begun:
+                    done = self._step() and self._finish()
+                else:
+                    begun = self._begin()
+                self._paused_since = 0.0
+            except WRITE_ERRORS as error:
+                self._pause(error)
+            if not done:
+                time.sleep(LOOK_EVERY_S)
+        if not done:
+            self._stop_sessions()
+        return done
+
+    def _begin(self) -> bool:
+        """Measures random play, and opens the study of a search; False if it is stopped."""
         experiment = self._experiment
         try:
             self._random.measure(
@@ -75,28 +96,20 @@ class Runner:
         except UserError:
             if not self._stop:  # which ends a measurement
                 raise
+            return False
         if experiment.mode == "search":
             path = experiment.folder / STUDY
             self._proposals = proposing.Proposals(
                 path, experiment.spec.meta, experiment.spec.searched
             )
-        self._take_over()
-        done = False
-        while not (done or self._stop):
-            try:
-                done = self._step()
-                self._paused_since = 0.0
-            except WRITE_ERRORS as error:
-                self._pause(error)
-            if not done:
-                time.sleep(LOOK_EVERY_S)
-        if not done:
-            self._stop_sessions()
-            return False
+        return True
+
+    def _finish(self) -> bool:
+        """Writes what came out; True, as nothing is left then."""
         self._shrink()  # what an earlier runner may have left
-        result = plan.result(experiment, self._trials)
-        writing.write_experiment(experiment, result=result)
-        experiment.finish(result)  # last, as what has finished does not go on after a kill
+        result = plan.result(self._experiment, self._trials)
+        writing.write_experiment(self._experiment, result=result)
+        self._experiment.finish(result)  # last, as what has finished does not go on after a kill
         return True
 
     def _step(self) -> bool:
@@ -287,9 +300,15 @@ class Runner:
 
     def _pause(self, error: Exception) -> None:
         """Waits for room on the disk; gives up after half an hour."""
+        folder, cause = self._experiment.folder, _cause(error)
+        if type(cause) is sqlite3.DatabaseError:  # a full disk is a kind of it
+            raise UserError(
+                f"{folder / STUDY}: found no study ({cause}); expected what the lab has written. "
+                f"Restore it from a copy, or begin anew with {folder / SPEC} and --new."
+            )
         if not self._paused_since:
             self._paused_since = time.monotonic()
-            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            reason = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
             self._show.say(
                 f"{self._experiment.folder} cannot be written ({reason}). Sessions run on; the "
                 "experiment goes on once there is room."
@@ -311,3 +330,10 @@ class Runner:
         ]
         places = self._places.count()
         return Snapshot(self._trials, running, self._expected, places, len(ended))
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What Python's own SQLite has said, where Optuna and SQLAlchemy have wrapped it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -1,6 +1,7 @@
 """Proposes trials with Optuna; its study is a SQLite file, so a killed search can go on."""
 
 import logging
+import sqlite3
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +35,11 @@ class Proposals:
         self._meta, self._searched = meta, tuple(searched)
         self._grid = search_space.grid(self._searched, meta.search == "grid")
         self._study = optuna.create_study(
-            storage=f"sqlite:///{path}",
+            # In a URL, Optuna would fill in a path's braces, and SQLAlchemy end it at a ?.
+            storage=optuna.storages.RDBStorage(
+                "sqlite:///a_file",
+                {"creator": lambda: sqlite3.connect(path, check_same_thread=False)},
+            ),
             study_name="search",
             direction="maximize",
             load_if_exists=True,

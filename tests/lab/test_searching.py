@@ -57,6 +57,14 @@ def test_a_search_that_is_opened_anew_proposes_the_same(search, tmp_path):
     assert proposed(spec, tmp_path / "two", objective, again=True) == straight
 
 
+def test_a_study_may_be_in_a_folder_of_any_name(tmp_path):
+    folder, spec = tmp_path / "a{1}?b=%41#c :@ü", spec_of("random", NUMBERS)
+    folder.mkdir()
+    assert len(proposed(spec, folder, again=True)) == 4
+    assert [path.name for path in folder.iterdir()] == ["study.sqlite3"]
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
 def test_a_grid_is_every_combination(tmp_path):
     lists = {"unroll_length": [5, 10], "optimizer__choice": ["adam", "rmsprop"]}
     found = proposed(spec_of("grid", lists), tmp_path)

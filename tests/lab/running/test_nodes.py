@@ -1,9 +1,11 @@
 """Sessions on other machines, for which processes stand in: lost, stopped, and never twice."""
 
+import errno
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -11,8 +13,10 @@ from typing import Any
 
 import psutil
 import pytest
+from optuna.exceptions import StorageInternalError
 
 from lab.actions import starting
+from lab.running import runner as runners
 from lab.running.nodes import Placed
 from lab.running.progress import Progress
 from lab.running.runner import Runner
@@ -137,6 +141,51 @@ def test_a_keeper_that_cannot_claim_anything_takes_what_others_may_have(tmp_path
     monkeypatch.setattr(keeper.tempfile, "tempdir", str(tmp_path / "nowhere"))
     assert keeper._claim(1) == sorted(os.sched_getaffinity(0))[:1]
     assert keeper._claim_gpu(["0", "1"]) in ("0", "1")
+
+
+@pytest.fixture
+def measured(experiment):
+    """The search, of which random play is known."""
+    known = {"CartPole-v1": {"return": 20.0, "deviation": 1.0, "episodes": 100}}
+    (experiment.folder / "random_play.json").write_text(json.dumps(known))
+    return experiment
+
+
+def test_a_study_that_is_damaged_is_one_line(measured):
+    study = measured.folder / "study.sqlite3"
+    study.write_bytes(b"junk" * 1000)
+    with pytest.raises(UserError) as told:
+        Runner(measured, Machines(1), Progress("damaged")).run()
+    assert str(told.value).startswith(f"{study}: found no study (file is not a database); expected")
+    assert "\n" not in str(told.value) and study.read_bytes() == b"junk" * 1000
+
+
+def test_a_disk_that_is_full_at_the_start_or_the_end_of_a_search_is_waited_for(
+    measured, monkeypatch, capsys
+):
+    full = sqlite3.OperationalError("database or disk is full")
+    wrapped = StorageInternalError("an exception is raised during the commit")
+    wrapped.__cause__ = full
+    fails = [full, wrapped, None, OSError(errno.ENOSPC, "No space left on device")]
+    opened, finish = runners.proposing.Proposals, measured.finish
+
+    def unless_full(then):
+        def call(*words):
+            if error := fails.pop(0) if fails else None:
+                raise error
+            return then(*words)
+
+        return call
+
+    monkeypatch.setattr(runners.proposing, "Proposals", unless_full(opened))
+    monkeypatch.setattr(measured, "finish", unless_full(finish))
+    monkeypatch.setattr(runners, "PAUSE_S", 0.01)
+    runner = Runner(measured, Machines(1), Progress("full"))
+    monkeypatch.setattr(runner, "_step", lambda: True)
+    assert runner.run() and measured.result()["state"] == "finished" and not fails
+    said = capsys.readouterr().out
+    assert said.count("cannot be written (database or disk is full)") == 1
+    assert said.count("cannot be written (No space left on device)") == 1
 
 
 def keeping(folder, *command, **options):
