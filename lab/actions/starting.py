@@ -314,10 +314,14 @@ def run_many(path: str, options: Any) -> int:
     listed = _listed(path)
     finished = []
     for mode, argument, levels in listed:  # refuses mistakes before the first one starts
-        if Path(argument).is_dir():
+        found: Experiment | None
+        if Path(argument).is_dir():  # this experiment, and no newer one of the same spec
             _check_goes_on(argument, options.new, levels)
-        spec, extra = prepare(mode, argument, levels)
-        found = None if options.new else newest(options.data, spec, mode, extra)
+            found = _of_folder(mode, Path(argument))
+            spec = found.spec
+        else:
+            spec, extra = prepare(mode, argument, levels)
+            found = None if options.new else newest(options.data, spec, mode, extra)
         places_of(spec.meta.resources, options, found.held_memory() if found else 0)
         if found:
             locking.check_free(found.folder)

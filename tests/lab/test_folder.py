@@ -1,7 +1,9 @@
 """Folders of experiments, and the records in them."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
+from lab.actions import starting
 from lab.commands import main
 from lab.specs import spec as specs
 from lab.trials import folder, plan
@@ -32,3 +34,26 @@ def test_a_record_that_was_cut_short_is_named_in_one_line(tmp_path, capsys):
     said = capsys.readouterr().err
     assert f"{record}: found no record of a trial (" in said and said.count("\n") == 1
     assert f"begin anew with {experiment.folder / 'spec.json'} and --new" in said
+
+
+def test_a_folder_in_a_list_is_that_experiment_and_no_newer_one(tmp_path, monkeypatch, capsys):
+    old, new = created(tmp_path), created(tmp_path)
+    new.finish({"state": "finished"})
+    many, started = tmp_path / "many.json", list[str]()
+
+    def start(mode, argument, options, levels):
+        started.append(argument)
+        return 0
+
+    def run(**modes: str) -> int:
+        listed = {str(one.folder): modes[name] for name, one in (("old", old), ("new", new))}
+        many.write_text(json.dumps(listed))
+        return main(["run", str(many), f"--data={tmp_path}"])
+
+    monkeypatch.setattr(starting, "start", start)
+    assert run(old="train", new="train") == 0
+    assert started == [str(old.folder)]
+    assert capsys.readouterr().out == f"{new.folder} is finished.\n"
+    assert run(old="train", new="dev") == 2  # before the first one starts
+    assert f"{new.folder}: found an experiment of bin/lab train" in capsys.readouterr().err
+    assert started == [str(old.folder)]
