@@ -31,6 +31,17 @@ def test_system_packages_are_left_alone_by_later_commands_if_they_are_to_be(set_
     assert "tmux" in set_up.run("bin/setup", "--learner", "--quiet", **both).stderr
 
 
+def test_the_choice_is_remembered_also_where_nothing_is_missing_and_nothing_is_said(set_up):
+    chosen = set_up.folder / ".venv/setup/no_system"
+    for choice, is_there in (("--no_system", True), ("--system", False)):
+        words = ("--actor", choice, "--quiet")
+        assert set_up.run("bin/setup", *words, "--dry_run").returncode == 0
+        assert chosen.exists() != is_there
+        for given in (words, ("--actor", "--quiet")):  # the second chooses nothing
+            done = set_up.run("bin/setup", *given)
+            assert (done.returncode, done.stderr) == (0, "") and chosen.exists() == is_there
+
+
 def test_system_packages_are_not_both_wanted_and_unwanted(copy):
     done = copy.run("bin/setup", "--system", "--no_system")
     assert done.returncode == 2 and not (copy.folder / ".venv").exists()
