@@ -267,9 +267,15 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
 
 def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:
     """The frontend's command line: its own flags, then those of training."""
+    own = dataclasses.fields(Options)
     passed_on = [field for field in config.flag_fields(algorithm) if field.name not in DECIDED]
+    for name in {field.name for field in own} & {field.name for field in passed_on}:
+        raise UserError(
+            f"--algorithm={algorithm}: its setting {name} has the name of a flag of this program; "
+            "expected a name of its own. Rename it."
+        )
     return flags.parser_of(
-        [*dataclasses.fields(Options), *passed_on],
+        [*own, *passed_on],
         "run_experiment_mm_raw.py",
         "Train on the hosts of a CSV: start a run, look at it, stop it.",
         EXAMPLES,

@@ -1,5 +1,6 @@
 """The frontend's command line, and the commands that a plan shows and runs."""
 
+import dataclasses
 import errno
 import os
 import shlex
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 import run_experiment_mm_raw
+from algorithms.settings import AlgorithmSettings
 from cluster import frontend, options, show
+from flags import setting
 from tests.cluster.conftest import ROOT
 from tests.cluster.plan.plans import plan, row
 from trainer.settings import config
@@ -64,6 +67,14 @@ def test_a_wrong_flag_is_told(flags: list[str], told: str):
     with pytest.raises(UserError) as error:
         options.parse(flags)
     assert told in str(error.value)
+
+
+def test_an_algorithm_of_ones_own_cannot_take_the_name_of_a_flag(monkeypatch: pytest.MonkeyPatch):
+    field = ("action", float, setting(0.3, "Learning", "chance of a random action"))
+    kind = dataclasses.make_dataclass("Own", [field], bases=(AlgorithmSettings,), frozen=True)
+    monkeypatch.setattr(sys.modules[__name__], "Own", kind, raising=False)
+    with pytest.raises(UserError, match="its setting action has the name of a flag of this"):
+        options.parse([f"--algorithm={__name__}:Own", "--action=status"])
 
 
 @pytest.mark.parametrize(
