@@ -301,7 +301,9 @@ class Runner:
     def _pause(self, error: Exception) -> None:
         """Waits for room on the disk; gives up after half an hour."""
         folder, cause = self._experiment.folder, _cause(error)
-        if type(cause) is sqlite3.DatabaseError:  # a full disk is a kind of it
+        # A full disk is a kind of the first; what is none of the others is no matter of the disk.
+        of_content = type(cause) is sqlite3.DatabaseError
+        if of_content or not isinstance(cause, OSError | sqlite3.Error):
             raise UserError(
                 f"{folder / STUDY}: found no study ({cause}); expected what the lab has written. "
                 f"Restore it from a copy, or begin anew with {folder / SPEC} and --new."

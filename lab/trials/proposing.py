@@ -1,5 +1,6 @@
 """Proposes trials with Optuna; its study is a SQLite file, so a killed search can go on."""
 
+import contextlib
 import logging
 import sqlite3
 import warnings
@@ -24,6 +25,7 @@ from lab.trials.folder import DONE, ENDED_EARLY, FAILED, OPEN, Trial
 # A trial's returns are compared at these percentages of its frames.
 RUNGS = (25, 50)
 MOST_SEEDS = 2**31
+NAME = "search"  # of the study in its file
 
 
 class Proposals:
@@ -34,19 +36,7 @@ class Proposals:
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         self._meta, self._searched = meta, tuple(searched)
         self._grid = search_space.grid(self._searched, meta.search == "grid")
-        self._study = optuna.create_study(
-            # In a URL, Optuna would fill in a path's braces, and SQLAlchemy end it at a ?.
-            storage=optuna.storages.RDBStorage(
-                "sqlite:///a_file",
-                {"creator": lambda: sqlite3.connect(path, check_same_thread=False)},
-            ),
-            study_name="search",
-            direction="maximize",
-            load_if_exists=True,
-            pruner=optuna.pruners.SuccessiveHalvingPruner(
-                min_resource=RUNGS[0], reduction_factor=2
-            ),
-        )
+        self._study = _study(path)
         self._distributions = {one.name: distribution(one) for one in self._searched}
 
     @property
@@ -112,6 +102,35 @@ class Proposals:
         if percent not in known.intermediate_values:
             running.report(value, percent)
         return running.should_prune()
+
+
+def _study(path: Path) -> optuna.Study:
+    """The study in this file, which is made if it is not there."""
+    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=RUNGS[0], reduction_factor=2)
+    if path.exists():
+        # An earlier version that was killed as it made the file left one without a study.
+        with contextlib.suppress(KeyError):
+            return optuna.load_study(storage=_opened(path), study_name=NAME, pruner=pruner)
+    _make(path)
+    return optuna.load_study(storage=_opened(path), study_name=NAME, pruner=pruner)
+
+
+def _make(path: Path) -> None:
+    """Makes the study's file whole or not at all: a kill halfway leaves tables without rules."""
+    begun = path.with_name(f"{path.name}.new")
+    for leftover in (begun, begun.with_name(f"{begun.name}-journal")):
+        leftover.unlink(missing_ok=True)
+    storage = _opened(begun)
+    optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
+    storage.remove_session()
+    storage.engine.dispose()
+    begun.replace(path)
+
+
+def _opened(path: Path) -> optuna.storages.RDBStorage:
+    """The study's file; in a URL, Optuna would fill in braces, and SQLAlchemy end it at a ?."""
+    creator = {"creator": lambda: sqlite3.connect(path, check_same_thread=False)}
+    return optuna.storages.RDBStorage("sqlite:///a_file", creator)
 
 
 def total(meta: Meta, searched: Sequence[Searched]) -> int:

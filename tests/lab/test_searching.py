@@ -1,11 +1,15 @@
 """Proposals of each kind of search, and the seeds that make them repeatable."""
 
+import contextlib
+import sqlite3
+from typing import Any
+
 import pytest
 
 from lab.results import graphs
 from lab.specs import search_space
 from lab.specs import spec as specs
-from lab.trials import plan
+from lab.trials import plan, proposing
 from lab.trials.folder import Trial
 from lab.trials.proposing import RUNGS, Proposals, total
 
@@ -63,6 +67,24 @@ def test_a_study_may_be_in_a_folder_of_any_name(tmp_path):
     assert len(proposed(spec, folder, again=True)) == 4
     assert [path.name for path in folder.iterdir()] == ["study.sqlite3"]
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_a_study_that_was_killed_while_it_was_made_is_made_anew(tmp_path, monkeypatch):
+    spec, path = spec_of("random", NUMBERS), tmp_path / "study.sqlite3"
+
+    def kill(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(proposing.optuna, "create_study", kill)
+        with pytest.raises(KeyboardInterrupt):
+            Proposals(path, spec.meta, spec.searched)
+    assert not path.exists()
+    sqlite3.connect(path).close()  # what a kill has left when it was not made beside its place
+    assert len(proposed(spec, tmp_path, again=True)) == 4
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM studies").fetchone() == (1,)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_grid_is_every_combination(tmp_path):

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+import sqlalchemy
 from optuna.exceptions import StorageInternalError
 
 from lab.actions import starting
@@ -158,6 +159,12 @@ def test_a_study_that_is_damaged_is_one_line(measured):
         Runner(measured, Machines(1), Progress("damaged")).run()
     assert str(told.value).startswith(f"{study}: found no study (file is not a database); expected")
     assert "\n" not in str(told.value) and study.read_bytes() == b"junk" * 1000
+
+
+def test_what_is_no_matter_of_the_disk_is_not_waited_for(measured):
+    runner = Runner(measured, Machines(1), Progress("twice"))
+    with pytest.raises(UserError, match="found no study \\(Multiple rows"):
+        runner._pause(sqlalchemy.exc.MultipleResultsFound("Multiple rows were found"))
 
 
 def test_a_disk_that_is_full_at_the_start_or_the_end_of_a_search_is_waited_for(
