@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 QUICK = (
-    "--level_name=dummy:16-500-wait",  # which leaves the cores to others
+    "--level_name=dummy:16-50-wait",  # which leaves the cores to others
     "--env_threads=1",
     "--unroll_length=10",
     "--batch_size=4",
