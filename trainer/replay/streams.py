@@ -176,8 +176,10 @@ class WindowPlaces:
         """
         line = self._streams.around(slots, self.back, self.ahead)
         there = self._streams.there(line[..., None], np.arange(self._streams.rows))
-        starts = np.reshape(first[line] & there, [len(slots), -1])
-        there = there.reshape(len(slots), -1)
+        # Of no slots, -1 could stand for any number of rows.
+        flat = [len(slots), line.shape[1] * self._streams.rows]
+        starts = np.reshape(first[line] & there, flat)
+        there = there.reshape(flat)
         episodes = np.zeros([len(slots), starts.shape[1] + 1], np.int32)
         np.cumsum(starts, axis=1, out=episodes[:, 1:])
         main, earliest = self._starts, self._starts - self._before

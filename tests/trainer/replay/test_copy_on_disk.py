@@ -63,6 +63,37 @@ def test_a_store_is_the_same_after_a_save_and_a_load(folder, players, aligned, e
             assert (unrolls.initial_state.lstm.hidden[:, 0] == unrolls.weights_version).all()
 
 
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("exponent", [None, 0.5])
+def test_an_empty_store_is_saved_and_loaded(folder, players, aligned, exponent):
+    arguments = {"aligned": aligned, "priority_exponent": exponent}
+    make(**arguments).save(folder)
+    loaded = make(**arguments)
+    loaded.load(folder)
+    assert loaded.windows == 0
+    play(loaded, players, 3)
+    loaded.save(folder)
+    again = make(**arguments)
+    again.load(folder)
+    assert again.windows == loaded.windows > 0
+
+
+def test_a_save_of_all_slots_that_was_interrupted_leaves_none(folder, players, monkeypatch):
+    store = make()
+    play(store, players, 30)
+    store.save(folder)
+    play(store, players, 30)
+    with monkeypatch.context() as broken:
+        break_at(broken, 3)  # the notes are written
+        with pytest.raises(Full):
+            store.save(folder)
+    loaded = make()
+    loaded.load(folder)
+    assert loaded.windows == 0
+    play(loaded, players, 3)
+    assert drawn(loaded)
+
+
 def test_a_loaded_store_goes_on_where_the_copy_ended(folder, players):
     store = make()
     for _ in range(4):
