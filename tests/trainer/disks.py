@@ -1,6 +1,7 @@
 """Simulates disks that fill up."""
 
 import contextlib
+import os
 import resource
 
 
@@ -13,3 +14,29 @@ def files_limited_to(size):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+class Full(OSError):
+    """The disk is full."""
+
+
+def break_at(monkeypatch, step):
+    """Lets the ``step``-th call fail that changes the disk; a write is done by half."""
+    calls = [0]
+
+    def breaking(name):
+        real = getattr(os, name)
+
+        def call(*arguments):
+            calls[0] += 1
+            if calls[0] == step and name == "pwrite":
+                file, data, offset = arguments
+                real(file, data[: len(data) // 2], offset)
+            if calls[0] >= step:
+                raise Full
+            return real(*arguments)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in ("pwrite", "fsync", "replace"):
+        breaking(name)

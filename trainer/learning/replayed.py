@@ -142,15 +142,20 @@ class ReplayedBatches:
     def next(self, take: Callable[[], Unroll | None]) -> Batch | None:
         """The next batch; None if ``take`` returns None, or after a while of filling the store."""
         until = time.monotonic() + LOOK_EVERY_S
-        while self._due < self._together:
+        while self._must_fill:
             block = take()
             if block is None:
                 return None
             self._add(block)
-            if time.monotonic() > until and self._due < self._together:
+            if time.monotonic() > until and self._must_fill:
                 return None
         with self._lock:
             return self._draw()
+
+    @property
+    def _must_fill(self) -> bool:
+        """Whether no batch may be drawn yet, or none can be."""
+        return self._due < self._together or not self._store.windows
 
     def learned(self, number: int, errors: np.ndarray) -> None:
         """Takes the errors [L, B] of a batch that was learned from, as new priorities."""
@@ -178,14 +183,19 @@ class ReplayedBatches:
     def load(self, folder: Path, *, has_learned: bool) -> int:
         """Continues with what was saved; returns the agent steps that its warm-up goes on for.
 
-        ``has_learned`` is for copies of earlier versions, which do not say how many are left.
+        Where a save was interrupted, those that were lost with it are played again if the rest is
+        too little to begin with. ``has_learned`` is for copies of earlier versions, which do not
+        say how many are left.
         """
         saved = self._store.load(folder)
         self._steps, self._due = int(saved.get(UNCOUNTED, 0)), float(saved.get(DUE, 0.0))
         if WARM_UP in saved:
             left = int(saved[WARM_UP])
         else:
-            left = 0 if has_learned else max(0, self._warm_up - self._store.windows)
+            left = 0 if has_learned else max(0, self._warm_up - self._store.steps)
+        missing = self._feeding.warm_up - self._store.steps
+        if self._store.lost and missing > left:
+            left, self._due = missing, 0.0  # what was due was so by steps that are gone
         self._warm_up = min(self._warm_up, left)
         return self._warm_up
 

@@ -79,11 +79,17 @@ class ReplayStore:
         )
         self._random = np.random.default_rng(seed)
         self._copy: ReplayCopy | None = None
+        self.lost = 0  # unrolls that the copy it was loaded from lacks: a save was interrupted
 
     @property
     def windows(self) -> int:
         """The number of windows that can be drawn."""
         return self._choice.count
+
+    @property
+    def steps(self) -> int:
+        """About how many agent steps the windows that can be drawn are of."""
+        return self.windows * self._streams.rows // self._places.per_slot
 
     def add(self, block: Unroll, stream: np.ndarray, number: np.ndarray) -> None:
         """Adds a block's unrolls; they take the place of the oldest if the store is full.
@@ -166,6 +172,7 @@ class ReplayStore:
         sequence, about = copy.load()
         self._streams.restore(about, sequence)
         complete = np.flatnonzero(sequence != NONE)
+        self.lost = min(self._streams.filled, len(sequence)) - len(complete)
         for some in np.array_split(complete, len(complete) // 1024 + 1):
             self._refresh(some)
         windows = self._windows_of(complete).ravel()

@@ -8,6 +8,7 @@ import pytest
 
 from algorithms.feeding import Replayed
 from algorithms.trajectory import Unroll
+from tests.trainer.disks import Full, break_at
 from tests.trainer.replay.streams_played import Player, block_of
 from trainer.learning.replayed import ReplayedBatches, Shape, check_room, least_slots, shape_of
 from user_error import UserError
@@ -83,22 +84,43 @@ def test_actors_for_which_a_replay_turns_out_to_have_no_room_are_refused():
 @pytest.mark.parametrize(("played_again", "left"), [(5, 40), (20, 0)])
 def test_a_replay_kept_while_it_was_filled_again_goes_on_with_that(tmp_path, played_again, left):
     windows, player = shape(length=4, n_steps=1, stack=1, burn_in=None), Player(0, 4)
-
-    def play(made: ReplayedBatches, unrolls: int) -> int:
-        """The updates after so many more unrolls of 4 steps."""
-        blocks, updates = iter([played([player]) for _ in range(unrolls)]), 0
-        while made.next(lambda: next(blocks, None)):
-            updates += 1
-        return updates
-
     # The first run learns, and keeps no replay; the second one begins with an empty one.
-    assert play(batches(windows, 4, 400, warm_up=60), 40) == 100
+    assert updates(batches(windows, 4, 400, warm_up=60), player, 40) == 100
     second = batches(windows, 4, 400, warm_up=60)
-    play(second, played_again)
+    updates(second, player, played_again)
     second.save(tmp_path)
     third = batches(windows, 4, 400, warm_up=60)
     assert third.load(tmp_path, has_learned=True) == left
-    assert play(third, 20) == 80 - left
+    assert updates(third, player, 20) == 80 - left
+
+
+def updates(made: ReplayedBatches, player: Player, unrolls: int) -> int:
+    """The updates after so many more unrolls of 4 steps."""
+    blocks, count = iter([played([player]) for _ in range(unrolls)]), 0
+    while made.next(lambda: next(blocks, None)):
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(
+    ("unrolls", "warm_up", "left", "due"),
+    [(2, 60, 0, 3), (10, 60, 21, 0), (30, 60, 60, 0), (30, 0, 0, 3)],
+)
+def test_what_an_interrupted_save_has_lost_is_played_again_if_the_rest_is_little(
+    tmp_path, monkeypatch, unrolls, warm_up, left, due
+):
+    windows, player = shape(length=4, n_steps=1, stack=1, burn_in=None), Player(0, 4)
+    made, resumed = (batches(windows, 4, 80, warm_up) for _ in range(2))  # 20 unrolls
+    updates(made, player, 40)
+    assert made.next(lambda: played([player]))  # one of the 4 updates that are due by now
+    made.save(tmp_path)
+    updates(made, player, unrolls)
+    with monkeypatch.context() as broken:
+        break_at(broken, 3)  # the notes of what is changed are written
+        with pytest.raises(Full):
+            made.save(tmp_path)
+    assert resumed.load(tmp_path, has_learned=True) == left
+    assert updates(resumed, player, 20) == 80 - left + due
 
 
 @pytest.mark.parametrize("unrolls", [3, 20])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.trainer.disks import Full, break_at
 from tests.trainer.replay.streams_played import LIFE, Player, block_of, rows_in
 from trainer.replay.store import ReplayStore
 from user_error import UserError
@@ -89,7 +90,7 @@ def test_a_save_of_all_slots_that_was_interrupted_leaves_none(folder, players, m
             store.save(folder)
     loaded = make()
     loaded.load(folder)
-    assert loaded.windows == 0
+    assert loaded.windows == 0 and loaded.lost == SLOTS
     play(loaded, players, 3)
     assert drawn(loaded)
 
@@ -170,32 +171,6 @@ def test_only_what_changed_is_written(folder, players, monkeypatch):
     loaded = make()
     loaded.load(folder)
     assert drawn(loaded) == drawn(store)
-
-
-class Full(OSError):
-    """The disk is full."""
-
-
-def break_at(monkeypatch, step):
-    """Lets the ``step``-th call fail that changes the disk; a write is done by half."""
-    calls = [0]
-
-    def breaking(name):
-        real = getattr(os, name)
-
-        def call(*arguments):
-            calls[0] += 1
-            if calls[0] == step and name == "pwrite":
-                file, data, offset = arguments
-                real(file, data[: len(data) // 2], offset)
-            if calls[0] >= step:
-                raise Full
-            return real(*arguments)
-
-        monkeypatch.setattr(os, name, call)
-
-    for name in ("pwrite", "fsync", "replace"):
-        breaking(name)
 
 
 @pytest.mark.parametrize("blocks", [4, 30])
