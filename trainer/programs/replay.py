@@ -12,7 +12,7 @@ from trainer.programs.run import Run
 from trainer.replay import recorded
 from trainer.replay.copy_on_disk import OtherReplay
 from trainer.settings.config import Settings
-from trainer.storage import played
+from trainer.storage import npz, played
 from user_error import UserError
 
 FOLDER = "replay"  # of a run's folder
@@ -64,7 +64,7 @@ def _fill(
             if updates and left:
                 run.reporter.say(_to_be_played(left))
             return
-        except OtherReplay:
+        except (OtherReplay, npz.Unread):
             raise  # training would overwrite it
         except UserError as error:
             run.reporter.say(f"warning: {error}")

@@ -7,7 +7,6 @@ written completely, whatever happened, is one for which note and index differ.
 
 import json
 import os
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from trainer.replay.streams import NONE
+from trainer.storage import npz
 from trainer.storage.folder import flush
 from user_error import UserError
 
@@ -62,7 +62,8 @@ class ReplayCopy:
             What each slot holds, ``NONE`` where it is not complete, and ``about``.
 
         Raises:
-            UserError: there is no complete copy, or it is one of other arrays.
+            UserError: there is no complete copy, or it is one of other arrays. ``npz.Unread`` if
+                there may be one that cannot be read now.
         """
         about = self._read_index()
         indexed = about.pop(NOTES)
@@ -108,14 +109,15 @@ class ReplayCopy:
 
     def _read_index(self) -> dict[str, np.ndarray]:
         path = self.folder / INDEX
-        if not path.is_file():
-            raise UserError(f"{self.folder} has no complete copy of a replay: {INDEX} is missing.")
         try:
-            with np.load(path) as file:
-                about = dict(file)
+            about = npz.arrays_in(path)
             layout = about.pop("layout").tobytes().decode()
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise UserError(f"{path} is damaged ({error}): the replay is lost.") from None
+        except FileNotFoundError:
+            raise UserError(
+                f"{self.folder} has no complete copy of a replay: {INDEX} is missing."
+            ) from None
+        except Exception as error:  # parsing damaged bytes can raise anything
+            raise _damaged(path, error) from None
         if layout != self._layout():
             raise OtherReplay(
                 f"{self.folder} is the copy of a replay of another size, or of other "
@@ -129,10 +131,8 @@ class ReplayCopy:
             mapped = np.load(self._path(name), mmap_mode="r")
             if mapped.shape != array.shape or mapped.dtype != array.dtype:
                 raise ValueError(f"it has {mapped.dtype}{list(mapped.shape)}")
-        except (OSError, ValueError, EOFError) as error:
-            raise UserError(
-                f"{self._path(name)} is damaged ({error}): the replay is lost."
-            ) from None
+        except Exception as error:
+            raise _damaged(self._path(name), error) from None
         for start, stop in _runs(slots):
             array[start:stop] = mapped[start:stop]
         self._offsets[name] = mapped.offset
@@ -144,6 +144,13 @@ class ReplayCopy:
         return json.dumps(
             {name: [str(array.dtype), array.shape] for name, array in self._arrays.items()}
         )
+
+
+def _damaged(path: Path, error: Exception) -> UserError:
+    """What to raise for a file that could not be read; raises ``npz.Unread`` if it may be whole."""
+    if not isinstance(error, FileNotFoundError):
+        npz.refuse_unread(path, error)
+    return UserError(f"{path} is damaged ({error}): the replay is lost.")
 
 
 def _runs(slots: np.ndarray) -> Iterator[tuple[int, int]]:

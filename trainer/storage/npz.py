@@ -15,8 +15,12 @@ from trainer.storage.folder import flush
 from user_error import UserError
 
 # What the system says where damaged bytes lead to a place that a file cannot have, or there is
-# something else of that name.
-OF_CONTENT = (errno.EINVAL, errno.EISDIR)
+# something else of that name. Errors of no number are those of what unpacks the bytes.
+OF_CONTENT = (None, errno.EINVAL, errno.EISDIR)
+
+
+class Unread(UserError):
+    """A file that may be whole, but cannot be read now."""
 
 
 @contextlib.contextmanager
@@ -50,11 +54,11 @@ def arrays_in(source: Path | io.BytesIO) -> dict[str, np.ndarray]:
 
 
 def refuse_unread(path: Path, error: Exception) -> None:
-    """Raises that a file cannot be read, if the error says so and nothing of what is in it."""
+    """Raises ``Unread`` if the error says that, and nothing of what is in the file."""
     if isinstance(error, MemoryError):
         reason, then = "there is too little memory", "Give it more"
     elif isinstance(error, OSError) and error.errno not in OF_CONTENT:
         reason, then = error.strerror or str(error), "Make it readable"
     else:
         return
-    raise UserError(f"{path} cannot be read: {reason}. {then} and run the same command again.")
+    raise Unread(f"{path} cannot be read: {reason}. {then} and run the same command again.")

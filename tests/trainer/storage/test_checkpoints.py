@@ -223,6 +223,10 @@ def test_no_older_file_takes_the_place_of_one_that_cannot_be_read(
         store.best(never)
 
 
+def test_an_error_without_a_number_is_of_what_unpacks_damaged_bytes():
+    npz.refuse_unread(Path("a.npz"), OSError("Invalid data stream"))  # as bz2 says it
+
+
 def test_a_file_that_was_removed_before_it_was_read_is_passed_over(store, monkeypatch):
     for frames in (1000, 2000):
         store.save(checkpoint(frames))
