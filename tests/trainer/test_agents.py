@@ -183,6 +183,13 @@ def test_a_folder_whose_settings_name_no_agents_is_of_one_agent(tmp_path, text):
     assert agents_of_run.settings_of(Settings(mode="test", logdir=str(tmp_path)), ()) is None
 
 
+def test_the_defaults_of_the_algorithm_of_the_run_apply_in_a_test_of_it(tmp_path):
+    run = settings(tmp_path, algorithm="tests.trainer.untrained:Mine")
+    (tmp_path / "settings.json").write_text(json.dumps(run.flat()))
+    found = agents_of_run.settings_of(Settings(mode="test", logdir=str(tmp_path)), ())
+    assert found and (found.agent.activation, found.level.num_action_repeats) == ("relu", 4)
+
+
 def test_agents_in_environments_of_their_own(tmp_path, capsys):
     levels = f"{level(Steps)},{level(Tens)}"
     chosen = settings(tmp_path, level_name=levels, agents="seven,thirty", product="inner")

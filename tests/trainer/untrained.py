@@ -1,11 +1,14 @@
 """Folders of finished runs whose agent has learned nothing."""
 
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
+from algorithms.own_settings.impala import ImpalaSettings
 from trainer import build
 from trainer.learning.learner import named
 from trainer.settings.config import Settings
@@ -75,3 +78,10 @@ class Several(Uneven):
     """The same with two choices at once."""
 
     action_space = gymnasium.spaces.MultiDiscrete([2, 3])
+
+
+@dataclasses.dataclass(frozen=True)
+class Mine(ImpalaSettings):
+    """An algorithm of one's own, with its own defaults of what decides how an agent plays."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {"activation": "relu", "num_action_repeats": 4}

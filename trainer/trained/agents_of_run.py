@@ -58,13 +58,8 @@ def settings_of(settings: Settings, given: Collection[str]) -> Settings | None:
     ):
         return None
     _check(settings)
-    now = settings.flat()
-    changes = {
-        name: record[name]
-        for name, default in trained_agent.inherited(record.get("algorithm", "")).items()
-        if name in record and name not in given and now.get(name, default) == default
-    }
-    found = config.from_record(now | {"logdir": str(folder)} | changes)
+    changes = trained_agent.taken_over(record, settings, given)
+    found = config.from_record(settings.flat() | {"logdir": str(folder)} | changes)
     seating.check(found.level)
     if found.program.agent:
         seating.check_agent(found.level, found.program.agent)

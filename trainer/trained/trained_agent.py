@@ -137,11 +137,7 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
         raise UserError(
             f"--checkpoint={which} is a world model and no agent; expected a policy's checkpoint."
         )
-    changes = {
-        name: checkpoint.settings[name]
-        for name, default in inherited(checkpoint.settings.get("algorithm", "")).items()
-        if name in checkpoint.settings and name not in given and now.get(name, default) == default
-    }
+    changes = taken_over(checkpoint.settings, settings, given)
     if foreign:
         check_names_no_code(changes, f"--checkpoint={path}")
         if not settings.storage.logdir:
@@ -185,6 +181,20 @@ def check_names_no_code(settings: Mapping[str, Any], what: str) -> None:
                 f"{what} asks for code by its name, which a file must not: "
                 f"--{name}={value}. If you trust it, give that flag yourself."
             )
+
+
+def taken_over(
+    trained: Mapping[str, Any], settings: Settings, given: Collection[str]
+) -> dict[str, Any]:
+    """The settings of a training that apply here: others were not ``given`` in their place."""
+    now, command = settings.flat(), settings.program.algorithm
+    # The defaults of this command's algorithm, which are not those of the training's.
+    usual = Settings(algorithm=command).flat() | {"algorithm": registry.DEFAULT}
+    return {
+        name: trained[name]
+        for name in inherited(trained.get("algorithm", ""))
+        if name in trained and name not in given and now.get(name) == usual.get(name)
+    }
 
 
 def inherited(algorithm: str) -> dict[str, Any]:

@@ -207,6 +207,18 @@ def test_the_run_s_own_settings_apply_unless_others_are_given(tmp_path):
     assert found["human_normalised_percent"] == pytest.approx(expected)
 
 
+def test_what_an_algorithm_s_own_defaults_gave_the_run_applies_without_naming_it(tmp_path):
+    mine = "tests.trainer.untrained:Mine"
+    make_run(tmp_path, "CartPole-v1", algorithm=mine)
+    for changes, repeats in (({}, 4), ({"num_action_repeats": 2}, 2), ({"algorithm": mine}, 4)):
+        found = trained.find(test_settings(tmp_path, **changes)).settings
+        assert (found.program.algorithm, found.agent.activation) == (mine, "relu")
+        assert found.level.num_action_repeats == repeats
+    make_run(tmp_path / "usual", "CartPole-v1", activation="tanh")
+    found = trained.find(test_settings(tmp_path / "usual", algorithm=mine)).settings
+    assert (found.agent.activation, found.level.num_action_repeats) == ("tanh", 1)
+
+
 def test_each_level_has_its_row_and_its_own_games(tmp_path, capsys):
     make_run(tmp_path, "CartPole-v1,CartPole-v0")
     found = results(tmp_path, test_num_episodes=4)["levels"]
