@@ -13,6 +13,7 @@ import numpy as np
 import flags
 from trainer import build
 from trainer.machine.provenance import here
+from trainer.settings import config
 from trainer.storage import bundles
 from trainer.storage.checkpoints import KINDS, Checkpoint
 from trainer.trained.trained_agent import NAMING_CODE, Trained, inherited
@@ -23,6 +24,8 @@ ABOUT_TRAINING = (
     *("seed", "total_environment_frames", "num_actors", "envs_per_actor", "unroll_length"),
     *("batch_size", "optimizer", "learning_rate", "learning_rate_schedule", "gradients_clipping"),
 )
+# What weights mean to a training that goes on with them, and nothing about play.
+OF_LEARNER = ("backdrop",)
 OF_THIS_MACHINE = {"replay_played"}
 # In a run's folder: figures for the card in place of the training's own, such as real returns of
 # a policy that was trained elsewhere, and the environment_frames of the checkpoint that has them.
@@ -35,7 +38,7 @@ def export(found: Trained) -> None:
     """Writes LEVEL.npz to ``--export_dir``; prints where it is and how to use it."""
     folder = Path(found.settings.trained.export_dir or found.folder / "bundle")
     path = folder / f"{_name(found)}.npz"
-    kept = {*inherited(found.settings.program.algorithm), *ABOUT_TRAINING, KINDS} - OF_THIS_MACHINE
+    kept = {*_usual(found), *ABOUT_TRAINING, KINDS} - OF_THIS_MACHINE
     copies = build.algorithm(found.settings).copies
     bundle = bundles.bundled(found.checkpoint, kept, card(found), copies)
     content = written(bundle, path)
@@ -54,10 +57,17 @@ def _needed(found: Trained) -> dict[str, Any]:
     trained = found.checkpoint.settings
     others = {
         name: trained[name]
-        for name, default in inherited(found.settings.program.algorithm).items()
+        for name, default in _usual(found).items()
         if trained.get(name) not in (None, default) and name not in OF_THIS_MACHINE
     }
     return {"level_name": ",".join(found.levels)} | others
+
+
+def _usual(found: Trained) -> dict[str, Any]:
+    """The settings that the agent and a training from it depend on, and their defaults."""
+    algorithm = found.settings.program.algorithm
+    of_learner = [field for field in config.fields(algorithm) if field.name in OF_LEARNER]
+    return inherited(algorithm) | {field.name: field.default for field in of_learner}
 
 
 def _command(values: dict[str, Any]) -> str:

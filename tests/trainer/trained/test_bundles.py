@@ -18,6 +18,8 @@ import pytest
 import experiment
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import make_run
+from trainer import build
+from trainer.programs import resuming
 from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage import bundles, fetching
@@ -341,6 +343,20 @@ def test_the_commands_of_an_export_use_an_agent_that_is_not_the_default(run, cap
     assert experiment.main([*printed["train on"], *quick]) == 0
     flat = json.loads((run.parent / "on" / "settings.json").read_text())
     assert (flat["hidden_sizes"], flat["frame_stack"]) == ("8,8", 2)
+
+
+def test_a_training_from_an_agent_without_a_backdrop_has_none_either(run, capsys):
+    level, folder = "PongNoFrameskip-v4", run.parent / "plain"
+    small = {"width": 44, "height": 44}
+    trained_by = make_run(folder, level, backdrop=False, **small)
+    export(Settings(mode="export", logdir=str(folder), export_format="bundle"))
+    assert "--backdrop=false" in commands(capsys)["train on"]
+    bundle = folder / "bundle" / f"{level}.npz"
+    checkpoint, spec = read(bundle), build.level_spec(trained_by)
+    assert checkpoint.settings["backdrop"] is False
+    resuming.check_units(checkpoint, trained_by, spec, bundle)
+    with pytest.raises(UserError, match="--backdrop=True does not fit"):
+        resuming.check_units(checkpoint, Settings(level_name=level, **small), spec, bundle)
 
 
 def test_the_commands_of_an_export_name_the_algorithm_and_code_that_a_file_must_not(run, capsys):
