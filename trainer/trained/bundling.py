@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ OF_THIS_MACHINE = {"replay_played"}
 # In a run's folder: figures for the card in place of the training's own, such as real returns of
 # a policy that was trained elsewhere, and the environment_frames of the checkpoint that has them.
 REMARKS = "card.json"
+MOST_OF_A_NAME = 200  # bytes; file systems take 255, with what is put before and after it
 HOW = ("opponent", "policy", "temperature", "seed")
 OF_EVALUATION = ("episodes", "unfinished", "mean", "interval_of_mean", "median", "min", "max")
 
@@ -137,7 +139,17 @@ def _evaluation(found: Trained) -> dict[str, Any] | None:
 
 
 def _name(found: Trained) -> str:
-    return safe("+".join(found.levels))
+    return name_of(found.levels)
+
+
+def name_of(levels: Sequence[str]) -> str:
+    """Levels as a file and a registry can have them; of too many, the first and their number."""
+    name = safe("+".join(levels))
+    if len(name.encode()) <= MOST_OF_A_NAME:
+        return name
+    more = f"_and_{len(levels) - 1}_more" if len(levels) > 1 else ""
+    first = safe(levels[0]).encode()[: MOST_OF_A_NAME - len(more)]
+    return first.decode(errors="ignore") + more
 
 
 def safe(name: str) -> str:

@@ -23,7 +23,7 @@ from trainer.programs import resuming
 from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage import bundles, fetching
-from trainer.storage.checkpoints import read
+from trainer.storage.checkpoints import Checkpoint, read
 from trainer.trained import bundling
 from trainer.trained import trained_agent as trained
 from trainer.trained.evaluation import evaluate
@@ -244,6 +244,16 @@ def test_a_damaged_bundle_and_one_of_another_game_are_one_line(bundle):
     settings = Settings(mode="test", checkpoint=str(bundle), level_name="Acrobot-v1")
     with pytest.raises(UserError, match="does not fit the weights"):
         evaluate(settings, {"level_name"})
+
+
+def test_a_bundle_of_many_levels_has_a_name_that_a_file_can_have(tmp_path):
+    games = [f"Game{number}NoFrameskip-v4" for number in range(57)]
+    assert bundling.name_of(games[:2]) == "Game0NoFrameskip-v4_Game1NoFrameskip-v4"
+    assert bundling.name_of(games) == "Game0NoFrameskip-v4_and_56_more"
+    for levels in (["ü" * 300], ["ü" * 300, "b"]):
+        path = tmp_path / f"{bundling.name_of(levels)}.npz"
+        bundling.written(Checkpoint({}, {}, {}, {}, {}), path)
+        assert path.exists()
 
 
 def test_a_full_disk_leaves_the_old_bundle(run, bundle):
