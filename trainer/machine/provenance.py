@@ -18,14 +18,16 @@ def commit() -> str:
     """The checkout's commit, with a + if files differ from it; "" where it is none."""
     try:
         git = ["git", "-C", str(PROJECT)]
-        found = subprocess.run(
-            [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-        )
+        asked = [*git, "rev-parse", "--show-toplevel", "HEAD"]
+        found = subprocess.run(asked, capture_output=True, text=True, check=True)
+        folder, name = found.stdout.splitlines()
+        if Path(folder).resolve() != PROJECT:
+            return ""  # pip has installed the project, or it was copied, below somebody's checkout
         status = [*git, "status", "--porcelain", "--untracked-files=no"]
         changed = subprocess.run(status, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, ValueError, subprocess.CalledProcessError):
         return ""
-    return found.stdout.strip() + ("+" if changed.stdout.strip() else "")
+    return name + ("+" if changed.stdout.strip() else "")
 
 
 def versions() -> dict[str, str]:
