@@ -225,11 +225,17 @@ def check_ranges(settings: Settings) -> None:
     """Refuses values outside of what their own definitions say."""
     for part in settings.parts():
         flags.check_ranges(part)
-    if settings.storage.logdir.startswith("~"):
-        raise UserError(
-            f"--logdir={settings.storage.logdir}: shells do not expand ~ there, and a folder of "
-            "that name would be made. Give $HOME instead of it, or the whole path."
-        )
+    written = {
+        "logdir": settings.storage.logdir,
+        "export_dir": settings.trained.export_dir,
+        "video": settings.trained.video,
+    }
+    for name, path in written.items():
+        if path.startswith("~"):
+            raise UserError(
+                f"--{name}={path}: shells do not expand ~ there, and a folder of that name would "
+                "be made. Give $HOME instead of it, or the whole path."
+            )
 
 
 def check_played(settings: Settings, actors: Collection[int], where: str) -> None:

@@ -93,6 +93,8 @@ def test_flags_are_known_as_given_whatever_their_value():
         (["--batch_size"], ["--batch_size", "argument"]),
         (["--level_name=A,B,A"], ["A is given twice"]),
         (["--logdir=~/runs"], ["--logdir=~/runs", "$HOME"]),
+        (["--mode=export", "--export_dir=~/agent"], ["--export_dir=~/agent", "$HOME"]),
+        (["--mode=test", "--video=~/game.mp4"], ["--video=~/game.mp4", "$HOME"]),
         (["--level_name=A,,B"], ["--level_name=A,,B", "empty"]),
         (["--level_name=A,B,C", "--num_actors=2"], ["3 levels", "--num_actors=3"]),
         (["--agent_name=VectorAgnt"], ["--agent_name=VectorAgnt", "Did you mean VectorAgent"]),
