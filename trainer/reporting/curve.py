@@ -22,12 +22,13 @@ def write_curve(folder: Path, title: str, since: int = 0) -> Path:
 
     ``since`` are the frames at which it began to play its level, if it has played another before.
     """
-    rows = [row for row in _rows(folder) if not since or row["environment_frames"] > since]
+    every = read_metrics(folder)
+    reported = [row for row in every if not since or row["environment_frames"] > since]
 
     def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
-        _draw(axes, [xs(row) for row in rows], rows)
+        _draw(axes, xs, reported)
 
-    return _write(folder, title, rows, draw)
+    return _write(folder, title, reported, draw)
 
 
 def write_curves(folder: Path, title: str, runs: Mapping[str, Path]) -> Path:
@@ -48,7 +49,12 @@ def write_curves(folder: Path, title: str, runs: Mapping[str, Path]) -> Path:
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:
-    return [row for row in read_metrics(folder) if row.get("mean_episode_return") is not None]
+    return _having("mean_episode_return", read_metrics(folder))
+
+
+def _having(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those in which a figure is known."""
+    return [row for row in rows if row.get(name) is not None]
 
 
 def _write(
@@ -122,7 +128,9 @@ def title(levels: Sequence[str], agent_name: str, seed: int) -> str:
     return " · ".join(part for part in (named, agent_name, f"seed {seed}") if part)
 
 
-def _draw(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
+def _draw(axes: Any, x: Callable[[dict[str, Any]], float], reported: list[dict[str, Any]]) -> None:
+    rows = _having("mean_episode_return", reported)
+    xs = [x(row) for row in rows]
     levels = list(wording.by_level(rows[-1])) if rows else []
     for index, level in enumerate(levels):
         values = [_value(row, f"mean_episode_return/{level}") for row in rows]
@@ -138,10 +146,10 @@ def _draw(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
         marker=_marker(rows),
         markersize=4,
     )
-    _draw_evaluations(axes, xs, rows)
+    _draw_evaluations(axes, [x(row) for row in reported], reported)
     if rows:
         _write_last(axes, xs[-1], mean[-1])
-    else:
+    elif not _having("evaluation_return", reported):
         _write_empty(axes)
     _tidy(axes)
 
@@ -156,7 +164,7 @@ def _tidy(axes: Any) -> None:
 
 def _draw_evaluations(axes: Any, xs: Sequence[float], rows: list[dict[str, Any]]) -> None:
     """The means of whole games beside the training, where it had the weights that played them."""
-    those = [row for row in rows if row.get("evaluation_return") is not None]
+    those = _having("evaluation_return", rows)
     if those:
         # A report has the games that ended since the last one; they may have begun long before.
         frames = [row.get("evaluation_frames", row["environment_frames"]) for row in those]

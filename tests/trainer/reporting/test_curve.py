@@ -58,6 +58,21 @@ def test_evaluations_stand_at_the_frames_of_the_weights_that_played_them(tmp_pat
         assert (np.median(x) - start) / (end - start) == pytest.approx(0.25, abs=0.03)
 
 
+def test_evaluations_from_before_the_first_episode_has_ended_are_drawn(tmp_path):
+    rows = climbing(200)
+    for row in rows[:100]:
+        row["mean_episode_return"] = None
+    rows[60] |= {"evaluation_return": 150.0, "evaluation_frames": 50_000}
+    picture = draw(tmp_path, rows)[:-60]  # without the legend
+    (_, line), (_, columns) = places_of(picture, BLUE), places_of(picture, ORANGE)
+    middle = picture.shape[1] // 2
+    for half in (lambda each: each < middle, lambda each: each >= middle):
+        start, end, x = line[half(line)].min(), line[half(line)].max(), columns[half(columns)]
+        assert (start - np.median(x)) / (end - start) == pytest.approx(51 / 99, abs=0.03)
+    only = draw(tmp_path, rows[:100])
+    assert len(places_of(only[:-60], ORANGE)[0]) > 0
+
+
 @pytest.mark.parametrize("points", [0, 1, 2])
 def test_few_points_make_a_picture(points, tmp_path):
     picture = draw(tmp_path, climbing(points))
