@@ -1,6 +1,7 @@
 """``--evaluate_every_s`` and ``--watch`` in a training: games with its newest weights."""
 
 import contextlib
+import functools
 import queue
 import threading
 import time
@@ -54,7 +55,7 @@ def start(settings: Settings, spec: EnvironmentSpec, say: Say) -> list["Alongsid
 
 
 class _Ended(Exception):
-    """The training has ended."""
+    """The training has ended, or nobody watches it."""
 
 
 class Alongside:
@@ -243,7 +244,7 @@ class Watching(Alongside):
         subtitle = f"{settings.agent.agent_name}, {settings.trained.test_policy} actions"
         with contextlib.ExitStack() as stack:
             window, game = None, 0
-            while window is None or window.is_open:
+            while True:
                 frames = self.next_weights()
                 seed, game = settings.program.seed + game, game + 1
                 environment = build.test_environment(settings, 0, 1, seed, self.spec)
@@ -262,5 +263,12 @@ class Watching(Alongside):
                         None,
                         window,
                     )
-                    onlookers = (self.check, spectator)
+                    leave = functools.partial(self._leave_if_closed, window)
+                    onlookers = (self.check, spectator, leave)
                     play(environment, player, 1, seed=seed, onlookers=onlookers)
+
+    @staticmethod
+    def _leave_if_closed(window: Any, *_: object) -> None:
+        """An onlooker that ends a game that nobody sees any more: it may last for ever."""
+        if not window.is_open:
+            raise _Ended

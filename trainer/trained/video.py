@@ -177,7 +177,7 @@ class Spectator:
         index, bodies = self._index, environment.spec.num_bodies
         game = index // bodies
         recording = self._movie is not None and not over[game]
-        if not recording and self._window is None:
+        if not recording and not (self._window and self._window.is_open):
             return
         picture = environment.render(index)
         if picture is None:  # a world in real time that is not there yet

@@ -20,6 +20,7 @@ from tests.trainer.launching import newest
 from tests.trainer.levels import Breaks, Pictures, Steps, Tens, level
 from tests.trainer.training import block, parts, small
 from trainer.acting.acting_agent import ActingAgent
+from trainer.acting.playing import Player
 from trainer.build import networks
 from trainer.programs import local, local_actors
 from trainer.programs.local import train
@@ -27,7 +28,7 @@ from trainer.programs.local_actors import ActorFailed
 from trainer.programs.outcome import Outcome
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
-from trainer.trained import alongside
+from trainer.trained import alongside, video
 from user_error import UserError
 
 
@@ -169,8 +170,6 @@ def test_a_training_can_be_watched(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setenv("DISPLAY", ":1")  # for the check; SDL draws nowhere
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    from trainer.trained import video
-
     show = video.Window.show
 
     def note(window: Any, picture: np.ndarray) -> None:
@@ -194,6 +193,26 @@ def watched(monkeypatch: pytest.MonkeyPatch, is_enough: Callable[[], Any], **cha
         time.sleep(0.01)
     watching.close()
     return "\n".join(said)
+
+
+def test_a_game_ends_with_the_window_in_which_it_is_watched(monkeypatch):
+    acted, act = [], Player.act
+
+    def counted(*given: Any) -> Any:
+        acted.append(given)
+        return act(*given)
+
+    def closed(window: Any, picture: np.ndarray) -> None:
+        window._open = False
+
+    monkeypatch.setattr(Player, "act", counted)
+    monkeypatch.setattr(video.Window, "show", closed)
+
+    def has_ended() -> bool:
+        return alongside.Watching.name not in [one.name for one in threading.enumerate()]
+
+    assert not watched(monkeypatch, has_ended, level_name="CartPole-v1")
+    assert len(acted) == 1
 
 
 def test_a_level_without_pictures_cannot_be_watched_and_says_so(monkeypatch):

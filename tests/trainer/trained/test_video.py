@@ -2,6 +2,7 @@
 
 import json
 import os
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +307,12 @@ def test_a_window_shows_pictures_at_their_rate_and_can_be_closed(monkeypatch):
         assert pygame.display.get_surface() is None
         window.show(picture)
         assert pygame.display.get_surface() is None
+
+
+def test_nothing_is_drawn_for_a_window_that_was_closed():
+    nobody: Any = None
+    window: Any = Namespace(is_open=False)
+    world: Any = World()
+    world.render = pytest.fail
+    spectator = video.Spectator(nobody, lambda baseline: 0.0, None, window)
+    spectator(world, world.reset(), nobody, np.zeros(1, int))
