@@ -75,6 +75,8 @@ class Reporter:
         self._metrics = LinesFile(self.folder / METRICS)
         self._events = EventsFile(self.folder)
         self._failing: list[str] = []
+        self._settings_due = False  # to be recorded: what is trained with them has begun
+        self._settings_error: OSError | None = None
         for row in self._reported():
             self._panel.update(row)
         self.say(" · ".join(f"{name} {text}" for name, text in about.items()))
@@ -88,12 +90,19 @@ class Reporter:
 
     def write_settings(self) -> None:
         """Records the settings with which the run is trained from now on."""
+        self._settings_due = True
+        self._try_settings()
+        self._report_failures()
+
+    def _try_settings(self) -> None:
+        """Writes the settings if they are due and not there yet."""
+        if not self._settings_due:
+            return
         try:
             write_whole(self.folder / SETTINGS, config.to_json(self._settings).encode() + b"\n")
+            self._settings_due, self._settings_error = False, None
         except OSError as error:
-            self._terminal.say(
-                f"warning: {self.folder / SETTINGS} could not be written ({_reason(error)})."
-            )
+            self._settings_error = error
 
     def say(self, text: str) -> None:
         """Prints a plain line on the terminal and in the log."""
@@ -123,6 +132,7 @@ class Reporter:
         self._metrics.append_line(to_line(figures))
         self._events.add(figures, samples)
         self._others.report(figures)
+        self._try_settings()
         self._report_failures()
         return figures
 
@@ -152,6 +162,7 @@ class Reporter:
         ``num_actors``.
         """
         self.close()
+        self._try_settings()
         try:
             write_curve(self.folder, self._title(), self.level_since)
         except Exception as error:  # of the disk, or of what draws: the training is over and kept
@@ -191,7 +202,8 @@ class Reporter:
     def _report_failures(self) -> None:
         """Warns of files and reporters that have begun to fail, and of files that work again."""
         files: list[GrowingFile] = [self._log, self._metrics, self._events]
-        failing = {file.path.name: file.error for file in files if file.error is not None}
+        errors = {file.path.name: file.error for file in files} | {SETTINGS: self._settings_error}
+        failing = {name: error for name, error in errors.items() if error is not None}
         new = [name for name in failing if name not in self._failing]
         if new:
             self._failing += new

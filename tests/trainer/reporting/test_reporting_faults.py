@@ -11,6 +11,7 @@ from tests.trainer.disks import files_limited_to
 from tests.trainer.reports import ABOUT, figures, samples, scalars, settings_of
 from trainer.reporting import several
 from trainer.reporting.reporter import Reporter, read_metrics
+from trainer.settings import config
 from trainer.storage.records import LinesFile
 
 ROOT = Path(__file__).parents[3]
@@ -39,6 +40,22 @@ def test_a_full_disk_is_reported_once_and_written_again_when_there_is_room(name,
         assert "can be written again" in capsys.readouterr().out
     assert (tmp_path / name).read_bytes().count(b"\n") >= 1
     assert len(scalars(tmp_path)["entropy"]) == 3
+
+
+def test_settings_that_found_no_room_are_written_with_a_later_report(tmp_path, capsys):
+    settings, path = settings_of(tmp_path), tmp_path / "settings.json"
+    with Reporter(tmp_path, settings, ABOUT) as reporter:
+        with files_limited_to(1000):
+            reporter.write_settings()
+        assert not path.exists()
+        warning = f"warning: settings.json in {tmp_path} cannot be written"
+        assert warning in capsys.readouterr().out
+        reporter.report(figures(1000), samples())
+        assert path.read_text() == config.to_json(settings) + "\n"
+        assert "can be written again" in capsys.readouterr().out
+        path.unlink()
+        reporter.report(figures(2000), samples())
+        assert not path.exists()  # once is enough
 
 
 def test_a_missing_folder_stops_nothing(tmp_path, capsys):
