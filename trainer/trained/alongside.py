@@ -18,6 +18,7 @@ from trainer.acting.playing import Game, Player, play
 from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread, wait_for_end
 from trainer.settings.config import Settings
+from trainer.trained import opponent
 from trainer.trained.opponent import against, own_games
 from trainer.trained.trained_agent import to_value
 from user_error import UserError
@@ -38,6 +39,8 @@ def check(settings: Settings) -> None:
             "--remotes: games for --evaluate_every_s or --watch would be played on the desktops of "
             "the actors. Leave these out, or --remotes."
         )
+    if looks and settings.program.job_name == "local":
+        opponent.check(settings)
     if settings.trained.watch:
         from trainer.trained import video
 
@@ -47,6 +50,8 @@ def check(settings: Settings) -> None:
 def start(settings: Settings, spec: EnvironmentSpec, say: Say) -> list["Alongside"]:
     """The companions that the settings ask for."""
     companions: list[Alongside] = []
+    if settings.program.job_name == "learner":
+        opponent.check(settings)  # here, as only the first of a team needs its files
     if settings.trained.evaluate_every_s:
         companions.append(Evaluations(settings, spec, say))
     if settings.trained.watch:

@@ -12,6 +12,7 @@ from trainer.acting.playing import Choice, Game, Player
 from trainer.acting.settings import LevelSettings
 from trainer.settings.config import Settings
 from trainer.trained import trained_agent
+from trainer.trained.trained_agent import Trained
 from user_error import UserError
 
 RANDOM = "random"
@@ -142,9 +143,14 @@ def _is_own(row: int, bodies: int) -> bool:
     return row % bodies == row // bodies % bodies
 
 
-def _trained(settings: Settings, spec: EnvironmentSpec, any_bodies: bool) -> Player:
-    """The agent of another run, with the settings of that run."""
-    chosen, policy = settings.trained.opponent, settings.trained.test_policy
+def check(settings: Settings) -> None:
+    """Refuses an opponent that is not there; whether it fits shows when games are made."""
+    if settings.trained.opponent not in ("", RANDOM):
+        _find(settings)
+
+
+def _find(settings: Settings) -> Trained:
+    chosen = settings.trained.opponent
     try:
         exists, is_file = Path(chosen).exists(), Path(chosen).is_file()
     except OSError as error:  # it lies in a folder of somebody else
@@ -155,7 +161,13 @@ def _trained(settings: Settings, spec: EnvironmentSpec, any_bodies: bool) -> Pla
             "of a run or one of its checkpoints."
         )
     where = {"checkpoint": chosen} if is_file else {"logdir": chosen}
-    found = trained_agent.find(Settings(mode="test", **where))
+    return trained_agent.find(Settings(mode="test", **where))
+
+
+def _trained(settings: Settings, spec: EnvironmentSpec, any_bodies: bool) -> Player:
+    """The agent of another run, with the settings of that run."""
+    chosen, policy = settings.trained.opponent, settings.trained.test_policy
+    found = _find(settings)
     theirs = found.spec()
     bodies = spec.bodies if any_bodies else theirs.bodies
     named = dataclasses.replace(theirs, level_name=f"that of --opponent={chosen}", bodies=bodies)

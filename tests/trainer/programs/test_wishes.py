@@ -245,6 +245,21 @@ def test_watching_a_training_without_a_screen_is_refused_before_it_starts(tmp_pa
 
 
 @pytest.mark.parametrize("looks", [{"evaluate_every_s": 1.0}, {"watch": True}])
+def test_an_opponent_that_is_not_there_is_refused_before_a_training_starts(
+    looks, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DISPLAY", ":1")
+    with pytest.raises(UserError, match="--opponent=rendom: there is no such folder or file"):
+        alongside.check(Settings(opponent="rendom", **looks))
+    with pytest.raises(UserError, match="no checkpoint"):
+        alongside.check(Settings(opponent=str(tmp_path), **looks))
+    alongside.check(Settings(opponent="random", logdir=str(tmp_path), **looks))
+    nobody: Any = None
+    with pytest.raises(UserError, match="--opponent=rendom"):
+        alongside.start(Settings(opponent="rendom", job_name="learner", **looks), nobody, print)
+
+
+@pytest.mark.parametrize("looks", [{"evaluate_every_s": 1.0}, {"watch": True}])
 def test_games_beside_a_training_are_refused_on_the_desktops_of_its_actors(looks):
     chosen = Settings(level_name="vnc:Catch-v0", remotes="h:1+2", **looks)
     with pytest.raises(UserError, match="--remotes: games for --evaluate_every_s or --watch"):
