@@ -89,8 +89,29 @@ def test_the_services_of_compose_belong_together():
     assert mounted == "/home/impala/impala/logs" and learner.storage.logdir.startswith("logs/")
 
 
+def test_volumes_of_the_guide_lie_over_folders_of_the_containers_user():
+    """Over a folder that the image lacks, a volume would belong to root."""
+    guide, recipe = ((DOCKER / name).read_text() for name in ("README.md", "recipe"))
+    mounts = set(re.findall(r"-v [^:\s]+:(/home/impala/[^:\s`]+)", guide))
+    home = Path("/home/impala/impala")  # where the recipe runs
+    made = {
+        str(home / word)
+        for line in re.findall("^ *install -d (.*-o impala .*)$", recipe, re.MULTILINE)
+        for word in line.split()
+    }
+    assert {"/home/impala/.sshd", "/home/impala/impala/logs"} <= mounts <= made
+
+
 def enter(*arguments: str, folder: Path, host: str = "box") -> tuple[list[str], str]:
-    """What the entry point would run; its project has a Python that only tells its arguments."""
+    """What the entry point would run, and what it promises."""
+    done, promise = entered(*arguments, folder=folder, host=host), folder / "promise"
+    return json.loads(done.stdout), promise.read_text() if promise.is_file() else ""
+
+
+def entered(
+    *arguments: str, folder: Path, host: str = "box"
+) -> subprocess.CompletedProcess[str]:
+    """The entry point; its project has a Python that only tells its arguments."""
     for name in ("docker", ".venv/bin"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     script = (DOCKER / "entrypoint").read_text()
@@ -99,15 +120,13 @@ def enter(*arguments: str, folder: Path, host: str = "box") -> tuple[list[str], 
     python = folder / ".venv" / "bin" / "python"
     python.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     python.chmod(0o755)
-    done = subprocess.run(
+    return subprocess.run(
         ["bash", str(folder / "docker" / "entrypoint"), *arguments],
         env={**os.environ, "HOSTNAME": host},
         capture_output=True,
         text=True,
         check=True,
     )
-    promise = folder / "promise"
-    return json.loads(done.stdout), promise.read_text() if promise.is_file() else ""
 
 
 def test_flags_go_to_the_training_and_are_what_the_container_is_held_to(tmp_path):
@@ -148,6 +167,21 @@ def test_actors_with_the_same_flags_get_numbers_of_their_own(tmp_path):
     for given in (["--task=5"], ["--task", "5"]):
         told, _ = enter(*flags, *given, folder=tmp_path / "given")
         assert told == ["experiment.py", *flags, *given]
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_warned"),
+    [
+        ("--level_name=A,B", True),
+        ("--level_name A,B", True),
+        ("--level_name=A,B --task=1", False),
+        ("--level_name=A --hidden_sizes=64,64", False),
+    ],
+)
+def test_an_actor_whose_level_a_drawn_number_chooses_is_warned(flags, is_warned, tmp_path):
+    done = entered("--job_name=actor", *flags.split(), folder=tmp_path)
+    assert ("give each actor its own --task" in done.stderr) == is_warned
+    assert json.loads(done.stdout)[-1].startswith("--task=")
 
 
 def test_an_actor_for_desktops_plays_on_its_own_of_them(tmp_path, monkeypatch):
