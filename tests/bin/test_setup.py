@@ -121,6 +121,22 @@ def test_tensorflow_for_cpus_stays_until_the_other_is_there(set_up, gpu):
     assert tensorflows(set_up) == [GPU]
 
 
+def test_what_is_fetched_for_a_gpu_stays_until_it_is_installed(set_up, gpu):
+    lock_tensorflow(set_up)
+    assert set_up.run("bin/setup", "--actor").returncode == 0
+    set_up.lock("actor", version="2.0")  # comes before TensorFlow
+    done = set_up.run("bin/setup", "--actor", PATH=with_gpu(gpu))
+    assert done.returncode == 0, done.stderr
+    assert tensorflows(set_up) == [GPU] and "tiny_actor-2.0" in set_up.installed()
+    assert not (set_up.folder / ".venv/fetched").exists()
+
+
+def test_a_remote_needs_no_tensorflow_and_fetches_none(set_up, gpu):
+    done = set_up.run("bin/setup", "--remote", "--no_system", PATH=with_gpu(gpu))
+    assert done.returncode == 0 and "GPU" not in done.stderr
+    assert not (set_up.folder / ".venv/setup-logs/fetch-tensorflow-gpu.log").exists()
+
+
 def lock_tensorflow(copy: Copy) -> None:
     for layer, name in {"cpu": CPU, "gpu": GPU}.items():
         (copy.requirements / f"tensorflow-{layer}.txt").write_text(make_wheel(copy.wheels, name))

@@ -42,6 +42,20 @@ def test_the_choice_is_remembered_also_where_nothing_is_missing_and_nothing_is_s
             assert (done.returncode, done.stderr) == (0, "") and chosen.exists() == is_there
 
 
+def test_what_an_extra_needs_of_the_system_is_named_where_it_is_to_be_left_alone(set_up, bare_path):
+    both = {"PATH": bare_path, "PIP_FIND_LINKS": ""}
+    left_out = "not installed, as --no_system was given: tigervnc-standalone-server"
+    for choice in (["--no_system"], []):  # it is remembered
+        told = set_up.run("bin/setup", "--extra=vnc", *choice, **both)
+        assert (told.returncode, told.stderr) == (
+            0, f"setup: {left_out}; --system installs them\n"
+        )  # fmt: skip
+    assert set_up.run("bin/setup", "--extra=vnc", "--quiet", **both).stderr == ""
+    program(bare_path / "Xtigervnc", "true")  # installed in another way
+    told = set_up.run("bin/setup", "--extra=vnc", **both)
+    assert told.stderr == "setup: nothing is missing for --actor\n"
+
+
 def test_system_packages_are_not_both_wanted_and_unwanted(copy):
     done = copy.run("bin/setup", "--system", "--no_system")
     assert done.returncode == 2 and not (copy.folder / ".venv").exists()
