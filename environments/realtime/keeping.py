@@ -84,7 +84,8 @@ class StartedHere:
 
     def __init__(self, serve: Sequence[str]) -> None:
         """``serve`` are the flags of ``python -m environments.remote serve``."""
-        self._command = ["-m", "environments.remote", "serve", "--with_parent", *serve]
+        # -P: the current folder may have packages of the same names.
+        self._command = ["-P", "-m", "environments.remote", "serve", "--with_parent", *serve]
         self._process: asyncio.subprocess.Process | None = None
         self._folder = held_folders.new_path(PREFIX)
         self._complaints = b""

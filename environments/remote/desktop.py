@@ -1,6 +1,7 @@
 """A desktop of its own: an X server whose screen is served over VNC."""
 
 import errno
+import math
 import os
 import secrets
 import select
@@ -18,6 +19,7 @@ PROGRAM = "Xtigervnc"
 STARTS_WITHIN_S = 20.0
 ENDS_WITHIN_S, LOOKS_EVERY_S = 2.0, 0.02
 FIRST_DISPLAY, DISPLAYS = 1000, 30_000
+LEAST_RATE = 60  # pictures a second that the server shows at most, as usual for it
 ANY_FAMILY = 0xFFFF  # of addresses, in an X authority file
 
 
@@ -25,9 +27,19 @@ class Desktop:
     """A running X server. It ends with this process, however that ends."""
 
     def __init__(
-        self, width: int, height: int, host: str, port: int, password_file: Path, folder: Path
+        self,
+        width: int,
+        height: int,
+        host: str,
+        port: int,
+        password_file: Path,
+        folder: Path,
+        fps: float = LEAST_RATE,
     ) -> None:
-        """`port` 0 takes a free one; `folder` is private and holds the server's files."""
+        """`port` 0 takes a free one; `folder` is private and holds the server's files.
+
+        `fps` are those of the world, each of whose frames is to be shown.
+        """
         if not shutil.which(PROGRAM):
             raise UserError(
                 f"there is no {PROGRAM} here: run bin/setup --extra=vnc, which installs Debian's "
@@ -44,7 +56,8 @@ class Desktop:
             # which would remove the new one's socket.
             f":{FIRST_DISPLAY + secrets.randbelow(DISPLAYS)}",
             *("-displayfd", str(theirs), "-auth", str(authority), "-nolisten", "tcp", "-noreset"),
-            *("-geometry", f"{width}x{height}", "-depth", "24", "-FrameRate", "60"),
+            *("-geometry", f"{width}x{height}", "-depth", "24"),
+            *("-FrameRate", str(max(LEAST_RATE, math.ceil(fps)))),
             *("-interface", number_of(host), "-rfbport", str(self.port), "-AlwaysShared"),
             *("-SecurityTypes", "VncAuth", "-rfbauth", str(password_file)),
             # Health checks and connections that are lost never log in, and are no attack.

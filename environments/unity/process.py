@@ -76,7 +76,8 @@ class Process:
         """Starts the program beside the build, in a folder of its own."""
         self._folder, lock = held_folders.make_new(PREFIX)
         ours, theirs = socket.socketpair()
-        worker = ("-m", "environments.unity.worker", str(theirs.fileno()), str(self._folder))
+        # -P: the current folder may have packages of the same names.
+        worker = ("-P", "-m", "environments.unity.worker", str(theirs.fileno()), str(self._folder))
         try:
             self._process = subprocess.Popen(
                 [*network, "--", sys.executable, *worker],

@@ -64,6 +64,19 @@ def test_a_level_may_print_before_its_remote_is_announced(folder):
     asyncio.run(play())
 
 
+def test_a_remote_starts_where_the_user_has_a_package_of_the_same_name(tmp_path, monkeypatch):
+    (tmp_path / "environments").mkdir()
+    (tmp_path / "environments/__init__.py").write_text("raise RuntimeError('another')\n")
+    monkeypatch.chdir(tmp_path)
+
+    async def play() -> None:
+        one = StartedHere(["--level_name=Catch-v0"])
+        await one.find()
+        assert await one.drop() == ""
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_the_folder_of_a_remote_does_not_stay_however_it_ends(tmp_path, monkeypatch, is_stopped):
     monkeypatch.setattr(keeping, "ENDS_WITHIN_S", 1.0 if is_stopped else 60.0)

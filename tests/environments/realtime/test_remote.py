@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import environments
@@ -20,7 +21,7 @@ from environments.realtime.actions import Action
 from environments.realtime.link import Link
 from environments.realtime.rfb import Refused
 from environments.realtime.seat import Seat
-from environments.remote.desktop import Desktop
+from environments.remote.desktop import PROGRAM, Desktop
 from environments.remote.program import Screen
 from tests.environments.realtime.remotes import REFLEX, REWARDING, remote
 
@@ -86,6 +87,17 @@ def test_a_remote_is_guarded_and_shows_the_same_packed_or_not():
         ours = [line.split()[3] for line in listening.split("\n") if line]
         for port in served.address[1:]:
             assert [one for one in ours if one.endswith(f":{port}")] == [f"127.0.0.1:{port}"]
+
+
+@pytest.mark.parametrize(("fps", "rate"), [("20", "60"), ("99.5", "100")])
+def test_a_desktop_may_show_each_frame_of_its_world(fps, rate):
+    with remote("--level_name=Catch-v0", f"--fps={fps}") as served:
+        [command] = [
+            one.cmdline()
+            for one in psutil.Process(served.process.pid).children()
+            if one.cmdline()[0] == PROGRAM
+        ]
+    assert command[command.index("-FrameRate") + 1] == rate
 
 
 def test_letters_arrive_as_they_are_written(tmp_path):
