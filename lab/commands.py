@@ -1,13 +1,14 @@
 """The command line of the lab."""
 
 import argparse
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainer.machine.launching import import_from_here
+from trainer.machine.launching import import_from_here, is_checkout, script_name
 from user_error import UserError
 
 DESCRIPTION = """\
@@ -83,7 +84,9 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(prog="bin/lab", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=raw)
+    lab = script_name("bin/lab")
+    examples = EXAMPLES.replace("bin/lab", lab)
+    parser = _Parser(prog=lab, description=DESCRIPTION, epilog=examples, formatter_class=raw)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, text: str, more: str = "") -> argparse.ArgumentParser:
@@ -136,7 +139,8 @@ def _add_looking(command: Command) -> None:
     _looks(again, optional=False)
     again.add_argument("trials", nargs="*", help="such as t3 t7; default: all that failed")
     _looks(command("enjoy", "play with the best checkpoint of the best trial",
-                   "After -- come flags of bin/train, such as: -- --video=best.gif"))  # fmt: skip
+                   f"After -- come flags of {script_name('bin/train')}, such as: "
+                   "-- --video=best.gif"))  # fmt: skip
 
 
 def _add_folders(command: Command) -> None:
@@ -183,8 +187,18 @@ def _meta() -> str:
     return f"Keys of meta:\n{describe_meta()}"
 
 
+def _check_installed() -> None:
+    """Refuses to start without what only the lab needs."""
+    if importlib.util.find_spec("optuna") is None:
+        remedy = "run bin/lab, which installs it"
+        if not is_checkout():
+            remedy = "run pip install '.[lab]' in the project's folder"
+        raise UserError(f"there is no Optuna here, which the lab needs: {remedy}.")
+
+
 def _run(given: argparse.Namespace) -> int:
     """Imports what a command needs, and does it."""
+    _check_installed()
     if given.command in ("dev", "train", "search", "benchmark", "check", "run"):
         from lab.actions import starting
 

@@ -89,6 +89,7 @@ def test_the_commands_call_themselves_by_their_names(run):
     assert run("impala-train", "--help").stdout.startswith("usage: impala-train")
     assert run("impala-train", "--batch_size=0").stderr.startswith("impala-train: --batch_size=0")
     assert run("impala-cluster").stderr.startswith("impala-cluster: --workers_csv_path")
+    assert run("impala-lab", "--help").stdout.startswith("usage: impala-lab")
 
 
 def test_ones_own_modules_are_found_in_the_current_folder(run, tmp_path):

@@ -12,6 +12,7 @@ from lab.actions.looking import chosen
 from lab.results import writing
 from lab.trials.folder import FAILED, OPEN, Experiment
 from lab.trials.sessions import RUNNING
+from trainer.machine.launching import script_name
 from user_error import UserError
 
 STOP_WITHIN_S = 60.0
@@ -38,7 +39,8 @@ def stop(argument: str, data: Path) -> int:
         time.sleep(LOOK_EVERY_S)
     if _busy(experiment) or running_by(experiment.folder):
         raise UserError(f"{experiment.folder}: not all sessions ended within {STOP_WITHIN_S:g} s.")
-    print(f"{experiment.folder} is stopped; bin/lab {experiment.mode} {experiment.folder} goes on.")
+    goes_on = f"{script_name('bin/lab')} {experiment.mode} {experiment.folder} goes on."
+    print(f"{experiment.folder} is stopped; {goes_on}")
     return 0
 
 
@@ -76,7 +78,8 @@ def retry(argument: str, trials: list[str], data: Path) -> int:
         writing.forget(experiment, trial)
         experiment.save(trial)
     names = ", ".join(one.name for one in again)
-    print(f"{names} will run again: bin/lab {experiment.mode} {experiment.folder}")
+    command = f"{script_name('bin/lab')} {experiment.mode} {experiment.folder}"
+    print(f"{names} will run again: {command}")
     return 0
 
 

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 from typing import NamedTuple
 
+from trainer.machine.launching import script_name
 from trainer.storage.folder import LOCK, FolderLock
 from user_error import UserError
 
@@ -63,5 +64,6 @@ def check_free(folder: Path) -> None:
     by = running_by(folder)
     if by:
         raise UserError(
-            f"{folder} is run by another lab ({by}). bin/lab stop {folder} ends that one."
+            f"{folder} is run by another lab ({by}). {script_name('bin/lab')} stop {folder} ends "
+            "that one."
         )

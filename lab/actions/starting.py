@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from lab.specs.meta import Resources
 from lab.specs.spec import Spec
 from lab.trials import plan
 from lab.trials.folder import Experiment, newest
+from trainer.machine.launching import module_command, script_name, with_project
 from trainer.settings import files
 from trainer.settings.config import Settings
 from trainer.storage.folder import make_writable
@@ -78,7 +78,8 @@ def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
     command = [mode, str(experiment.folder)]
     process = detach(command, experiment.folder / LOG, options, has_begun)
     print(f"{experiment.folder} runs in process {process}; its output is in lab.log there.")
-    print(f"bin/lab status {experiment.folder} · bin/lab stop {experiment.folder}")
+    lab = script_name("bin/lab")
+    print(f"{lab} status {experiment.folder} · {lab} stop {experiment.folder}")
     return 0
 
 
@@ -111,7 +112,8 @@ def _of_folder(mode: str, folder: Path) -> Experiment:
     experiment = Experiment(folder)
     if experiment.mode != mode:
         raise UserError(
-            f"{folder}: found an experiment of bin/lab {experiment.mode}; expected {mode}."
+            f"{folder}: found an experiment of {script_name('bin/lab')} {experiment.mode}; expected "
+            f"{mode}."
         )
     return experiment
 
@@ -266,6 +268,7 @@ def run(experiment: Experiment, places: Places) -> int:
 def closing(experiment: Experiment) -> str:
     """The last lines of an experiment: what came out, and where to look."""
     result, folder = experiment.result(), experiment.folder
+    lab = script_name("bin/lab")
     lines = []
     if result["winner"] is not None:
         what = "Winner, with new seeds" if result["confirmed"] else "Best trial"
@@ -275,10 +278,10 @@ def closing(experiment: Experiment) -> str:
         lines.append(f"{what}: t{result['winner']}, {objective}{beside}.")
     if result["failed"]:
         names = ", ".join(f"t{number}" for number in result["failed"])
-        lines.append(f"Failed: {names}. bin/lab retry {folder} runs them again.")
+        lines.append(f"Failed: {names}. {lab} retry {folder} runs them again.")
     if experiment.mode == "benchmark":
         lines.append(f"Scores: {experiment.file('benchmark.md')}")
-    lines.append(f"Look at {folder}/index.html, play with: bin/lab enjoy {folder}")
+    lines.append(f"Look at {folder}/index.html, play with: {lab} enjoy {folder}")
     return "\n".join(lines)
 
 
@@ -290,7 +293,8 @@ def detach(command: list[str], log: Path, options: Any, has_begun: Callable[[int
     given = [f"--{name}={getattr(options, name)}" for name in PASSED_ON]
     with open(log, "ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "lab", *command, *given],
+            [*module_command("lab"), *command, *given],
+            env=with_project(),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

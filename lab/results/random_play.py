@@ -23,7 +23,7 @@ import environments
 from environments import View
 from lab.trials.keeper import ending_with_parent, kill_group
 from trainer.acting.settings import LevelSettings
-from trainer.machine.launching import PROJECT, import_from_here
+from trainer.machine.launching import import_from_here, module_command, with_project
 from trainer.settings.config import Settings
 from trainer.storage.records import write_whole
 from user_error import UserError
@@ -109,11 +109,10 @@ def measured(
 
     ``begun`` gets the process that plays, whose group is its own.
     """
-    path = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
     what = f"random play on {', '.join(settings)}"
     with subprocess.Popen(
-        [sys.executable, "-m", "lab.results.random_play", json.dumps(settings)],
-        env=os.environ | {"PYTHONPATH": path},
+        [*module_command("lab.results.random_play"), json.dumps(settings)],
+        env=with_project(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

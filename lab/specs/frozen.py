@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.specs.spec import Spec
+from trainer.machine.launching import script_name
 from trainer.machine.provenance import commit, machine, versions
 
 # New seeds of finalists start this far from the others.
@@ -29,7 +30,7 @@ def freeze(spec: Spec, mode: str, extra: Mapping[str, Any]) -> dict[str, Any]:
                 "commit": commit(),
                 "versions": versions(),
                 "machine": machine(),
-                "command": shlex.join(["bin/lab", *sys.argv[1:]]),
+                "command": shlex.join([script_name("bin/lab"), *sys.argv[1:]]),
                 "created": time.strftime("%Y-%m-%d %H:%M:%S"),
             },
         }

@@ -14,6 +14,7 @@ from lab.specs import meta, search_space, slm
 from lab.specs.errors import refuse, refuse_key
 from lab.specs.meta import Meta, check_value, mapping
 from lab.specs.search_space import Searched
+from trainer.machine.launching import script_name
 from trainer.settings import checks, config, files, presets
 from trainer.settings.config import Settings
 from user_error import UserError, closest
@@ -32,11 +33,11 @@ OWN = {
     "mode": "sessions train",
     "job_name": "a session is one process",
     "task": "a session is one process",
-    "watch": "sessions run without a window; bin/lab enjoy plays with the best",
+    "watch": f"sessions run without a window; {script_name('bin/lab')} enjoy plays with the best",
     "remotes": "sessions side by side would play on the same desktops; each starts its own",
     **dict.fromkeys(
         ("agents", "product", "bodies"),
-        "a session trains one agent; train several with bin/train",
+        f"a session trains one agent; train several with {script_name('bin/train')}",
     ),
 }
 # Small networks report once a second, so that short sessions have curves, too.
@@ -340,7 +341,7 @@ def settings_of(values: Mapping[str, Any], where: str) -> Settings:
         if settings.algorithm.program:
             raise UserError(
                 f"algorithm {algorithm} is a program of trainings, which the lab cannot follow; "
-                "start it with bin/train"
+                f"start it with {script_name('bin/train')}"
             )
     except UserError as error:
         raise UserError(f"{where}: {error}") from None

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import experiment
 from tests.world_models.catch_model import flags, small, spec_of
+from trainer.machine import launching
 from trainer.storage import bundles
 from trainer.storage.checkpoints import Checkpoint, Store, read
 from trainer.storage.records import read_metrics
@@ -160,6 +162,19 @@ def test_a_models_file_says_where_it_comes_from(bundle):
     assert card["evaluation"]["played_by"] == "sampled"
     assert 0 <= card["evaluation"]["reward_accuracy/at_12"] <= 1
     assert not read(bundle).optimizer
+
+
+def test_an_installed_user_is_shown_commands_that_there_are(
+    evaluated, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(launching, "is_checkout", lambda: False)
+    monkeypatch.setattr(sys, "executable", "/there/bin/python")
+    words = ["--mode=export", "--algorithm=simple", "--export_format=bundle"]
+    assert experiment.main([*words, f"--logdir={evaluated}", f"--export_dir={tmp_path}"]) == 0
+    told = capsys.readouterr().out
+    for name in ("evaluate", "play"):
+        assert f"/there/bin/python -m world_models.{name} --model_bundle=" in told
+    assert "impala-train --algorithm=simple --phase=policy --model_bundle=" in told
 
 
 def test_a_policys_card_has_its_real_return_and_not_the_dreamed_one(evaluated, tmp_path):

@@ -7,7 +7,12 @@ from pathlib import Path
 # The folder with experiment.py: a checkout, or where pip has installed the project.
 PROJECT = Path(__file__).resolve().parents[2]
 # The commands of an installed project, by the scripts of a checkout.
-COMMANDS = {"experiment.py": "impala-train", "run_experiment_mm_raw.py": "impala-cluster"}
+COMMANDS = {
+    "bin/lab": "impala-lab",
+    "bin/train": "impala-train",
+    "experiment.py": "impala-train",
+    "run_experiment_mm_raw.py": "impala-cluster",
+}
 
 # Open MPI, other MPIs and Horovod's launcher set these to the number of processes they started.
 SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE")
@@ -27,8 +32,9 @@ def is_checkout() -> bool:
 
 
 def script_name(script: str) -> str:
-    """What messages call this process, which runs a script or the command that pip made of it."""
-    return COMMANDS[script] if Path(sys.argv[0]).name == COMMANDS[script] else script
+    """What messages call a script: as it is, or the command that pip made of it."""
+    is_command = Path(sys.argv[0]).name == COMMANDS[script] or not is_checkout()
+    return COMMANDS[script] if is_command else script
 
 
 def script_command(script: str) -> list[str]:
@@ -36,6 +42,20 @@ def script_command(script: str) -> list[str]:
     if is_checkout():
         return [typed(sys.executable), typed(PROJECT / script)]
     return [beside_python(COMMANDS[script])]
+
+
+def module_command(module: str) -> list[str]:
+    """The words that run a module of the project; ``with_project`` is its environment.
+
+    ``-P``: the current folder may have packages of the same names.
+    """
+    return [sys.executable, "-P", "-m", module]
+
+
+def with_project() -> dict[str, str]:
+    """The environment of a process that finds the project's modules wherever it starts."""
+    paths = filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def import_from_here() -> None:

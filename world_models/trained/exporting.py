@@ -6,6 +6,7 @@ only some stacks of pictures, so that a policy can be trained in the model anywh
 
 import dataclasses
 import json
+import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from algorithms.registry import settings_of
 from trainer.acting.settings import LevelSettings
+from trainer.machine.launching import script_name, typed
 from trainer.machine.provenance import here
 from trainer.settings.config import Settings
 from trainer.storage import bundles as files
@@ -61,9 +63,10 @@ def export(settings: Settings, given: Collection[str] = ()) -> None:
     bundle.counters |= {name: run.checkpoint.counters[name] for name in counters}
     content = written(bundle, path)
     print(f"Bundled the world model of {run.where} into {path} ({len(content):,} bytes).")
-    print(f"  evaluate  .venv/bin/python -m world_models.evaluate {FLAG}={path}")
-    print(f"  play      .venv/bin/python -m world_models.play {FLAG}={path}")
-    print(f"  train in  bin/train --algorithm=simple --phase=policy {FLAG}={path}")
+    python, train = typed(sys.executable), script_name("bin/train")
+    print(f"  evaluate  {python} -m world_models.evaluate {FLAG}={path}")
+    print(f"  play      {python} -m world_models.play {FLAG}={path}")
+    print(f"  train in  {train} --algorithm=simple --phase=policy {FLAG}={path}")
     print(f"  registry  {name}: {entry(path.name, content)}")
 
 

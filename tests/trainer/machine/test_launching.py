@@ -1,6 +1,7 @@
 """How a process was started, as the variables of whatever started it say."""
 
 import os
+import sys
 
 import pytest
 
@@ -39,3 +40,20 @@ def test_a_team_and_its_network(wanted, together, on_one_host, variables):
     assert launching.launched_together() == together
     launching.keep_to_this_host()
     assert ("OMPI_MCA_btl" in os.environ) == on_one_host
+
+
+@pytest.mark.parametrize(
+    ("program", "in_place", "lab", "training"),
+    [
+        ("lab/__main__.py", True, "bin/lab", "bin/train"),
+        ("/there/bin/impala-lab", True, "impala-lab", "bin/train"),  # pip install --editable
+        ("lab/__main__.py", False, "impala-lab", "impala-train"),  # in the background
+    ],
+)
+def test_scripts_are_called_as_a_user_can_run_them(
+    program, in_place, lab, training, monkeypatch
+):
+    monkeypatch.setattr(sys, "argv", [program])
+    monkeypatch.setattr(launching, "is_checkout", lambda: in_place)
+    assert launching.script_name("bin/lab") == lab
+    assert launching.script_name("bin/train") == training
