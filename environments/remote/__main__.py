@@ -74,9 +74,7 @@ def serve(options: Options) -> None:
         world = _world(options)
         stack.callback(world.close)
         width, height = desktop_size(world)
-        desktop = Desktop(
-            width, height, options.host, options.vnc_port, file, folder, world.fps
-        )
+        desktop = Desktop(width, height, options.host, options.vnc_port, file, folder, world.fps)
         stack.callback(desktop.close)
         os.environ |= desktop.environment
         if isinstance(world, ProgramWorld):

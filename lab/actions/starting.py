@@ -112,8 +112,8 @@ def _of_folder(mode: str, folder: Path) -> Experiment:
     experiment = Experiment(folder)
     if experiment.mode != mode:
         raise UserError(
-            f"{folder}: found an experiment of {script_name('bin/lab')} {experiment.mode}; expected "
-            f"{mode}."
+            f"{folder}: found an experiment of {script_name('bin/lab')} {experiment.mode}; "
+            f"expected {mode}."
         )
     return experiment
 

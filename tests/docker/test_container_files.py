@@ -108,9 +108,7 @@ def enter(*arguments: str, folder: Path, host: str = "box") -> tuple[list[str], 
     return json.loads(done.stdout), promise.read_text() if promise.is_file() else ""
 
 
-def entered(
-    *arguments: str, folder: Path, host: str = "box"
-) -> subprocess.CompletedProcess[str]:
+def entered(*arguments: str, folder: Path, host: str = "box") -> subprocess.CompletedProcess[str]:
     """The entry point; its project has a Python that only tells its arguments."""
     for name in ("docker", ".venv/bin"):
         (folder / name).mkdir(parents=True, exist_ok=True)

@@ -50,9 +50,7 @@ def test_a_team_and_its_network(wanted, together, on_one_host, variables):
         ("lab/__main__.py", False, "impala-lab", "impala-train"),  # in the background
     ],
 )
-def test_scripts_are_called_as_a_user_can_run_them(
-    program, in_place, lab, training, monkeypatch
-):
+def test_scripts_are_called_as_a_user_can_run_them(program, in_place, lab, training, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program])
     monkeypatch.setattr(launching, "is_checkout", lambda: in_place)
     assert launching.script_name("bin/lab") == lab
