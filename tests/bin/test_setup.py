@@ -125,10 +125,23 @@ def test_what_is_fetched_for_a_gpu_stays_until_it_is_installed(set_up, gpu):
     lock_tensorflow(set_up)
     assert set_up.run("bin/setup", "--actor").returncode == 0
     set_up.lock("actor", version="2.0")  # comes before TensorFlow
-    done = set_up.run("bin/setup", "--actor", PATH=with_gpu(gpu))
+    # What is on an index has to be fetched, unlike that of a folder of wheels.
+    online = {"PIP_NO_INDEX": 0, "PIP_FIND_LINKS": "", "PIP_INDEX_URL": index(set_up)}
+    done = set_up.run("bin/setup", "--actor", PATH=with_gpu(gpu), **online)
     assert done.returncode == 0, done.stderr
     assert tensorflows(set_up) == [GPU] and "tiny_actor-2.0" in set_up.installed()
     assert not (set_up.folder / ".venv/fetched").exists()
+
+
+def index(copy: Copy) -> str:
+    """The address of an index of its wheels."""
+    folder = copy.folder / "index"
+    for wheel in copy.wheels.iterdir():
+        page = folder / wheel.name.partition("-")[0].replace("_", "-") / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        with page.open("a") as links:
+            links.write(f'<!DOCTYPE html><a href="{wheel.as_uri()}">{wheel.name}</a>')
+    return folder.as_uri()
 
 
 def test_a_remote_needs_no_tensorflow_and_fetches_none(set_up, gpu):
