@@ -269,9 +269,10 @@ def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:
     """The frontend's command line: its own flags, then those of training."""
     own = dataclasses.fields(Options)
     passed_on = [field for field in config.flag_fields(algorithm) if field.name not in DECIDED]
-    for name in {field.name for field in own} & {field.name for field in passed_on}:
+    both = {field.name for field in own} & {field.name for field in passed_on}
+    if both:
         raise UserError(
-            f"--algorithm={algorithm}: its setting {name} has the name of a flag of this program; "
+            f"--algorithm={algorithm}: its setting {min(both)} has a name of this program's flags; "
             "expected a name of its own. Rename it."
         )
     return flags.parser_of(

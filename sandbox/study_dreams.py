@@ -269,7 +269,7 @@ def main() -> int:
     if not all(seed.isdigit() for seed in given.seeds.split(",")):
         parser.error(f"--seeds={given.seeds}: give numbers with commas between, as in 1,2,3")
     if given.games < 2:
-        parser.error(f"--games={given.games}: give 2 or more: a mean is told with its interval")
+        parser.error(f"--games={given.games}: give 2 or more: one game shows no spread")
     try:
         out = studies.place(given.out)
         rows = study(given)

@@ -301,7 +301,7 @@ class Runner:
     def _pause(self, error: Exception) -> None:
         """Waits for room on the disk; gives up after half an hour."""
         folder, cause = self._experiment.folder, _cause(error)
-        # A full disk is a kind of the first; what is none of the others is no matter of the disk.
+        # For a full disk, SQLite raises a subclass. Errors of neither kind do not come from a disk.
         of_content = type(cause) is sqlite3.DatabaseError
         if of_content or not isinstance(cause, OSError | sqlite3.Error):
             raise UserError(

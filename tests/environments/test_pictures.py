@@ -49,7 +49,7 @@ def test_pictures_follow_at_the_speed_of_the_game():
 
 
 class Drawable(gymnasium.Env):
-    """An environment of one's own that is told how to draw, but does not say how often."""
+    """A user's environment that can be drawn and names no frame rate."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -73,7 +73,7 @@ def test_an_algorithm_of_ones_own_cannot_take_the_name_of_a_flag(monkeypatch: py
     field = ("action", float, setting(0.3, "Learning", "chance of a random action"))
     kind = dataclasses.make_dataclass("Own", [field], bases=(AlgorithmSettings,), frozen=True)
     monkeypatch.setattr(sys.modules[__name__], "Own", kind, raising=False)
-    with pytest.raises(UserError, match="its setting action has the name of a flag of this"):
+    with pytest.raises(UserError, match="its setting action has a name of this program"):
         options.parse([f"--algorithm={__name__}:Own", "--action=status"])
 
 
