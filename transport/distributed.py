@@ -24,6 +24,10 @@ DEVICE = "/job:learner/task:0/device:CPU:0"
 LETTERS = 256
 # Lines of TensorFlow's around what an error of a session says.
 HEADINGS = ("Graph execution error:", "From /job:", "Detected at node")
+# TensorFlow draws a number for each call, often as the first of a new thread's generator, whose
+# seed has 32 bits. A server refuses a call whose number is among its last 100,000, before it does
+# anything: by calculation the first after 80,000 calls, later one in 43,000.
+REPEATED = "request was received twice"
 
 
 class _Graph(NamedTuple):
@@ -228,7 +232,12 @@ def _listen(host: str, port: int) -> Any:
 def _run(session: Any, what: Any, feed: dict | None, timeout_s: float = 0.0) -> Any:
     options = v1.RunOptions(timeout_in_ms=int(timeout_s * 1000))
     try:
-        return session.run(what, feed, options=options)
+        while True:
+            try:
+                return session.run(what, feed, options=options)
+            except tf.errors.AbortedError as error:
+                if REPEATED not in str(error):
+                    raise
     except tf.errors.DeadlineExceededError:
         raise Silent from None
     except (tf.errors.CancelledError, tf.errors.OutOfRangeError):
