@@ -26,7 +26,7 @@ _SHIFTED = {
     **{chr(code): code - 32 for code in range(ord("a"), ord("z") + 1)},
     **{str(digit): ord(sign) for digit, sign in enumerate(")!@#$%^&*(")},
 }
-_MODIFIERS = ("shift", "ctrl", "alt")
+MODIFIERS = ("shift", "ctrl", "alt")
 POINTER = "pointer"  # what a click is called among keys that were pressed
 # pygame's names where they differ.
 PYGAME_NAMES = {"left shift": "shift", "left ctrl": "ctrl", "left alt": "alt"}
@@ -46,4 +46,4 @@ def keysym(name: str, shifted: bool) -> int:
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Keys that are pressed together, in the order in which each has its effect on the others."""
-    return sorted(names, key=lambda name: name not in _MODIFIERS)
+    return sorted(names, key=lambda name: name not in MODIFIERS)

@@ -91,6 +91,9 @@ class ProgramWorld:
             reward, self._score, self._scored_at = score - self._score, score, time.monotonic()
         return Frame(None, reward, terminated=gone or self._over(picture))
 
+    def hear(self, keys: Sequence[KeyEvent]) -> None:
+        pass  # its own window gets them
+
     def is_stopped(self) -> bool:
         return self._process is not None and _state(self._process.pid) in STOPPED
 

@@ -102,7 +102,9 @@ class Game:
             if self._state != messages.RESETTING and not wanted:
                 self._go_on(keys, rewarder)
                 ended = time.monotonic()
-            elif wanted or time.monotonic() - ended > RESETS_ITSELF_AFTER_S:
+                continue
+            self._world.hear(keys)  # one that is released now is up in the next episode
+            if wanted or time.monotonic() - ended > RESETS_ITSELF_AFTER_S:
                 self._begin(rewarder)
             else:
                 self._at = self._window.show(None)

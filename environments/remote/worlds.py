@@ -7,7 +7,7 @@ import numpy as np
 
 from environments.realtime import stamp
 from environments.realtime.actions import Action
-from environments.realtime.keys import POINTER
+from environments.realtime.keys import MODIFIERS, POINTER
 from environments.realtime.level_keys import (
     action_for,
     frames_per_second,
@@ -48,6 +48,9 @@ class World(Protocol):
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
         """Goes on by a frame; ``keys`` came since the last one."""
 
+    def hear(self, keys: Sequence[KeyEvent]) -> None:
+        """Takes in keys that came while no frame is played."""
+
     def is_stopped(self) -> bool:
         """Whether it does not go on, although it has not ended."""
 
@@ -59,15 +62,15 @@ class HeldKeys:
     """Which keys count in a frame: those that are held, and those that were tapped since."""
 
     def __init__(self) -> None:
-        self._held: set[str] = set()
+        self.held: set[str] = set()  # now
 
     def after(self, events: Sequence[KeyEvent]) -> frozenset[str]:
         """The keys of the frame after these events."""
         events = [event for event in events if event.key != POINTER]
         pressed = {event.key for event in events if event.down}
         for event in events:
-            (self._held.add if event.down else self._held.discard)(event.key)
-        return frozenset(self._held | pressed)
+            (self.held.add if event.down else self.held.discard)(event.key)
+        return frozenset(self.held | pressed)
 
 
 class LevelWorld:
@@ -84,6 +87,7 @@ class LevelWorld:
             self.actions: tuple[Action, ...] = keys_of(self._env)
             self.fps = frames_per_second(self._env, level_name, fps)
             self._keys = HeldKeys()
+            self._pressed = frozenset[str]()  # in the page, if it is one, since the last frame
             self._env.reset(seed=seed)
             self.height, self.width = picture(self._env, level_name).shape[:2]
         except BaseException:
@@ -92,6 +96,7 @@ class LevelWorld:
 
     def reset(self, pause: Pause) -> Frame:
         self._env.reset()
+        self._pressed = frozenset()
         return Frame(picture(self._env, self.name))
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
@@ -100,10 +105,17 @@ class LevelWorld:
         action += action_for(held, self.actions)
         if takes_events(self._env):
             clicks = [event.place for event in keys if event.place]
-            action = Action(held=held, click=clicks[-1] if clicks else None)
+            # To be pressed anew, a key that was tapped in the frame before is let go first.
+            let_go = self._pressed - self._keys.held - {*MODIFIERS}
+            again = [event.key for event in keys if event.down and event.key in let_go]
+            self._pressed = held - {*again}
+            action = Action(self._pressed, tuple(again), clicks[-1] if clicks else None)
         _, reward, terminated, truncated, _ = self._env.step(action)
         drawn = picture(self._env, self.name)
         return Frame(drawn, float(reward), bool(terminated), bool(truncated))
+
+    def hear(self, keys: Sequence[KeyEvent]) -> None:
+        self._keys.after(keys)
 
     def is_stopped(self) -> bool:
         return False  # if it stops, this process does

@@ -18,6 +18,9 @@ from environments.browser import page as pages
 from environments.names import find
 from environments.python.levels import make_undressed
 from environments.realtime.actions import Action
+from environments.realtime.keys import POINTER
+from environments.remote.window import KeyEvent
+from environments.remote.worlds import LevelWorld
 from environments.view import View
 from tests.environments.browser.browsers import DESCRIPTION, undressed
 
@@ -149,6 +152,28 @@ def test_a_page_that_is_always_busy_does_not_stop_the_clock(described):
     with contextlib.closing(env):
         env.reset()
         assert [env.step(0)[1] for _ in range(4)] == [5] * 4
+
+
+def test_a_key_that_is_tapped_in_two_frames_running_is_pressed_twice(described):
+    world = LevelWorld(f"browser:{described}/page.yaml", View(), 0.0, 1)
+    down, up = (KeyEvent("space", pressed, 0.0) for pressed in (True, False))
+    with contextlib.closing(world):
+        frames = [[down, up], [down, up], [], [down]]
+        assert [world.frame(keys).reward for keys in frames] == [1, 1, 0, 1]
+        world.reset(time.sleep)
+        assert world.frame([]).reward == 1  # it is still held
+
+
+def test_letters_that_are_tapped_on_a_desktop_are_written_as_often(described):
+    world = LevelWorld(f"browser:{described}/desk.yaml", View(), 0.0, 1)
+    with contextlib.closing(world):
+        world.frame([KeyEvent(POINTER, True, 0.0, (10, 10))])
+        for keys in ("a", "a", "shift+a", "shift+a", "a", "b"):
+            pressed = keys.split("+")
+            downs = [KeyEvent(key, True, 0.0) for key in pressed]
+            world.frame([*downs, *(KeyEvent(key, False, 0.0) for key in reversed(pressed))])
+        page: Any = world._env.unwrapped
+        assert page._tab.evaluate("field.value") == "aaAAab"
 
 
 @pytest.mark.extras

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "environments.remote", "serve")
 REFLEX = "tests.environments.realtime.worlds:Reflex"
 REWARDING = "tests.environments.realtime.worlds:Rewarding"
+ECHO = "tests.environments.realtime.worlds:Echo"
 SLOW = "tests.environments.realtime.worlds:Slow"
 
 

@@ -1,5 +1,6 @@
 """Levels as worlds in real time: what they are refused for, and how their actions are counted."""
 
+from argparse import Namespace
 from typing import Any
 
 import gymnasium
@@ -10,10 +11,11 @@ from gymnasium import spaces
 import environments
 from environments.browser import page as pages
 from environments.names import RealTimeLevel
-from environments.realtime import levels
+from environments.realtime import levels, messages
 from environments.realtime.actions import Action
 from environments.realtime.keys import KEYSYMS
 from environments.realtime.level_keys import keys_of, made
+from environments.remote.serving import Game, Record
 from environments.remote.window import KeyEvent
 from environments.remote.worlds import LevelWorld
 from environments.view import View
@@ -49,6 +51,44 @@ def test_actions_that_are_not_counted_from_0_have_keys():
     assert world.frame([]).reward == 6
     assert world.frame([KeyEvent("right", True, 0.0)]).reward == 7
     world.close()
+
+
+class OfOne(FromFive):
+    """An episode has one step."""
+
+    def step(self, action: Any) -> Any:
+        return self.render(), float(action), True, False, {}
+
+
+DOWN, UP = KeyEvent("right", True, 0.0), KeyEvent("right", False, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("level", "ticks"),
+    [
+        ("FromFive", [([DOWN], False), ([UP], True), ([], False)]),
+        ("OfOne", [([DOWN], False), ([UP], False), ([], True), ([], False)]),
+    ],
+)
+def test_a_key_that_is_released_between_episodes_is_up_in_the_next_one(level, ticks):
+    world, waiting, rewards = LevelWorld(f"{HERE}:{level}", View(), 1000.0, 1), [*ticks], []
+    rewarder: Any = Namespace(wanted=False)
+
+    def keys_until(moment: float) -> list[KeyEvent]:
+        keys, rewarder.wanted = waiting.pop(0)
+        if not waiting:
+            game.stop()
+        return keys
+
+    def tell(message: messages.Message) -> None:
+        rewards.extend([message.body["reward"]] if message.method == messages.REWARD else [])
+
+    rewarder.tell, rewarder.reset_is_wanted = tell, lambda episode: rewarder.wanted
+    window: Any = Namespace(keys_until=keys_until, show=lambda picture: 0.0)
+    game = Game(world, window, Record(""))
+    game.run(rewarder)
+    world.close()
+    assert rewards == [7, 6]
 
 
 @pytest.mark.parametrize(

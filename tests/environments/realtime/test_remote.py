@@ -23,7 +23,7 @@ from environments.realtime.rfb import Refused
 from environments.realtime.seat import Seat
 from environments.remote.desktop import PROGRAM, Desktop
 from environments.remote.program import Screen
-from tests.environments.realtime.remotes import REFLEX, REWARDING, remote
+from tests.environments.realtime.remotes import ECHO, REFLEX, REWARDING, remote
 
 pytestmark = pytest.mark.xdist_group("remotes")
 
@@ -172,6 +172,21 @@ def test_a_key_that_a_lost_connection_holds_is_up_for_the_next_one(tmp_path):
             await link.close()
 
         asyncio.run(hold())
+
+
+def test_a_key_that_is_held_at_an_episodes_end_is_up_in_the_next_one():
+    with remote(f"--level_name={ECHO}", "--fps=10") as served:
+        places = Remotes([str(served.address)], served.password_file)
+        env = environments.make(f"vnc:{ECHO}", 1, 1, fps=10, width=8, height=8, remotes=places)
+        env.reset()
+        returns = []
+        for action in (1, 0):
+            while not (ended := env.episodes()):
+                env.step(np.array([action]))
+            returns.append(ended[0].raw_return)
+        env.close()
+    # The key may be up a frame later than the episode begins, but not ten.
+    assert returns[0] > 5 > returns[1]
 
 
 def test_connections_without_a_login_lock_nobody_out():

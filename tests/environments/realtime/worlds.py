@@ -47,6 +47,14 @@ class Rewarding(Reflex):
         return self.render(), float(self._frames), over, False, {}
 
 
+class Echo(Reflex):
+    """Gives its action; an episode has ten."""
+
+    def step(self, action: Any) -> Any:
+        self._frames += 1
+        return self.render(), float(action), self._frames == 10, False, {}
+
+
 class Slow(Reflex):
     """Takes longer to begin than anybody waits."""
 
