@@ -42,6 +42,7 @@ class Seat:
         self._missed_after_ms = max(MISSED_AFTER_MS, 2 * period_ms)
         self._seen_at: float | None = None  # when the last row was
         self._gap_ms = 0.0  # between that one and the row before
+        self._missed = False  # nobody has looked for long before the newest row
         self.link: Link | None = None
         self._new: Link | None = None  # as another thread has found it
         self._episode = ""
@@ -76,7 +77,7 @@ class Seat:
 
     def row(self, now: float) -> Row:
         """The next row, at this time in milliseconds."""
-        missed = self._has_missed(now)
+        missed = self._missed = self._has_missed(now)
         if self._new is not self.link:
             return self._change()
         if self.link is None:
@@ -88,7 +89,7 @@ class Seat:
         )
         longest = FROZEN_AFTER_MS if self._playing else RESET_WITHIN_MS
         if silence > self._at_least(longest, FROZEN_AFTER_FRAMES):
-            self._reason = "no new picture for seconds"
+            self._give_up("no new picture for seconds")
         if not self._playing:
             return self._skip(snapshot) if missed else self._wait(snapshot)
         row = self._play(snapshot, now)
@@ -105,6 +106,14 @@ class Seat:
         before, self._gap_ms, self._seen_at = self._gap_ms, now - since, now
         return self._gap_ms > max(self._missed_after_ms, 2 * before)
 
+    def _give_up(self, reason: str) -> None:
+        """Gives the remote up, unless nobody has looked for long.
+
+        Then what has come meanwhile may be unread, and the next row decides.
+        """
+        if not self._missed:
+            self._reason = reason
+
     def _at_least(self, milliseconds: float, frames: int) -> float:
         assert self.link
         return max(milliseconds, frames * 1000.0 / float(self.link.described.get("fps") or 1.0))
@@ -114,12 +123,12 @@ class Seat:
         assert self.link
         if self._stopped_at is not None:
             if now - self._stopped_at > FROZEN_AFTER_MS:
-                self._reason = "its program was stopped"
+                self._give_up("its program was stopped")
             return True
         most = 1000.0 * float(self.link.described.get("still_s") or 0.0)
         if not most or snapshot.pressed is None or now - snapshot.pressed < most:
             return False
-        self._reason = f"keys change nothing in its picture for {most / 1000:g} s"
+        self._give_up(f"keys change nothing in its picture for {most / 1000:g} s")
         return True
 
     def _change(self) -> Row:

@@ -195,10 +195,25 @@ def test_a_stalled_game_is_no_experience_and_a_frozen_one_is_given_up(seated):
     assert not seat.row(400.0).spoilt
     row = seat.row(700.0)
     assert row.spoilt and row.first and not seat.given_up()
+    for now in range(1_000, 3_000, 300):
+        seat.row(float(now))
+    assert not seat.given_up()
     seat.row(3_100.0)
     assert "no new picture" in seat.given_up()
     seat.offer(None)
     assert seat.row(3_200.0).lost and not seat.given_up()
+
+
+def test_a_game_is_not_frozen_because_nobody_has_looked(seated):
+    seat, link = seated
+    link.described = link.described | {"still_s": 2.0}
+    link.begin("a")
+    assert seat.row(100.0).playing
+    link.pressed = 100.0
+    seat.row(10_100.0)  # what has come in the meantime is not read yet
+    assert not seat.given_up()
+    link.received, link.pressed = 10_150.0, None
+    assert not seat.row(10_200.0).spoilt and not seat.given_up()
 
 
 def test_a_slow_game_is_not_frozen_between_two_frames(seated):
@@ -206,6 +221,7 @@ def test_a_slow_game_is_not_frozen_between_two_frames(seated):
     link.described = {"fps": 0.2}
     link.begin("a")
     seat.row(0.0)
+    seat.row(10_000.0)
     seat.row(20_000.0)
     assert not seat.given_up()
     seat.row(31_000.0)
