@@ -159,9 +159,11 @@ def game(level: RealTimeLevel, view: View) -> Game:
                     f"--action_set={view.action_set}: {level.served} takes keys only, and no "
                     "clicks; those are for browser:… and programs."
                 )
-            if any(one.drag for one in actions):
-                raise UserError(
-                    f"--action_set={view.action_set}: {level.served} takes keys and clicks on a "
-                    "desktop, and no drags; those are for browser:… without vnc: and programs."
-                )
+        if any(one.drag for one in actions):
+            own = f"actions of {level.served}"
+            given = f"--action_set={view.action_set}" if view.action_set else own
+            raise UserError(
+                f"{given}: {level.served} takes keys and clicks on a desktop, and no drags; those "
+                "are for browser:… without vnc: and programs."
+            )
     return Game(actions, fps)

@@ -115,11 +115,16 @@ def test_clicks_are_refused_where_there_are_keys_only(one_line):
 
 
 def test_drags_are_refused_where_a_desktop_passes_on_clicks_only(tmp_path, one_line):
-    (tmp_path / "page.yaml").write_text(
-        "{url: 'data:text/html,', score: '0', end: 'false', actions: [none, space]}"
-    )
     level = RealTimeLevel(f"browser:{tmp_path}/page.yaml")
-    one_line(lambda: levels.game(level, View(action_set="desktop")), "desktop", "no drags")
+    for own, action_set, told in (
+        ("[none, space]", "desktop", "--action_set=desktop"),
+        ("desktop", "", "actions of browser:"),
+        ("[none, 'drag 9,9']", "", "actions of browser:"),
+    ):
+        page = f"{{url: 'data:text/html,', score: '0', end: 'false', actions: {own}}}"
+        (tmp_path / "page.yaml").write_text(page)
+        view = View(action_set=action_set)
+        one_line(lambda view=view: levels.game(level, view), told, "page.yaml", "no drags")
 
 
 def test_addresses_name_two_ports(one_line):
