@@ -173,8 +173,8 @@ class LevelSettings:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether each environment is a program of its own, of which few fit on a machine."""
-        return self.level_name.startswith(("vnc:", "browser:", "unity:"))
+        """Whether environments of one of the levels are programs, of which few fit on a machine."""
+        return any(level.startswith(("vnc:", "browser:", "unity:")) for level in self.levels)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -160,6 +160,8 @@ def test_actors_play_ahead_as_much_as_a_batch_needs():
         (["--batch_size=32", "--job_name=actor"], 22),
         (["--batch_size=32", "--job_name=learner", "--replay_share=0.25"], 16),
         (["--batch_size=32", "--job_name=learner", "--envs_per_actor=3"], 3),
+        (["--level_name=browser:dino,CartPole-v1"], 4),
+        (["--level_name=CartPole-v1, browser:dino"], 4),
     ],
 )
 def test_actors_play_as_many_environments_as_batches_need(flags, wanted):
