@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import experiment
-from environments import EnvironmentStep, Episode
+from environments import EnvironmentStep, Episode, VectorEnvironment
 from environments.dream import Dreamt
 from tests import browser
 from tests.pictures import coloured
@@ -58,6 +58,54 @@ def session():
     made = Session(real, DreamedGame(Shifted()), zoom=2, wait=True)  # type: ignore[arg-type]
     yield made
     real.close()
+
+
+class Appearing(VectorEnvironment):
+    """A world in real time that is seen, larger than its agent sees it, after three steps."""
+
+    num_envs, pictures_per_second = 1, 20.0
+
+    def __init__(self) -> None:
+        self.spec, self.steps = spec_of(small()), 0
+
+    def reset(self) -> EnvironmentStep:
+        return self._row()
+
+    def step(self, actions: np.ndarray) -> EnvironmentStep:
+        self.steps += 1
+        return self._row()
+
+    def _row(self) -> EnvironmentStep:
+        seen, zero = np.zeros([1, 10, 10, 1], np.uint8), np.zeros(1, np.float32)
+        return EnvironmentStep(seen, zero, zero > 0, zero == 0)
+
+    def episodes(self) -> list[Episode]:
+        return []
+
+    def spoilt(self) -> np.ndarray:
+        return np.array([self.steps < 3])
+
+    def render(self, index: int) -> np.ndarray | None:
+        return None if self.steps < 3 else np.full([40, 60, 3], 7, np.uint8)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_world_in_real_time_is_shown_once_it_is_there():
+    made: list[Appearing] = []
+
+    def make(number: int) -> Appearing:
+        made.append(Appearing())
+        return made[-1]
+
+    real = RealGame(make, rendered=True)
+    session = Session(real, None, zoom=1, wait=True)
+    for _ in range(2):
+        number, picture, _ = session.shown(-1, 0.0)
+        assert picture.shape == (40, 60, 3) and real.steps == 0
+        session.press("r")
+    assert [one.steps for one in made] == [3, 3, 3]
 
 
 def test_keys_make_the_actions_of_a_game():

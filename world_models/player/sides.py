@@ -8,6 +8,9 @@ from environments import EnvironmentStep, Episode, VectorEnvironment
 from user_error import UserError
 from world_models.training.world_model import WorldModel
 
+# A world in real time has no picture at first, which is waited for.
+PICTURE_WITHIN_S = 10.0
+
 
 class Side:
     """One game: its newest picture, rewards and whether it is over."""
@@ -34,10 +37,9 @@ class RealGame(Side):
         self._make, self._rendered = make, rendered
         self._number = 0
         self.ended: list[Episode] = []  # games, all lives of each, with the newest step
-        self._environment = make(0)
+        self._open()
         self.spec = self._environment.spec
         super().__init__()
-        self._row = self._copied(self._environment.reset())
         if self.picture.ndim != 3:
             self.close()
             raise UserError(
@@ -49,9 +51,19 @@ class RealGame(Side):
         """Starts another game."""
         self._environment.close()
         self._number += 1
-        self._environment = self._make(self._number)
-        self._row = self._copied(self._environment.reset())
+        self._open()
         self.restart()
+
+    def _open(self) -> None:
+        """Opens the game, and waits until it can be seen as it will be: all pictures are alike."""
+        environment = self._environment = self._make(self._number)
+        row, left = environment.reset(), PICTURE_WITHIN_S * environment.pictures_per_second
+        while self._rendered and environment.render(0) is None and left > 0:
+            spoilt = environment.spoilt()
+            if spoilt is None or not spoilt[0]:
+                break
+            row, left = environment.step(np.zeros(1, np.int32)), left - 1
+        self._row = self._copied(row)
 
     def step(self, action: int) -> EnvironmentStep:
         """Takes an action; after an episode's end, that starts the next one."""
