@@ -173,6 +173,20 @@ def test_gradients_that_are_not_finite_leave_an_actors_optimizer_alone():
     assert np.isfinite(worker.finish(batch).contribution.gradients[0]).all()
 
 
+def test_an_unroll_that_teaches_nothing_leaves_an_actors_optimizer_as_it_is():
+    made = parts(settings_of("a3c", optimizer="adam", shared_optimizer=False))
+    batch, worker = block(made.settings), worker_of(made)
+    worker.finish(batch)  # so that there are moments
+    assert worker._advice is not None
+    slots = worker._advice._optimizer.slots
+    before = values_of(slots)
+    batch.environment.first[1:] = True  # as of an environment that has not run as it should
+    sent = worker.finish(batch).contribution
+    assert not sent.count and not any(np.any(one) for one in sent.gradients)
+    for slot, value in zip(slots, before, strict=True):
+        np.testing.assert_array_equal(slot.numpy(), value)
+
+
 @CLUSTER
 @pytest.mark.timeout(300)
 def test_a_worker_that_dies_costs_its_gradient_only_and_a_learner_comes_back(tmp_path):

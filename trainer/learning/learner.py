@@ -29,7 +29,7 @@ class Statistics:
     """What one update reports about itself, fetched from the device in one go when it is needed."""
 
     names: Sequence[str]
-    values: Any  # [F + 1]: a figure for each name, then 1 if the update was skipped
+    values: Any  # [F + 1]: a figure for each name, nan if nothing taught; 1 if it was skipped
     samples: dict[str, Any]  # [T, B] each, for histograms
 
     @functools.cached_property
@@ -250,8 +250,11 @@ class Learner:
             return tf.constant(True)
 
         # Nothing but beginnings of episodes, or rows that do not count, teaches nothing.
-        tf.cond(good & (contribution.count > 0), apply, lambda: tf.constant(False))
-        return tf.concat([figures, [norm, 1.0 - tf.cast(good, tf.float32)]], axis=0)
+        teaches = contribution.count > 0
+        tf.cond(good & teaches, apply, lambda: tf.constant(False))
+        told = tf.concat([figures, [norm]], axis=0)
+        told = tf.where(teaches, told, np.nan)  # left out of means
+        return tf.concat([told, [1.0 - tf.cast(good, tf.float32)]], axis=0)
 
 
 def named(variables: Sequence[tf.Variable]) -> dict[str, tf.Variable]:

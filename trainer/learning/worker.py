@@ -125,7 +125,8 @@ class Worker(ActingAgent):
             [tf.math.divide_no_nan(one, count) for one in gradients], self._settings
         )
         return tf.cond(
-            tf.math.is_finite(norm),
+            # An unroll that teaches nothing, as one that was thrown away, is not one of zeros.
+            tf.math.is_finite(norm) & (count > 0),
             lambda: [step * count for step in advice.steps(means)],
             lambda: gradients,  # the learner skips them
         )

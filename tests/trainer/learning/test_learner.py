@@ -217,7 +217,10 @@ def test_a_batch_without_a_transition_moves_nothing():
     learner.update(batch, 1.0)  # so that there is momentum
     before = values_of(learner.weights + learner.slots)
     nothing = batch.environment._replace(first=np.ones_like(batch.environment.first))
-    assert not learner.update(batch._replace(environment=nothing), 1.0).skipped
+    statistics = learner.update(batch._replace(environment=nothing), 1.0)
+    assert not statistics.skipped
+    # There is nothing of which figures could be means.
+    assert np.isnan([*statistics.figures.values()]).all()
     for variable, value in zip(learner.weights + learner.slots, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
 
