@@ -26,6 +26,13 @@ class SharedEnvironment(ABC):
         """Takes each agent's actions, in the order of the parts; returns each agent's rows."""
 
     @abstractmethod
+    def cut(self, which: np.ndarray) -> None:
+        """Makes the next step a reset of these games, bool [games]; their episodes are dropped.
+
+        What cannot be reset alone plays on to its own end.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Frees the resources of the environments."""
 
@@ -43,6 +50,9 @@ class OfOneAgent(SharedEnvironment):
     def step(self, actions: Sequence[np.ndarray]) -> list[EnvironmentStep]:
         [mine] = actions
         return [self._environment.step(mine)]
+
+    def cut(self, which: np.ndarray) -> None:
+        self._environment.cut(np.repeat(which, self._environment.spec.num_bodies))
 
     def close(self) -> None:
         self._environment.close()

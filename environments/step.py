@@ -117,6 +117,13 @@ class VectorEnvironment(ABC):
         What cannot be reset alone plays on to its own end.
         """
 
+    def running(self) -> list[Episode] | None:
+        """The episodes in play as far as they have come, one for each environment.
+
+        None: rows tell as much, as they are `first` only where one begins.
+        """
+        return None
+
     def figures(self) -> Mapping[str, np.ndarray]:
         """The newest value of each of the spec's `measures`, float32 [N]; nan where unknown."""
         return {}

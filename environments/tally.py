@@ -26,14 +26,21 @@ class Tally:
     def finish(self, over: np.ndarray, frames: np.ndarray | None = None) -> None:
         """Closes the episodes that are over; `frames` [N] if steps differ in how many they last."""
         for index in np.flatnonzero(over):
-            length = int(self._lengths[index])
-            spent = length * self._frames_per_step if frames is None else int(frames[index])
-            raw_return = float(self._returns[index])
-            clipped = float(self._clipped[index])
-            self._finished.append(
-                Episode(self._level, raw_return, length, spent, int(index), clipped)
-            )
+            episode = self._so_far(int(index))
+            if frames is not None:
+                episode = episode._replace(frames=int(frames[index]))
+            self._finished.append(episode)
         self._forget(over)
+
+    def running(self) -> list[Episode]:
+        """The episodes in play as far as they have come, one for each environment."""
+        return [self._so_far(index) for index in range(len(self._lengths))]
+
+    def _so_far(self, index: int) -> Episode:
+        length = int(self._lengths[index])
+        raw_return, clipped = float(self._returns[index]), float(self._clipped[index])
+        frames = length * self._frames_per_step
+        return Episode(self._level, raw_return, length, frames, index, clipped)
 
     def drop(self) -> None:
         """Forgets the running episodes, as a reset of all environments does."""

@@ -87,6 +87,12 @@ class BodiesEnvironment(VectorEnvironment):
         self._tally.finish(over)
         return EnvironmentStep(self._observation, reward, terminated, first)
 
+    def cut(self, which: np.ndarray) -> None:
+        games = np.reshape(which, [-1, self._count]).all(axis=1)  # only whole ones can be reset
+        for game in np.flatnonzero(games):
+            self._games[game].cut()
+        self._tally.abandon(np.repeat(games, self._count))
+
     def episodes(self) -> list[Episode]:
         return self._tally.take()
 

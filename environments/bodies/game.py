@@ -67,6 +67,10 @@ class Game:
             over=was_playing & ~self._playing,
         )
 
+    def cut(self) -> None:
+        """Makes the next step a reset."""
+        self._left.update(self.env.agents)
+
     def _staying(self) -> set[str]:
         """The bodies that have a part in the next step; a game may name more than it shows."""
         return set(self.env.agents) - self._left

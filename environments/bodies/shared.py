@@ -47,6 +47,10 @@ class SharedGames(SharedEnvironment):
             rows.append(game.step([of_agents[place] for place in self._place]))
         return [part.take(rows) for part in self._parts]
 
+    def cut(self, which: np.ndarray) -> None:
+        for part in self._parts:
+            part.cut(np.repeat(which, part.spec.num_bodies))
+
     def close(self) -> None:
         for game in self._games:
             game.env.close()

@@ -59,6 +59,9 @@ class _Fitted(VectorEnvironment):
     def episodes(self) -> list[Episode]:
         return self._environment.episodes()
 
+    def running(self) -> list[Episode] | None:
+        return self._environment.running()
+
     def figures(self) -> Mapping[str, np.ndarray]:
         return self._environment.figures()
 

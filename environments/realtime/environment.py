@@ -138,6 +138,15 @@ class RealTimeEnvironment(VectorEnvironment):
         crop = self._view.crop_of(*picture.shape[:2])
         self._observation[index] = shown(picture, crop, shape)
 
+    def cut(self, which: np.ndarray) -> None:
+        for index in np.flatnonzero(which):
+            self._seats[index].restart()
+            self._playing[index] = False  # what was chosen for this game is not for the next one
+        self._tally.abandon(which)
+
+    def running(self) -> list[Episode]:
+        return self._tally.running()
+
     def spoilt(self) -> np.ndarray:
         # What a game shows at an unroll's end cannot be taken back later.
         spoilt = self._spoilt | [seat.is_doubtful() for seat in self._seats]

@@ -143,11 +143,14 @@ def play_shared(
             break
         actions = [choice.action for choice in choices]
         steps = environment.step(actions)
-        playing = np.logical_or.reduce(
-            [mine.playing(step) for mine, step in zip(games, steps, strict=True)]
-        )
-        for mine, part, step in zip(games, parts, steps, strict=True):
+        rows = [*zip(games, steps, strict=True)]
+        playing = np.logical_or.reduce([mine.playing(step) for mine, step in rows])
+        for (mine, step), part in zip(rows, parts, strict=True):
             mine.add(step, part.episodes(), playing)
+        cut = np.logical_or.reduce([mine.only_cut(step) for mine, step in rows])
+        cut &= ~np.logical_or.reduce([mine.playing(step) for mine, step in rows])
+        if cut.any():
+            environment.cut(cut)
     return [[game for row in mine.played for game in row] for mine in games]
 
 
@@ -178,8 +181,8 @@ class _Games:
         self._frames_per_step = environment.spec.frames_per_step
         self._finished = finished
         self.played: list[list[Game]] = [[] for _ in range(count)]
-        # Raw and clipped, of the games in play as far as they are seen: what an environment says
-        # of one that has ended also counts what came with rows that are no experience.
+        # Raw and clipped, of the games in play: as far as rows show them, or as the environment
+        # says, which also counts what came with rows that are no experience.
         self._returns = np.zeros([2, count])
         self._lengths = np.zeros(count, int)
         self._cut = np.zeros(count, bool)  # the game in play was counted when it was cut off
@@ -193,8 +196,15 @@ class _Games:
 
     def playing(self, step: EnvironmentStep) -> np.ndarray:
         """In which games there is a body at this row that has not been cut off."""
-        there = ~step.first & ~self._cut
-        return np.logical_or.reduce(np.reshape(there, [-1, self._bodies]), axis=1)
+        return self._any_body(~step.first & ~self._cut)
+
+    def only_cut(self, step: EnvironmentStep) -> np.ndarray:
+        """In which games there is one that has been cut off, and another game is to follow."""
+        over = self.over + (self._playing if self._several else self._ending)
+        return self._any_body(~step.first & self._cut) & (over < self._due)
+
+    def _any_body(self, rows: np.ndarray) -> np.ndarray:
+        return np.logical_or.reduce(np.reshape(rows, [-1, self._bodies]), axis=1)
 
     def add(self, step: EnvironmentStep, episodes: list[Episode], playing: np.ndarray) -> None:
         """Counts a row, and the episodes that it ended; anybody is ``playing`` in these games."""
@@ -202,19 +212,28 @@ class _Games:
         self._playing, self._ending = playing, np.zeros_like(self._ending)
         if self._limit:
             self._cut_off(step.first)
-        self._returns += [step.reward, np.clip(step.reward, -1, 1)]
-        self._lengths += 1
-        for restarted in (self._returns.T, self._lengths, self._cut):
-            restarted[step.first] = 0
         for _, raw_return, length, frames, index, clipped in episodes:
             if not self._cut[index]:
                 self._count(index, Game(raw_return, clipped, length, frames, True))
+        self._follow(step)
+
+    def _follow(self, step: EnvironmentStep) -> None:
+        """Takes in how far the games in play have come; those that have begun are not cut off."""
+        told = self._environment.running()
+        if told is None:
+            begun = step.first
+            self._returns += [step.reward, np.clip(step.reward, -1, 1)]
+            self._lengths += 1
+            self._returns[:, begun], self._lengths[begun] = 0, 0
+        else:
+            lengths = np.array([one.length for one in told])
+            begun = lengths < self._lengths
+            self._returns = np.array([[one.raw_return, one.clipped_return] for one in told]).T
+            self._lengths = lengths
+        self._cut[begun] = False
 
     def _cut_off(self, ended: np.ndarray) -> None:
-        """Counts the games that have reached the limit, and did not end just then.
-
-        If there is one to come, an environment that is played alone begins it.
-        """
+        """Counts the games that have reached the limit, and did not end just then."""
         cut = (self._lengths >= self._limit) & ~self._cut & ~ended
         for index in np.flatnonzero(cut):
             raw, clipped = self._returns[:, index]
@@ -222,9 +241,6 @@ class _Games:
             frames = length * self._frames_per_step
             self._count(int(index), Game(float(raw), float(clipped), length, frames, False))
             self._cut[index] = True
-        if not self._several and cut.any():
-            due = [len(mine) < due for mine, due in zip(self.played, self._due, strict=True)]
-            self._environment.cut(cut & due)
 
     def _count(self, index: int, game: Game) -> None:
         self._ending[index // self._bodies] = True

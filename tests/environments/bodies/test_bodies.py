@@ -78,6 +78,19 @@ def test_each_body_has_episodes_of_its_own():
     )
 
 
+def test_only_a_whole_game_is_cut_and_begins_anew():
+    env = environments.make(SHIFT, 8, seed=1)
+    env.reset()
+    env.step(np.zeros(8, int))
+    env.cut(np.arange(8) < 6)
+    step = env.step(np.zeros(8, int))
+    assert step.first[:4].all() and not step.first[4 + WHOLE]
+    while WHOLE not in (ended := {one.environment: one for one in env.episodes()}):
+        assert EARLY not in ended or ended[EARLY].length == 2
+        env.step(np.zeros(8, int))
+    assert ended[WHOLE].length == LENGTH
+
+
 def test_an_action_reaches_its_body_and_only_bodies_that_are_there():
     env: Any = environments.make(SHIFT, 8, seed=1, env_kwargs="pay_actions=true")
     env.reset()

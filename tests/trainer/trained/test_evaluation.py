@@ -17,6 +17,7 @@ from algorithms.impala import Impala
 from algorithms.own_settings.impala import ImpalaSettings
 from environments import EnvironmentStep, Episode, VectorEnvironment
 from environments.levels import environment_seeds
+from environments.tally import Tally
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import Uneven, make_run
 from trainer import build
@@ -154,6 +155,44 @@ def test_a_game_goes_on_after_a_row_in_its_middle_from_which_nothing_is_learned(
     games = play(environment, player, 3, seed=1)
     assert [game.raw_return for game in games] == [6.0, 6.0, 6.0]
     assert [game.clipped_return for game in games] == [4.0, 4.0, 4.0]
+
+
+class Late(Interrupted):
+    """One game of 20 rows after another, which give their numbers; one within each is late."""
+
+    def __init__(self, late: int) -> None:
+        super().__init__()
+        self._late, self._tally = late, Tally(1, 0)
+
+    def step(self, actions: np.ndarray) -> EnvironmentStep:
+        self._row = (self._row + 1) % 21
+        shown = self._shown()
+        self._tally.add(shown.reward, ~shown.first)
+        self._tally.finish(np.array([self._row == 20]))
+        return shown
+
+    def _shown(self) -> EnvironmentStep:
+        first, shape = np.array([self._row in (0, self._late)]), self.spec.observation_space.shape
+        reward = np.where(first, 0, np.float32(self._row))
+        return EnvironmentStep(np.zeros([1, *shape], np.float32), reward, first & False, first)
+
+    def episodes(self) -> list[Episode]:
+        return self._tally.take()
+
+    def running(self) -> list[Episode]:
+        return self._tally.running()
+
+
+@pytest.mark.parametrize(
+    ("late", "raw_return"), [(5, 61.0), (10, 56.0), (11, 55.0), (12, 55.0), (20, 55.0)]
+)
+def test_a_late_row_within_a_game_that_is_cut_off_begins_no_other(late, raw_return):
+    environment = Late(late)
+    agent = build.acting_agent(Settings(), environment.spec)
+    player = Player(agent, Impala(ImpalaSettings(), levels=1), greedy=False)
+    games = play(environment, player, 2, seed=1, step_limit=10)
+    found = [(one.length, one.raw_return, one.finished) for one in games]
+    assert found == [(10, raw_return, False)] * 2
 
 
 def test_no_games_have_no_figures():

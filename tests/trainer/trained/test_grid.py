@@ -15,12 +15,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import environments
 from algorithms.impala import Impala
 from algorithms.own_settings.impala import ImpalaSettings
-from environments import EnvironmentSpec, EnvironmentStep, Episode
+from environments import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
 from environments.levels import environment_seeds
+from tests.environments.bodies.game import LENGTH, Shift
+from tests.environments.realtime.remotes import REFLEX
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import Uneven, make_run
 from trainer import build
-from trainer.acting.playing import Choice, Game, Player, play
+from trainer.acting.playing import Choice, Game, Player, play, play_shared
 from trainer.settings import checks, grid
 from trainer.settings.config import Settings
 from trainer.trained import grid_report, trained_agent
@@ -139,7 +141,70 @@ def test_the_next_game_begins_where_one_is_cut_off(level_name, env_processes):
     assert starts == [[row % 12 == 0, row in (0, 12)] for row in range(36)]
 
 
-class Alone:
+@pytest.mark.xdist_group("remotes")
+def test_a_game_in_real_time_that_is_cut_off_makes_room_for_the_next(monkeypatch):
+    # Rows that come late are no steps; on a busy machine some are.
+    monkeypatch.setattr("environments.realtime.environment.MOST_LATE_S", 60.0)
+    environment = environments.make(f"vnc:{REFLEX}", 1, 1, fps=20, width=8, height=8)
+    rows, choice = [], Choice(np.zeros(1, np.int32), np.zeros([1, 2]), np.zeros(1))
+
+    def act(step: EnvironmentStep, action: np.ndarray) -> Choice:
+        rows.append(step.first.copy())
+        assert len(rows) < 400
+        return choice  # which never ends a game
+
+    player: Any = Namespace(start=lambda *_: None, act=act)
+    with contextlib.closing(environment):
+        games = play(environment, player, 3, seed=0, step_limit=10)
+        assert environment.episodes() == []
+    assert [(game.length, game.finished) for game in games] == [(10, False)] * 3
+
+
+class Long(Shift):
+    """A game whose last body leaves late."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        observation, reward, terminated, truncated, info = super().step(actions)
+        self.agents += ["whole"] if self._time == LENGTH else []
+        return observation, reward, terminated, truncated | {"whole": False}, info
+
+
+def long(env: Shift) -> Shift:
+    """A wrapper of `--wrappers`."""
+    return Long()
+
+
+@pytest.mark.parametrize("shares", [[(0, 1, 2, 3)], [(1, 2), (3, 0)]])
+def test_the_next_game_of_several_bodies_begins_where_all_who_play_have_been_cut_off(shares):
+    environment = environments.make_shared(
+        "pettingzoo:tests.environments.bodies.game", 2, 1, shares,
+        whole_games=True, wrappers=f"{HERE}:long",
+    )  # fmt: skip
+    rows = []
+
+    def player(part: VectorEnvironment) -> Any:
+        count = part.num_envs
+        choice = Choice(np.zeros(count, np.int32), np.zeros([count, 3]), np.zeros(count))
+
+        def act(step: EnvironmentStep, action: np.ndarray) -> Choice:
+            rows.append(step.first.all())
+            assert len(rows) < 100
+            return choice
+
+        return Namespace(start=lambda *_: None, act=act)
+
+    with contextlib.closing(environment):
+        players = [player(part) for part in environment.parts]
+        games = play_shared(environment, players, 4, seed=0, step_limit=8)
+    lengths = [
+        [game.length for game in of_agent if game.environment % len(mine) == mine.index(1)]
+        for of_agent, mine in zip(games, shares, strict=True)
+        if 1 in mine
+    ]
+    assert lengths == [[8] * 4]
+
+
+class Alone(VectorEnvironment):
     """A game for two without end, in which one has no part."""
 
     num_envs = 2
@@ -156,6 +221,12 @@ class Alone:
     def episodes(self) -> list[Episode]:
         return []
 
+    def render(self, index: int) -> None:
+        return None
+
+    def close(self) -> None:
+        pass
+
     def _row(self, first: list[bool]) -> EnvironmentStep:
         zeros = np.zeros(2, np.float32)
         return EnvironmentStep(zeros[:, None], zeros + 1, zeros > 0, np.array(first))
@@ -170,7 +241,7 @@ def test_a_game_is_over_where_all_who_play_have_been_cut_off():
         assert len(rows) < 50
         return choice
 
-    environment: Any = Alone()
+    environment = Alone()
     player: Any = Namespace(start=lambda *_: None, act=act)
     [game] = play(environment, player, 1, seed=0, step_limit=7)
     assert (game.length, game.finished, game.environment) == (7, False, 0)
