@@ -1,5 +1,6 @@
 """bin/setup: its options, and the Python packages that it installs."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -91,6 +92,15 @@ def with_gpu(smi: Path) -> str:
     return f"{smi.parent}:{os.environ['PATH']}"
 
 
+@pytest.fixture
+def without_locks(bare_path) -> str:
+    """A PATH with the flock of a file system that has no locks."""
+    (bare_path / "flock").unlink()
+    (bare_path / "flock").write_text("#!/bin/bash\necho 'No locks available' >&2\nexit 71\n")
+    (bare_path / "flock").chmod(0o755)
+    return f"{bare_path}:{os.environ['PATH']}"
+
+
 def test_tensorflow_for_gpus_is_installed_with_a_gpu_and_kept(set_up, gpu):
     assert set_up.run("bin/setup", "--actor", PATH=with_gpu(gpu)).returncode == 0
     gpu.unlink()
@@ -142,6 +152,35 @@ def index(copy: Copy) -> str:
         with page.open("a") as links:
             links.write(f'<!DOCTYPE html><a href="{wheel.as_uri()}">{wheel.name}</a>')
     return folder.as_uri()
+
+
+def test_what_was_installed_for_a_gpu_while_a_setup_waited_stays(set_up, without_locks):
+    lock_tensorflow(set_up)
+    environment = os.environ | {name: str(value) for name, value in set_up.offline().items()}
+    command = [str(set_up.folder / "bin/setup"), "--actor"]
+    with (set_up.folder / ".venv/setup.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        late = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        assert late.stderr
+        assert late.stderr.readline() == "setup: waiting for another setup of this folder to end\n"
+        first = set_up.run("bin/setup", "--actor", "--gpu", PATH=without_locks)
+        assert first.returncode == 0, first.stderr
+    told = late.stderr.read()
+    assert late.wait(60) == 0 and "tensorflow" not in told
+    assert tensorflows(set_up) == [GPU]
+
+
+def test_tensorflow_for_cpus_in_the_place_of_the_other_is_replaced_again(set_up):
+    lock_tensorflow(set_up)
+    assert set_up.run("bin/setup", "--actor").returncode == 0
+    # As an earlier version left it.
+    gpu_lock = set_up.requirements / "tensorflow-gpu.txt"
+    shutil.copy(gpu_lock, set_up.folder / ".venv/setup")
+    assert set_up.run("bin/setup", "--actor", "--quiet").stderr == ""
+    assert tensorflows(set_up) == [CPU]
+    done = set_up.run("bin/setup", "--actor", "--gpu")
+    assert done.returncode == 0 and "tensorflow-gpu.txt" in done.stderr
+    assert tensorflows(set_up) == [GPU]
 
 
 def test_a_remote_needs_no_tensorflow_and_fetches_none(set_up, gpu):
@@ -269,13 +308,9 @@ def test_a_wheel_with_another_content_is_refused(set_up):
     assert "tiny_actor-2.0" not in set_up.installed()
 
 
-def test_a_file_system_without_locks_is_told_and_not_waited_for(set_up, bare_path):
-    (bare_path / "flock").unlink()
-    (bare_path / "flock").write_text("#!/bin/bash\necho 'No locks available' >&2\nexit 71\n")
-    (bare_path / "flock").chmod(0o755)
+def test_a_file_system_without_locks_is_told_and_not_waited_for(set_up, without_locks):
     set_up.lock("actor", version="2.0")
-    path = f"{bare_path}:{os.environ['PATH']}"
-    done = set_up.run("bin/setup", "--actor", "--no_system", PATH=path)
+    done = set_up.run("bin/setup", "--actor", "--no_system", PATH=without_locks)
     assert done.returncode == 0 and "tiny_actor-2.0" in set_up.installed()
     assert "setup: going on without a lock" in done.stderr and "waiting" not in done.stderr
 
