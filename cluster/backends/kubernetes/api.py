@@ -43,10 +43,10 @@ class Cluster:
                 "--backend=kubernetes needs Kubernetes' Python client: run bin/setup --kubernetes."
             ) from None
         settings = client.Configuration()
-        default = "default"
+        self.context, default = "", "default"  # in a pod, which has no contexts
         try:
             config.load_kube_config(context=context or None, client_configuration=settings)
-            default = _namespace_of(config, context)
+            self.context, default = _context_of(config, context)
         except (config.ConfigException, OSError, *MALFORMED) as error:
             try:
                 config.load_incluster_config(client_configuration=settings)
@@ -127,10 +127,12 @@ class Cluster:
         return content
 
 
-def _namespace_of(config: Any, context: str) -> str:
+def _context_of(config: Any, context: str) -> tuple[str, str]:
+    """The name of the context that is given, or of the current one, and its namespace."""
     contexts, active = config.list_kube_config_contexts()
     named = [one for one in contexts if one["name"] == context]
-    return (named[0] if named else active)["context"].get("namespace", "default")
+    used = named[0] if named else active
+    return used["name"], used["context"].get("namespace", "default")
 
 
 def _reason(error: Exception) -> str:

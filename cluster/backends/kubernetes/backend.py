@@ -93,13 +93,13 @@ class KubernetesBackend:
         return starting.start(self._plan, self._options, self._cluster)
 
     def look(self, record: Record) -> Seen:
-        return looking.look(record, _of(record))
+        return looking.look(record, self._of(record))
 
     def parts(self, record: Record) -> Sequence[Part]:
-        return looking.parts(record, _of(record))
+        return looking.parts(record, self._of(record))
 
     def tail(self, record: Record, offsets: Mapping[str, int]) -> Tails:
-        return looking.tail(record, offsets, _of(record))
+        return looking.tail(record, offsets, self._of(record))
 
     def fetch(self, record: Record, folder: str) -> int:
         learner = f"{RUN_LABEL}={record.run_id},app.kubernetes.io/component=learner"
@@ -117,10 +117,15 @@ class KubernetesBackend:
         raise UserError(_fixed("remove"))
 
     def stop(self, record: Record) -> int:
-        return stopping.stop(record, self._options, _of(record))
+        return stopping.stop(record, self._options, self._of(record))
 
     def close(self) -> None:
         pass  # the client keeps no connection that anyone waits for
+
+    def _of(self, record: Record) -> Cluster:
+        """The cluster and namespace in which a run was started."""
+        # Earlier versions wrote only a context that was given.
+        return _cluster_of(record.namespace, record.context or self._options.kube_context)
 
 
 def _fixed(action: str) -> str:
@@ -133,8 +138,3 @@ def _fixed(action: str) -> str:
 @functools.cache
 def _cluster_of(namespace: str, context: str) -> Cluster:
     return Cluster(namespace, context)
-
-
-def _of(record: Record) -> Cluster:
-    """The cluster and namespace in which a run was started."""
-    return _cluster_of(record.namespace, record.context)

@@ -21,7 +21,7 @@ LOOK_EVERY_S = 0.5
 WAITS_S = 30.0
 
 
-def record_of(plan: KubernetesPlan, cluster: Cluster, options: Options) -> Record:
+def record_of(plan: KubernetesPlan, cluster: Cluster) -> Record:
     """A new run's record, written before its objects exist: they are found by their label."""
     place = {one.name: Place(Host(one.node, 22), "", "") for one in plan.processes}
     parts = [Part(one.name, one.job, place[one.name], one.parts) for one in plan.processes]
@@ -34,7 +34,7 @@ def record_of(plan: KubernetesPlan, cluster: Cluster, options: Options) -> Recor
         "kubernetes",
         plan.jobs,
         namespace=cluster.namespace,
-        context=options.kube_context,
+        context=cluster.context,
     )
 
 
@@ -49,7 +49,7 @@ def make_credentials(plan: KubernetesPlan) -> None:
 def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
     """Creates the plan's objects; deletes them again if one cannot be created or fails."""
     make_credentials(plan)  # first: if that fails, the former run's record stays
-    record = record_of(plan, cluster, options)
+    record = record_of(plan, cluster)
     records.write(record, {})
     folder.write(plan, record.run_id, cluster.namespace)
     seen = None

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cluster.conftest import wait_for
 from tests.cluster.kubernetes import controller
 from tests.cluster.kubernetes.controller import JOBS
-from tests.cluster.kubernetes.emulator import NAMESPACE
+from tests.cluster.kubernetes.emulator import NAMESPACE, Server
 
 pytestmark = [
     pytest.mark.skipif(bool(controller.missing()), reason=controller.missing()),
@@ -102,6 +103,31 @@ def test_failures_are_told_in_one_line(frontend, tmp_path: Path):
     written = run.run("sync", "--backend=kubernetes", "--learners=2", "--actors=1")
     assert "kubectl apply -k logs/run/cluster/kubernetes" in written.stdout
     assert run.server.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"] == []
+
+
+def test_a_run_is_seen_and_stopped_in_its_cluster_whatever_context_is_current(
+    frontend, tmp_path: Path
+):
+    run, other = frontend(), Server(tmp_path)
+    run.start("--learners=1")
+    config = yaml.safe_load((run.folder / "config").read_text())
+    config["clusters"].append({"name": "two", "cluster": {"server": other.url}})
+    context = {**config["contexts"][0]["context"], "cluster": "two"}
+    config["contexts"].append({"name": "two", "context": context})
+    config["current-context"] = "two"
+    (run.folder / "config").write_text(yaml.safe_dump(config))
+    path = run.folder / "logs/run/cluster/run.json"
+    record = path.read_text()
+    try:
+        assert run.states() == {"learner-0": "running"}
+        # An earlier version did not write the context.
+        path.write_text(record.replace('"context": "one"', '"context": ""'))
+        assert run.states()["learner-0"].startswith("lost")
+        assert " running " in run.run("status", "--kube_context=one").stdout
+        path.write_text(record)
+        assert run.run("stop").stdout == "Stopped 1 learner.\n"
+    finally:
+        other.close()
 
 
 def test_cartpole_is_trained_and_resumed_after_an_eviction(frontend):

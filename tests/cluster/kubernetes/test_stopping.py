@@ -22,7 +22,7 @@ class Objects:
 
     def __init__(self) -> None:
         self.jobs = ["impala-1"]
-        self.namespace = "lab"
+        self.namespace, self.context = "lab", "one"
 
     def list(self, kind: str, label: str) -> list[dict[str, Any]]:
         return [{"metadata": {"name": name}} for name in self.jobs if kind == "Job"]
