@@ -133,8 +133,18 @@ def _jobs(record: Record, cluster: Cluster) -> dict[str, Manifest]:
     return {
         f"{kind}/{one['metadata']['name']}": one
         for kind in kinds
-        for one in cluster.list(kind, f"{RUN_LABEL}={record.run_id}")
+        for one in jobs_of_kind(kind, f"{RUN_LABEL}={record.run_id}", cluster)
     }
+
+
+def jobs_of_kind(kind: str, label: str, cluster: Cluster) -> list[Manifest]:
+    """The jobs with this label; none of a kind that the cluster does not know."""
+    try:
+        return cluster.list(kind, label)
+    except KubernetesFailed as error:
+        if error.status == 404:  # for a kind that it knows, the API answers with an empty list
+            return []
+        raise
 
 
 def _newest(pods: Sequence[Manifest]) -> dict[tuple[str, int], list[Manifest]]:

@@ -33,7 +33,8 @@ def stop(record: Record, options: Options, cluster: Cluster) -> int:
                 write_whole(folder / states.STOPPED, record.run_id)
         for key, _ in record.jobs:
             kind, _, name = key.partition("/")
-            if any(one["metadata"]["name"] == name for one in cluster.list(kind, label)):
+            found = looking.jobs_of_kind(kind, label, cluster)
+            if any(one["metadata"]["name"] == name for one in found):
                 cluster.delete(kind, name)
         left = _wait(label, cluster)
         for kind in OTHERS:

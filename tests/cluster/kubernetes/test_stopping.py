@@ -39,6 +39,29 @@ def test_jobs_are_deleted_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert capsys.readouterr().out == "Stopped 1 learner.\n"
 
 
+def test_the_rest_of_a_team_is_deleted_where_the_cluster_knows_no_team(tmp_path: Path, capsys):
+    class WithoutOperator(Objects):
+        """A cluster whose API knows no MPIJob, in which a start has created the rest."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.left = ["Service", "NetworkPolicy", "Secret"]
+
+        def list(self, kind: str, label: str) -> list[dict[str, Any]]:
+            if kind == "MPIJob":
+                raise KubernetesFailed("the server could not find the requested resource", 404)
+            return [{"metadata": {"name": kind}} for one in self.left if one == kind]
+
+        def delete(self, kind: str, name: str) -> None:
+            self.left.remove(kind)
+
+    cluster: Any = WithoutOperator()
+    jobs = (("MPIJob/impala-1-learner", ("learner-0",)),)
+    record = dataclasses.replace(recorded(tmp_path), jobs=jobs)
+    assert stopping.stop(record, Options(), cluster) == 0 and cluster.left == []
+    assert capsys.readouterr().out == "Nothing to stop: no process of the run is left.\n"
+
+
 def test_one_log_that_cannot_be_read_hides_no_other(tmp_path: Path):
     record = recorded(tmp_path)
     parts = [dataclasses.replace(record.parts[0], name=f"learner-{index}") for index in range(2)]
