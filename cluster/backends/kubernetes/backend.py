@@ -17,7 +17,7 @@ from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
 from cluster.backends.kubernetes.model import RUN_LABEL, KubernetesPlan, Manifest
 from cluster.backends.kubernetes.plan import folder_of, make_plan, name_of_run, rows_of
 from cluster.inventory import hosts_csv
-from cluster.options import Options
+from cluster.options import DEFAULTS, Options
 from cluster.record import Part, Record
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -33,6 +33,7 @@ class KubernetesBackend:
         self._options = options
         self._settings = settings
         self._plan: KubernetesPlan
+        self._known: Record | None = None
 
     @functools.cached_property
     def _cluster(self) -> Cluster:
@@ -48,8 +49,8 @@ class KubernetesBackend:
         path = Path(options.workers_csv_path)
         given = bool(options.workers_csv_path)
         rows = hosts_csv.read(path, of_nodes=True) if given else rows_of(options)
-        before = records.read(self._settings.run_folder)
-        self._plan = make_plan(rows, self._settings, options, before)
+        self._known = records.read(self._settings.run_folder)
+        self._plan = make_plan(rows, self._settings, options, self._known)
 
     def show(self) -> None:
         print(yaml.safe_dump_all(folder.of_run(self._plan, BY_HAND), sort_keys=False), end="")
@@ -80,13 +81,42 @@ class KubernetesBackend:
             found = self._cluster.find(one["kind"], name)
             if found is None:
                 self._cluster.create(one, only_check=True)
-            elif one["kind"] != "PersistentVolumeClaim":
+            elif one["kind"] == "PersistentVolumeClaim":
+                return self._problem_of_volume(found)
+            else:
                 run = found["metadata"].get("labels", {}).get(RUN_LABEL, "")
                 if not before or run != before.run_id:
                     what = f"of a run {run}" if run else "of somebody else"
                     return f"it is there already, {what}", "stop that, or give another --logdir"
         except KubernetesFailed as error:
             return str(error), "fix --namespace, --kube_context, resources or the cluster"
+        return None
+
+    def _problem_of_volume(self, found: Manifest) -> tuple[str, str] | None:
+        """Why a volume that is there already is not the one that was asked for."""
+        from kubernetes.utils import parse_quantity
+
+        options, known, spec = self._options, self._known, found["spec"]
+        namespace, name = self._cluster.namespace, found["metadata"]["name"]
+        if not known or (known.backend, known.namespace) != ("kubernetes", namespace):
+            return (
+                f"it is there already, of a run that {self._plan.logdir} has no record of",
+                "give another --logdir, or delete it with all that is in it: "
+                f"kubectl -n {namespace} delete pvc {name}",
+            )
+        size, asked = spec["resources"]["requests"]["storage"], options.storage
+        if asked != DEFAULTS["storage"] and parse_quantity(asked) != parse_quantity(size):
+            return (
+                f"it is there already, of {size}, not of --storage={asked}",
+                f"give --storage={size}, or change it: kubectl -n {namespace} edit pvc {name}",
+            )
+        kind = spec.get("storageClassName", "")
+        if options.storage_class not in ("", kind):
+            return (
+                f"it is there already, of class {kind or 'none'}, not of "
+                f"--storage_class={options.storage_class}",
+                "leave --storage_class out, or give another --logdir",
+            )
         return None
 
     def start(self) -> int:
