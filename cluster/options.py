@@ -257,8 +257,10 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     own = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
     settings = Settings(**{name: value for name, value in values.items() if name not in own})
-    if options.backend in OF_OTHERS and "transport" not in {*given, *defaults}:
-        settings = settings.replace(transport="secure")  # others use nodes and network, too
+    # Others use nodes and network, too. A file does not choose: settings.json of a run has all
+    # settings, also those that nobody has chosen.
+    if options.backend in OF_OTHERS and "transport" not in given:
+        settings = settings.replace(transport="secure")
     flags.check_ranges(options)
     checks.check_ranges(settings)
     _check(options)

@@ -219,7 +219,7 @@ def test_the_folder_is_what_kubectl_takes(tmp_path: Path):
     assert os.stat(written / "credentials" / "learner.pem").st_mode & 0o077 == 0
 
 
-def test_the_transport_is_secure_unless_another_is_given():
+def test_the_transport_is_secure_unless_another_is_given(tmp_path: Path):
     def words(*flags: str) -> set[str]:
         templates = _templates(planned("--learners=1", "--actors=1", *flags))
         said = [word for one in templates for word in one["spec"]["containers"][0]["command"]]
@@ -227,6 +227,10 @@ def test_the_transport_is_secure_unless_another_is_given():
 
     assert words() == {"--transport=secure", "--credentials={credentials}"}
     assert words("--transport=tensorflow") == set()
+    # Settings of a run name also what nobody has chosen.
+    (tmp_path / "settings.json").write_text('{"transport": "tensorflow"}')
+    file = f"--config={tmp_path}/settings.json"
+    assert words(file) == words() and words(file, "--transport=tensorflow") == set()
 
 
 @pytest.mark.parametrize(

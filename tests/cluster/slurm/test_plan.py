@@ -181,7 +181,7 @@ def test_variables_that_change_slurms_commands_do_not_reach_them(monkeypatch: py
     assert "SQUEUE" not in printed and "SCANCEL" not in printed
 
 
-def test_the_transport_is_secure_unless_another_is_given():
+def test_the_transport_is_secure_unless_another_is_given(tmp_path: Path):
     def transport(*flags: str) -> set[str]:
         made = planned("--learners=1", "--actors=1", *flags)
         words = [word for one in made.processes for word in one.argv]
@@ -192,6 +192,11 @@ def test_the_transport_is_secure_unless_another_is_given():
         "--credentials=logs/run/credentials/actor.pem",
     }  # fmt: skip
     assert transport("--transport=tensorflow") == set()
+    # Settings of a run name also what nobody has chosen.
+    (tmp_path / "settings.json").write_text('{"transport": "tensorflow"}')
+    file = f"--config={tmp_path}/settings.json"
+    assert transport(file) == transport()
+    assert transport(file, "--transport=tensorflow") == set()
 
 
 @pytest.mark.parametrize(
