@@ -224,7 +224,7 @@ def _values(
             what = "leave it empty: the cluster decides that; see --learner_resources."
             problems.append((number, f"column {name}: {what}"))
         if given == "remote" and needed == NEEDED_OF_NODES and name == "job":
-            what = "remotes are for hosts of your own: leave the row out, and actors start them."
+            what = "remotes are for --backend=ssh: leave the row out; actors on Slurm start them."
             problems.append((number, f"column {name}: {what}"))
         if not given or name not in PARSERS:
             continue

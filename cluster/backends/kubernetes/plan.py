@@ -121,6 +121,11 @@ def folder_of(name: str) -> str:
 
 def _check(rows: Sequence[Row], actors: int, settings: Settings, options: Options) -> None:
     checks.check_played(settings, range(actors), "the run")
+    if settings.level.is_on_desktops and not settings.actors.remotes:
+        raise UserError(
+            f"--level_name={settings.level.level_name}: images for Kubernetes have no TigerVNC, "
+            "so actors cannot start desktops there. Use --backend=ssh or --backend=slurm instead."
+        )
     of_learners = [(row.ip, row.env, row.tf_port) for row in rows if row.job == "learner"]
     if len(set(of_learners)) > 1:
         raise UserError(

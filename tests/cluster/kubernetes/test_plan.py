@@ -244,6 +244,10 @@ def test_the_transport_is_secure_unless_another_is_given(tmp_path: Path):
         (["--learners=1", "--actors=1", "--level_name=a,b"], "--level_name names 2 levels, but"),
         (["--learners=1", "--storage=much"], "--storage=much: expected an amount such as 10Gi"),
         (["--learners=1", "--one_job"], "--one_job is for --backend=slurm"),
+        (
+            ["--learners=1", "--actors=1", "--level_name=vnc:Catch-v0"],
+            "--level_name=vnc:Catch-v0: images for Kubernetes have no TigerVNC, so actors",
+        ),
         # A learner of theirs knows its own address only when its pod runs, its peers' by name.
         (["--learners=2", "--algorithm=a3c"], "--algorithm=a3c exchange gradients without it"),
     ],
@@ -252,6 +256,13 @@ def test_a_wrong_flag_is_told(flags: list[str], told: str):
     with pytest.raises(UserError) as error:
         planned(*flags)
     assert told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_actors_play_on_desktops_that_run_elsewhere():
+    elsewhere = "--remotes=10.0.0.1:5900+15900"
+    made = planned("--learners=1", "--actors=1", "--level_name=vnc:Catch-v0", elsewhere)
+    [container] = of_kind(made, "Job")[1]["spec"]["template"]["spec"]["containers"]
+    assert elsewhere in container["command"]
 
 
 def test_flags_of_kubernetes_are_refused_elsewhere():
