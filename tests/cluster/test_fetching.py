@@ -78,7 +78,7 @@ def test_a_copy_goes_on_where_it_stopped(
 def test_what_was_begun_with_another_version_is_begun_again(run: Path, tmp_path: Path):
     (run / "best.npz").write_bytes(b"the new one")
     here = tmp_path / "here"
-    here.mkdir()
+    (here / "cluster").mkdir(parents=True)
     (here / "best.npz").write_bytes(b"the former one")
     (here / ".best.npz.part").write_bytes(b"the for")
     assert fetch(There(), run, here) == 0
@@ -133,6 +133,27 @@ def test_a_file_that_only_grows_is_copied_as_it_was(run: Path, tmp_path: Path):
     there.before_digest = lambda: metrics.open("ab").write(b"{}\n")
     assert fetch(there, run, here) == 0
     assert (here / "metrics.jsonl").read_bytes() == b"{}\n"
+
+
+def test_a_folder_that_the_host_shares_is_left_as_it_is(run: Path, capsys: pytest.CaptureFixture):
+    metrics, lines = run / "metrics.jsonl", ["{}\n"]
+    metrics.write_text(lines[0])
+    (run / "cluster").mkdir()
+
+    class Reporting(There):
+        """A host whose learner reports after its files have been listed."""
+
+        def ask(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
+            reply = super().ask(place, request)
+            if request["do"] == "results":
+                lines.append("{}\n")
+                with metrics.open("a") as file:
+                    file.write(lines[-1])
+            return reply
+
+    assert fetch(Reporting(), run, run) == 0
+    assert f"its results are in {run}." in capsys.readouterr().out
+    assert metrics.read_text() == "".join(lines) and list((run / "cluster").iterdir()) == []
 
 
 def test_a_host_can_write_nowhere_else(run: Path, tmp_path: Path):

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import os
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,17 @@ class _Copy:
         self._place = record.listeners[0].place
         self.copied: dict[str, int] = {}
         self.there: set[str] = set()
+
+    def is_shared(self) -> bool:
+        """Whether that host sees this very folder: a copy would replace what it is of."""
+        mark = self._folder / "cluster" / f".{uuid.uuid4().hex}"
+        if not mark.parent.is_dir():  # there, it has the run's records
+            return False
+        mark.touch()
+        try:
+            return bool(self._ask("digest", name=f"cluster/{mark.name}", size=0)["digest"])
+        finally:
+            mark.unlink()
 
     def check(self) -> None:
         """A ``UserError`` if what is here would be replaced by what was trained less."""
@@ -168,11 +180,11 @@ class _Copy:
 def fetch(record: Record, hosts: Hosts, folder: str, which: str, patience_s: float) -> int:
     """Copies the results into the folder; files there of the same names are replaced."""
     host = record.listeners[0].host
-    if host.is_local:
-        print(f"The first learner runs here: its results are in {folder}.")
-        return 0
     copy = _Copy(record, hosts, folder, which, patience_s)
     try:
+        if host.is_local or copy.is_shared():
+            print(f"The first learner writes here: its results are in {folder}.")
+            return 0
         copy.check()
         changed = copy.run()
     except HostFailed as error:
