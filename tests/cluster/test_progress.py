@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from cluster import options, record
+from cluster.backends.kubernetes.backend import KubernetesBackend
+from cluster.backends.slurm import backend as slurm_backend
+from cluster.backends.slurm.backend import SlurmBackend
 from cluster.backends.ssh import backend as ssh_backend
 from cluster.backends.ssh import fetching
 from cluster.backends.ssh.backend import SshBackend
 from cluster.backends.ssh.hosts import Hosts
-from cluster.model import Host, Place, Plan
+from cluster.model import LOCAL, Host, Place, Plan
 from cluster.on_host.answers import answer
 from cluster.record import Listener, Record
 from cluster.ssh.failures import HostFailed
@@ -31,6 +34,8 @@ class Several(Hosts):
         self.silent: set[str] = set()
 
     def ask(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
+        if place.host.is_local:
+            return answer(request)
         if place.host.ip in self.silent:
             raise HostFailed("No route to host", passing=True)
         return answer({**request, "folder": str(self.root / place.host.ip)})
@@ -55,13 +60,14 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Several:
 def check(
     hosts: Several,
     monkeypatch: pytest.MonkeyPatch,
-    before: Plan,
+    before: Plan | Record | None,
     *flags: str,
     table: str = TABLE,
 ) -> None:
-    """What a start does before anything is started, after a run of that plan."""
+    """What a start does before anything is started, after that run, or one of that plan."""
     Path("hosts.csv").write_text(table)
-    record.write(record.record_of(before, ""), {})
+    if before:
+        record.write(record.record_of(before, "") if isinstance(before, Plan) else before, {})
     silent = {Host(ip, 22, ssh_backend.here().username) for ip in hosts.silent}
     monkeypatch.setattr(ssh_backend.checking, "check", lambda *_: ([], silent))
     given = ["--workers_csv_path=hosts.csv", "--logdir=logs/run", "--ssh_config=none", *flags]
@@ -140,6 +146,80 @@ def test_another_spelling_of_the_logdir_begins_nothing_anew(
     check(hosts, monkeypatch, before)
     with pytest.raises(UserError, match="checkpoints of 4,000 frames are on .*begin at 0"):
         check(hosts, monkeypatch, before, f"--logdir={Path.cwd()}/logs/run")
+
+
+@pytest.mark.parametrize("backend", ["", "slurm"])
+def test_what_was_trained_here_is_not_begun_again_on_another_host(
+    hosts: Several, monkeypatch: pytest.MonkeyPatch, backend: str
+):
+    before = Record("id", "logs/run", "", (), (), backend) if backend else None
+    check(hosts, monkeypatch, before)
+    hosts.saved("here", 4000)
+    words = "of 4,000 frames are here, in .*/here/logs/run; .* would be on .*10.0.0.1 and begin"
+    with pytest.raises(UserError, match=f"{words} at 0. Copy that folder") as refused:
+        check(hosts, monkeypatch, before)
+    assert "\n" not in str(refused.value) and "fetch" not in str(refused.value)
+    check(hosts, monkeypatch, before, table="job,ip,tf_port\nlearner,localhost,8001\n")
+    hosts.saved(FIRST, 4000)
+    check(hosts, monkeypatch, before)
+
+
+def test_slurm_does_not_begin_anew_what_was_trained_on_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(slurm_backend.queue, "run", lambda *_, **__: "")
+    made = SlurmBackend(
+        *options.parse(["--backend=slurm", "--learners=1", "--actors=1", "--logdir=logs/run"])
+    )
+    made.prepare()
+    elsewhere = Listener("learner-0", Place(LOCAL, str(tmp_path / "there"), "python"), "", 1)
+    record.write(Record("id", "logs/run", "", (), (elsewhere,)), {})
+    assert made.check()  # it has saved nothing
+    of_hosts = Several(tmp_path)
+    of_hosts.saved("there", 4000)
+    words = "of 4,000 frames are here, in .*/there/logs/run; the first learner would be here and"
+    with pytest.raises(UserError, match=words):
+        made.check()
+    of_hosts.saved("here", 4000)
+    assert made.check()
+
+
+def test_what_a_volume_has_or_lacks_is_told(
+    hosts: Several, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    class Empty:
+        """A cluster that has nothing and takes everything."""
+
+        namespace = "lab"
+
+        def find(self, kind: str, name: str) -> None:
+            return None
+
+        def create(self, one: dict[str, Any], only_check: bool = False) -> None:
+            pass
+
+    def start_pods() -> str:
+        flags = ["--backend=kubernetes", "--learners=1", "--logdir=logs/run"]
+        made = KubernetesBackend(*options.parse(flags))
+        made.prepare()
+        assert made.check()
+        return capsys.readouterr().err
+
+    monkeypatch.setattr(KubernetesBackend, "_cluster", Empty())
+    assert start_pods() == ""
+    hosts.saved("here", 4000)
+    assert start_pods().startswith("warning: logs/run: pods see only their volume")
+    jobs = (("Job/impala-run-learner", ("learner-0",)),)
+    of_pods = Record("id", "logs/run", "", (), (), "kubernetes", jobs, namespace="lab")
+    hosts.saved(FIRST, 4000)
+    check(hosts, monkeypatch, of_pods)
+    told = "logs/run: the run before has its checkpoints in a volume of Kubernetes, where the first"
+    assert capsys.readouterr().err.startswith(f"warning: {told}")
+    assert start_pods() == ""
+    check(hosts, monkeypatch, plan(LEARNERS, "--logdir=logs/run"))
+    assert start_pods().startswith("warning: ")
 
 
 def metrics(folder: Path, *frames: int) -> None:

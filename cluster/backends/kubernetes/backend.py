@@ -16,6 +16,7 @@ from cluster.backends.kubernetes import folder, looking, starting, stopping
 from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
 from cluster.backends.kubernetes.model import RUN_LABEL, KubernetesPlan, Manifest
 from cluster.backends.kubernetes.plan import folder_of, make_plan, name_of_run, rows_of
+from cluster.backends.ssh import progress
 from cluster.inventory import hosts_csv
 from cluster.options import DEFAULTS, Options
 from cluster.record import Part, Record
@@ -72,6 +73,7 @@ class KubernetesBackend:
                 table.add_row(name, *problem)
         if table.rows:
             show.console().print(table)
+        progress.warn_of_pods(self._known, self._plan.logdir)
         return not table.rows
 
     def _problem(self, one: Manifest, before: Record | None) -> tuple[str, str] | None:

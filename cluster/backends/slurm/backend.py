@@ -6,6 +6,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
+from cluster import record as records
 from cluster import show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
@@ -13,7 +14,10 @@ from cluster.backends.slurm import allocation, looking, queue, starting, stoppin
 from cluster.backends.slurm.model import RUN_ID, SlurmPlan
 from cluster.backends.slurm.plan import make_plan, rows_of
 from cluster.backends.slurm.queue import SlurmFailed
+from cluster.backends.ssh import progress
+from cluster.backends.ssh.backend import hosts_of_before
 from cluster.inventory import hosts_csv
+from cluster.model import LOCAL, Place
 from cluster.options import Options
 from cluster.record import Part, Record
 from cluster.this_machine import here
@@ -67,6 +71,12 @@ class SlurmBackend:
                 table.add_row(job.name, str(error), remedy)
         if table.rows:
             show.console().print(table)
+        logdir = self._plan.logdir
+        known = before or records.read(logdir)
+        if known and known.backend != "slurm":
+            now = Place(LOCAL, here().folder, "")  # which the nodes share
+            with hosts_of_before(self._options) as hosts:
+                progress.must_be_found(known, now, logdir, "", hosts, self._options.allow_partial)
         return not table.rows
 
     def start(self) -> int:

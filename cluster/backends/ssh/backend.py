@@ -1,7 +1,8 @@
 """The backend for hosts that are reached by SSH, this machine included."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cluster import show
@@ -90,7 +91,10 @@ class SshBackend:
         if wrong:
             show.console().print(checking.table(wrong))
         plan = self._without_silent() if options.allow_partial else self._plan
-        progress.must_be_found(known, plan, self._hosts, options.allow_partial)
+        first = plan.learners[0]
+        progress.must_be_found(
+            known, first.place, plan.logdir, first.row.agent, self._hosts, options.allow_partial
+        )
         return not wrong
 
     def start(self) -> int:
@@ -169,6 +173,13 @@ def rows_of(chosen: Options, routes: Routes) -> list[Row]:
     """The rows of the CSV, if there is one, completed from the SSH configuration."""
     path = chosen.workers_csv_path
     return routes.filled(hosts_csv.read(Path(path)), here().is_own_address) if path else []
+
+
+@contextlib.contextmanager
+def hosts_of_before(chosen: Options) -> Iterator[Hosts]:
+    """The hosts of a run in whose place another backend is to start one."""
+    with contextlib.closing(connections(chosen, [], routes_of(chosen))) as ways:
+        yield Hosts(ways)
 
 
 def connections(chosen: Options, rows: list[Row], routes: Routes) -> Connections:

@@ -8,67 +8,96 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.backends.ssh.hosts import Hosts, request
-from cluster.model import Place, Plan
+from cluster.backends.ssh.hosts import Hosts
+from cluster.model import LOCAL, Place
 from cluster.on_host.answers import LAST_BYTES, last_lines
 from cluster.on_host.results import AGENTS, CHECKPOINT, digest, results
 from cluster.record import Record
 from cluster.ssh.failures import HostFailed
+from cluster.this_machine import here
 from user_error import UserError
 
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 
 
-def must_be_found(before: Record | None, plan: Plan, hosts: Hosts, allow_partial: bool) -> None:
-    """A ``UserError`` if the first learner would not find the checkpoints of the run ``before``.
+def must_be_found(
+    before: Record | None, now: Place, logdir: str, agent: str, hosts: Hosts, allow_partial: bool
+) -> None:
+    """A ``UserError`` if the first learner, now there, would not find what was trained before.
 
-    Only those of the first learner are looked for; it writes them on its own host. Where that does
-    not answer, the copy by fetch counts. With ``allow_partial``, one that begins anew although
-    nothing is known is only warned of.
+    Only its own checkpoints are looked for. If the run ``before`` was one of hosts, they are where
+    its first learner was; if that does not answer, the copy by fetch counts. A run on Slurm, and a
+    training without a cluster, have theirs here. With ``allow_partial``, one that begins anew
+    although nothing is known is only warned of.
     """
-    if before is None or before.backend != "ssh":
+    was, its = Place(LOCAL, here().folder, ""), logdir
+    if before and before.backend == "ssh":
+        was, its = before.listeners[0].place, before.logdir
+    elif before and before.backend == "kubernetes":
+        _warn(
+            f"{logdir}: the run before has its checkpoints in a volume of Kubernetes, where the "
+            f"first learner {_at(now)} does not find them."
+        )
+    if (was.host, was.folder, its) == (now.host, now.folder, logdir):
         return
-    was, now = before.listeners[0].place, plan.learners[0].place
-    if (was.host, was.folder, before.logdir) == (now.host, now.folder, plan.logdir):
+    saved = _frames_saved(was, its, agent, hosts)
+    if saved == 0:
         return
-    agent = plan.learners[0].row.agent
-    begins_at = _frames_saved(now, plan.logdir, agent, before, hosts)
+    begins_at = _frames_saved(now, logdir, agent, hosts)
     if begins_at is None:  # the checks say that it does not answer
         return
-    saved = _frames_saved(was, before.logdir, agent, before, hosts)
-    where = f"on {was.host}, in {os.path.join(was.folder, before.logdir)}"
-    how = " (--action=fetch brings it here)"
+    where = f"{_at(was)}, in {os.path.join(was.folder, its)}"
+    how = "" if was.host.is_local else " (--action=fetch brings it here)"
     if saved is None:
-        fetched = before.path.parent.parent
-        saved = _newest(results({"records": str(before.path.parent), "which": "newest"}), agent)
-        where = f"here, in {fetched}, and {was.host} does not answer"
+        saved = _newest(results({"records": f"{logdir}/cluster", "which": "newest"}), agent)
+        where = f"here, in {logdir}, and {was.host} does not answer"
         how = ""
         if not saved and not begins_at:
-            _begins_anew(was, now, plan.logdir, allow_partial)
+            _begins_anew(was, now, logdir, allow_partial)
     if begins_at >= saved:
         return
     raise UserError(
-        f"{plan.logdir}: checkpoints of {saved:,} frames are {where}; the first learner would be "
-        f"on {now.host} and begin at {begins_at:,}. Copy that folder, with metrics.jsonl and "
-        f"without cluster/, to {os.path.join(now.folder, plan.logdir)} there "
+        f"{logdir}: checkpoints of {saved:,} frames are {where}; the first learner would be "
+        f"{_at(now)} and begin at {begins_at:,}. Copy that folder, with metrics.jsonl and "
+        f"without cluster/, to {os.path.join(now.folder, logdir)} there "
         f"first{how}, or give another --logdir."
     )
+
+
+def warn_of_pods(before: Record | None, logdir: str) -> None:
+    """A warning where pods are to go on with what was trained without them: they do not see it."""
+    if before and before.backend == "kubernetes":
+        return
+    is_elsewhere = before is not None and before.backend == "ssh"
+    if is_elsewhere or _newest(results({"records": f"{logdir}/cluster", "which": "newest"}), ""):
+        _warn(
+            f"{logdir}: pods see only their volume, so the first learner does not go on from what "
+            "was trained before without them."
+        )
+
+
+def _warn(what: str) -> None:
+    print(f"warning: {what}", file=sys.stderr)
+
+
+def _at(place: Place) -> str:
+    return "here" if place.host.is_local else f"on {place.host}"
 
 
 def _begins_anew(was: Place, now: Place, logdir: str, allow_partial: bool) -> None:
     unknown = f"{was.host} does not answer, so it is unknown whether it has checkpoints of the run"
     if not allow_partial:
         raise UserError(
-            f"{logdir}: {unknown}. Try again when it does; to begin anew on {now.host}, give "
+            f"{logdir}: {unknown}. Try again when it does; to begin anew {_at(now)}, give "
             "another --logdir, or --allow_partial."
         )
-    print(f"warning: {unknown}; the first learner begins anew on {now.host}.", file=sys.stderr)
+    _warn(f"{unknown}; the first learner begins anew {_at(now)}.")
 
 
-def _frames_saved(place: Place, logdir: str, agent: str, run: Record, hosts: Hosts) -> int | None:
+def _frames_saved(place: Place, logdir: str, agent: str, hosts: Hosts) -> int | None:
     """Those of the first learner's newest checkpoint; None if its host does not answer."""
-    asked = {**request(run, "results", place, [], which="newest"), "logdir": logdir}
+    asked = {"do": "results", "folder": place.folder, "logdir": logdir, "which": "newest"}
     reply = hosts.ask_all({place: asked})[place]
     return None if isinstance(reply, HostFailed) else _newest(reply, agent)
 
