@@ -25,7 +25,7 @@ KEYS = (
 )
 # Short keys beside ``settings``, and the flags that they stand for.
 SHORT = {"level": "level_name", "algorithm": "algorithm", "agent": "agent_name"}
-SEARCHABLE = ("algorithm", "agent", "settings")
+SEARCHABLE = ("level", "algorithm", "agent", "settings")
 # The lab gives these to each session itself, and why.
 OWN = {
     "logdir": "each session has a folder of its own",
@@ -294,6 +294,8 @@ def _check(spec: Spec, where: str) -> None:
         if one.name == SHORT["level"] and not spec.frozen:
             for value in one.values:
                 _check_levels(value, f"{where}.search.settings.{one.key}")
+    if SHORT["level"] in [one.name for one in spec.searched]:
+        _check_over_levels(spec.meta, f"{where}.meta")
     for name, kinds in (("grid", search_space.LISTS), ("cma", search_space.RANGES)):
         wrong = [one for one in spec.searched if one.kind not in kinds]
         if (
@@ -318,6 +320,20 @@ def _check_levels(given: str, where: str) -> None:
             names.find(level.strip())
         except UserError as error:
             raise UserError(f"{where}: {error}".replace("--level_name: ", "")) from None
+
+
+def _check_over_levels(given: Meta, where: str) -> None:
+    """Refuses what would compare trials on different levels by figures that differ in kind."""
+    if given.objective == "auto":
+        kinds = " or ".join(one for one in meta.OBJECTIVES if one != "auto")
+        expected = f"{kinds}: levels are searched, and auto may be another on each"
+        refuse(f"{where}.objective", "auto", expected)
+    if given.early_stopping == "halving":
+        expected = "none: levels are searched, and their returns cannot be compared"
+        refuse(f"{where}.early_stopping", "halving", expected)
+    if given.standard != meta.Standard():
+        expected = "nothing here: levels are searched, and each has its own"
+        refuse(f"{where}.standard", dataclasses.asdict(given.standard), expected)
 
 
 def _check_reports(every_s: float, limits: Meta, where: str) -> None:

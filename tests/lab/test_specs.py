@@ -8,6 +8,7 @@ from lab.actions import starting
 from lab.commands import main
 from lab.specs import frozen
 from lab.specs import spec as specs
+from lab.trials.folder import Experiment
 from trainer.machine.launching import PROJECT
 from user_error import UserError
 
@@ -63,6 +64,29 @@ def test_an_algorithm_may_have_capitals():
 def test_its_content_reads_as_the_same_spec():
     spec = specs.parse("mine", GOOD, "f")
     assert specs.parse("mine", json.loads(json.dumps(spec.content())), "f") == spec
+
+
+@pytest.mark.parametrize("where", ["level__choice", "settings.level_name"])
+def test_levels_are_searched_and_the_content_reads_as_the_same_spec(where, tmp_path):
+    content = changed(f"search.{where}", ["CartPole-v1", "Acrobot-v1"])
+    content["meta"]["objective"] = "fitness"
+    spec = specs.parse("mine", content, "f")
+    assert specs.parse("mine", json.loads(json.dumps(spec.content())), "f") == spec
+    created = Experiment.create(spec, "search", tmp_path, {})
+    assert created.spec.searched == spec.searched
+
+
+def test_what_compares_levels_that_are_searched_is_refused():
+    content = changed("search.level__choice", ["CartPole-v1", "Acrobot-v1"])
+    for key, value, words in (
+        ("objective", "auto", 'meta.objective: found "auto"; expected fitness or strength or'),
+        ("early_stopping", "halving", 'meta.early_stopping: found "halving"; expected none: le'),
+        ("standard", {"solved_return": 9}, 'meta.standard: found {"solved_return": 9.0, "solved_f'),
+    ):
+        content["meta"] = {"objective": "fitness", key: value}
+        with pytest.raises(UserError) as told:
+            specs.parse("mine", content, "f")
+        assert words in str(told.value) and "\n" not in str(told.value)
 
 
 def test_a_preset_is_a_base():
