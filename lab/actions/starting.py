@@ -19,7 +19,7 @@ from lab.running.slots import Here, Places
 from lab.specs import frozen
 from lab.specs import spec as specs
 from lab.specs.errors import refuse, shown
-from lab.specs.meta import Resources
+from lab.specs.meta import Resources, Standard
 from lab.specs.spec import Spec
 from lab.trials import plan
 from lab.trials.folder import Experiment, newest
@@ -201,6 +201,10 @@ def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]
                 expected = f"one of the levels that are played. {closest(level, chosen)}"
                 refuse(f"{path}: {one.name}.by_level.{level}", own, expected)
     _check_alike(every, path)
+    standard = every[0].meta.standard
+    if len(chosen) > 1 and standard != Standard():
+        expected = "nothing here: a benchmark of several levels has the usual figures of each"
+        refuse(f"{path}: {every[0].name}.meta.standard", dataclasses.asdict(standard), expected)
     title = specs.benchmark_of(path, name)
     base = specs.parse(title, {**every[0].content(), "search": {}}, path)
     return base, {"specs": known, "levels": list(chosen)}

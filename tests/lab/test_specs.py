@@ -286,6 +286,16 @@ def test_specs_of_a_benchmark_have_the_same_meta(tmp_path, capsys):
     assert not data.exists()
 
 
+def test_a_standard_is_that_of_one_level(tmp_path, capsys):
+    file, data = tmp_path / "f.yaml", tmp_path / "data"
+    file.write_text("mine: {level: CartPole-v1, meta: {standard: {solved_return: 500}}}")
+    assert main(["benchmark", str(file), "--levels=classic", f"--data={data}"]) == 2
+    said = capsys.readouterr().err
+    assert 'mine.meta.standard: found {"solved_return": 500.0, "solved_frames": null}; exp' in said
+    assert said.count("\n") == 1 and not data.exists()
+    assert starting.prepare("benchmark", str(file), "CartPole-v1")[1]["levels"] == ["CartPole-v1"]
+
+
 def test_a_development_run_learns_from_a_short_replay(tmp_path):
     file = tmp_path / "f.yaml"
     file.write_text("mine: {preset: dqn_atari, level: ALE/Pong-v5}")
