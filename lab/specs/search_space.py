@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import Any
 
-from flags import kind_of
+from flags import kind_of, value_of
 from lab.specs.errors import refuse
 from lab.specs.meta import check_value
 from user_error import closest
@@ -71,6 +71,8 @@ def read(name: str, kind: str, given: Any, field: dataclasses.Field, where: str)
 
 
 def _numbers(kind: str, given: list[Any], field: dataclasses.Field, where: str) -> tuple[Any, ...]:
+    # YAML reads 1e-4 as text.
+    given = [value_of(field, one) if isinstance(one, str) else one for one in given]
     numbers = [one for one in given if isinstance(one, (int, float)) and math.isfinite(one)]
     if len(given) != 2 or len(numbers) != 2 or any(isinstance(one, bool) for one in given):
         what = "mean, deviation" if kind == "normal" else "low, high"

@@ -100,6 +100,17 @@ def test_levels_are_trained_together():
     assert spec.levels == ["CartPole-v1", "Acrobot-v1"]
 
 
+def test_numbers_that_yaml_reads_as_text_are_ends_of_ranges(tmp_path):
+    file = tmp_path / "f.yaml"
+    file.write_text(
+        "mine: {level: CartPole-v1, search: {settings: {learning_rate__loguniform: [1e-4, 1e-2], "
+        "discounting__normal: [9e-1, 1e-2], batch_size__randint: [1, 1e2]}}}"
+    )
+    found = {one.name: one.values for one in specs.read(file).searched}
+    expected = {"learning_rate": (1e-4, 1e-2), "discounting": (0.9, 0.01), "batch_size": (1, 99)}
+    assert found == expected
+
+
 def test_a_benchmark_has_settings_by_level():
     content = GOOD | {"by_level": {"Acrobot-v1": {"learning_rate": 0.01}}}
     spec = specs.parse("mine", content, "f")
