@@ -73,5 +73,5 @@ def _import(name: str, path: str) -> Any:
     module, _, attribute = path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, ValueError, TypeError, AttributeError) as error:
+    except Exception as error:  # whatever a file of one's own raises
         raise UserError(f"--algorithm={name}: cannot import {path!r}: {error}.") from error

@@ -242,7 +242,9 @@ def _preset(content: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _known(algorithm: str, where: str) -> dict[str, dataclasses.Field]:
     try:
         return {field.name: field for field in config.fields(algorithm)}
-    except UserError:
+    except UserError as error:
+        if ":" in algorithm:  # one of the user's own
+            raise UserError(f"{where}: {error}") from None
         refuse(where, algorithm, f"an algorithm. {closest(algorithm, registry.KNOWN)}")
 
 

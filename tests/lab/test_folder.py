@@ -36,6 +36,21 @@ def test_a_record_that_was_cut_short_is_named_in_one_line(tmp_path, capsys):
     assert f"begin anew with {experiment.folder / 'spec.json'} and --new" in said
 
 
+def test_an_experiment_whose_algorithm_is_broken_is_not_in_the_way_of_others(tmp_path, monkeypatch):
+    good, broken = created(tmp_path), created(tmp_path)
+    (tmp_path / "my_marking_algorithm.py").write_text(
+        "from pathlib import Path\nPath(__file__).with_suffix('.read').touch()\nraise KeyError"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    written = json.loads((broken.folder / "spec.json").read_text())["mine"]
+    written["algorithm"] = "my_marking_algorithm:Mine"
+    (broken.folder / "spec.json").write_text(json.dumps({"other": written}))
+    assert [one.folder for one in folder.find(tmp_path, {"mine"})] == [good.folder]
+    assert not (tmp_path / "my_marking_algorithm.read").exists()  # nothing of it ran
+    assert [one.folder for one in folder.find(tmp_path)] == [good.folder]
+    assert (tmp_path / "my_marking_algorithm.read").exists()
+
+
 def test_a_folder_in_a_list_is_that_experiment_and_no_newer_one(tmp_path, monkeypatch, capsys):
     old, new = created(tmp_path), created(tmp_path)
     new.finish({"state": "finished"})

@@ -232,6 +232,18 @@ def test_a_file_that_holds_no_spec_is_refused(text, words, tmp_path, capsys):
     assert words in said and said.count("\n") == 1
 
 
+@pytest.mark.parametrize("text", ["def (", "nobody_knows_this", "raise KeyError('mine')"])
+def test_an_algorithm_of_ones_own_that_is_broken_is_one_line(text, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_broken_algorithm.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "f.yaml"
+    file.write_text("mine: {level: CartPole-v1, algorithm: 'my_broken_algorithm:Mine'}")
+    assert main(["check", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert "f.yaml: mine.algorithm: --algorithm=my_broken_algorithm:Mine: cannot import" in said
+    assert said.count("\n") == 1
+
+
 def test_one_of_several_specs_is_named(tmp_path):
     file = tmp_path / "two.json"
     file.write_text(json.dumps({"one": {"level": "Catch-v0"}, "two": {"level": "CartPole-v1"}}))
