@@ -182,13 +182,13 @@ class Runner:
             at = max(session.total_frames() for session in sessions) * percent / 100
             if any(one.is_empty or one.frames[-1] < at for one in curves):
                 return
-            self._compared.add((trial.number, percent))
             value = float(np.mean([np.interp(at, one.frames, one.returns) for one in curves]))
             if self._proposals and self._proposals.should_end(trial, percent, value):
                 self._close(
                     trial, ENDED_EARLY, f"a mean return of {value:.4g} at {percent}% of its frames"
                 )
                 return
+            self._compared.add((trial.number, percent))
 
     def _close(self, trial: Trial, state: str, reason: str) -> None:
         sessions = self._experiment.sessions(trial)

@@ -92,27 +92,37 @@ class Proposals:
         return False
 
     def should_end(self, trial: Trial, percent: int, value: float) -> bool:
-        """Whether a trial is not among the better half that has come so far."""
+        """Whether a trial is not among the better half that has come so far.
+
+        It is compared once: after a kill the study says the same again.
+        """
         if trial.proposal is None or percent not in RUNGS:
             return False
         known = self._study.get_trials(deepcopy=False)[trial.proposal]
         if known.state != TrialState.RUNNING:  # it had failed, and is tried again
             return False
+        verdict = f"ends at {percent}%"
+        if verdict in known.user_attrs:
+            return known.user_attrs[verdict]
         running = optuna.trial.Trial(self._study, known._trial_id)
         if percent not in known.intermediate_values:
             running.report(value, percent)
-        return running.should_prune()
+        every = [one.intermediate_values for one in self._study.get_trials(deepcopy=False)]
+        values = sorted((one[percent] for one in every if percent in one), reverse=True)
+        own = known.intermediate_values.get(percent, value)
+        ends = own < values[max(len(values) // 2, 1) - 1]
+        running.set_user_attr(verdict, ends)
+        return ends
 
 
 def _study(path: Path) -> optuna.Study:
     """The study in this file, which is made if it is not there."""
-    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=RUNGS[0], reduction_factor=2)
     if path.exists():
         # An earlier version that was killed as it made the file left one without a study.
         with contextlib.suppress(KeyError):
-            return optuna.load_study(storage=_opened(path), study_name=NAME, pruner=pruner)
+            return optuna.load_study(storage=_opened(path), study_name=NAME)
     _make(path)
-    return optuna.load_study(storage=_opened(path), study_name=NAME, pruner=pruner)
+    return optuna.load_study(storage=_opened(path), study_name=NAME)
 
 
 def _make(path: Path) -> None:

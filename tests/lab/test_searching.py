@@ -136,6 +136,36 @@ def test_a_failed_trial_that_is_retried_is_ended_early_by_nobody(tmp_path):
     assert not any(proposals.should_end(trial, percent, 1.0) for percent in RUNGS)
 
 
+def opened(folder) -> Proposals:
+    spec = spec_of("random", NUMBERS)
+    return Proposals(folder / "study.sqlite3", spec.meta, spec.searched)
+
+
+def trial_of(proposals: Proposals, place: int) -> Trial:
+    number, drawn, values = proposals.propose(place)
+    return Trial(place, "proposed", {}, [1], values, proposal=number, drawn=drawn)
+
+
+def test_a_trial_goes_on_if_it_is_among_the_better_half_so_far(tmp_path):
+    proposals = opened(tmp_path)
+    ends = [
+        proposals.should_end(trial_of(proposals, place), RUNGS[0], value)
+        for place, value in enumerate((3.0, 2.0, 4.0, 3.5, 3.4))
+    ]
+    assert ends == [False, True, False, False, True]
+
+
+def test_what_a_comparison_has_said_it_says_again_after_a_kill(tmp_path):
+    proposals = opened(tmp_path)
+    good, bad = (trial_of(proposals, place) for place in range(2))
+    assert not proposals.should_end(good, RUNGS[0], 2.0)
+    assert proposals.should_end(bad, RUNGS[0], 1.0)
+    assert not proposals.should_end(trial_of(proposals, 2), RUNGS[0], 3.0)
+    proposals = opened(tmp_path)
+    assert not proposals.should_end(good, RUNGS[0], 2.0)  # although another is better now
+    assert proposals.should_end(bad, RUNGS[0], 1.0)
+
+
 def test_a_drawn_algorithm_gets_no_settings_of_the_specs_own():
     settings = {"algorithm": "ppo", "clip_ratio": 0.2, "learning_rate": 0.001}
     drawn = {"algorithm": "a2c", "gae_lambda": 0.9}

@@ -1,6 +1,7 @@
 """Labs and sessions that were killed or stopped, and go on."""
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -64,6 +65,43 @@ def test_a_lab_that_was_killed_before_its_last_page_writes_it_with_the_next_star
     assert "Going on with data/" in lab.run("train", path, "--data=data")
     assert '"state": "finished"' in (lab.only / "index.html").read_text()
     assert lab.starts() == {"t0_s0": ["1"]}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_trial_that_lags_behind_ends_although_it_could_not_be_closed_at_once(
+    lab, monkeypatch, killed
+):
+    meta = {"early_stopping": "halving", "objective": "best_return"}
+    spec, extra = starting.prepare("search", lab.spec(**meta), "")
+    experiment = Experiment.create(spec, "search", lab.data, extra)
+    known = {"CartPole-v1": {"return": 20.0, "deviation": 1.0, "episodes": 100}}
+    (experiment.folder / "random_play.json").write_text(json.dumps(known))
+
+    def begun() -> Runner:
+        runner = Runner(experiment, Here(spec.meta.resources), Progress("full"))
+        assert runner._begin() and runner._proposals
+        return runner
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    runner = begun()
+    for height in (200.0, 100.0):
+        [trial] = runner._new_trials()
+        experiment.save(trial)
+        runner._trials.append(trial)
+        [session] = experiment.sessions(trial)
+        session.folder.mkdir(parents=True)
+        row = {"environment_frames": 300, "recent_episodes": 100, "mean_episode_return": height}
+        (session.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    runner._look_at(runner._trials[0])
+    with monkeypatch.context() as patched, pytest.raises(OSError):
+        patched.setattr(experiment, "save", full)
+        runner._look_at(runner._trials[1])
+    runner = begun() if killed else runner
+    for trial in runner._trials:
+        runner._look_at(trial)
+    assert [one.state for one in experiment.trials()] == ["open", "stopped early"]
 
 
 def test_a_session_that_outlives_its_lab_keeps_its_cores(lab, monkeypatch):
