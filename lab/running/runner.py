@@ -27,7 +27,6 @@ from lab.trials.folder import (
     ENDED_EARLY,
     FAILED,
     OPEN,
-    SPEC,
     STUDY,
     Experiment,
     Trial,
@@ -102,6 +101,8 @@ class Runner:
             self._proposals = proposing.Proposals(
                 path, experiment.spec.meta, experiment.spec.searched
             )
+            for trial in self._proposals.restore(self._trials):
+                experiment.save(trial)
         return True
 
     def _finish(self) -> bool:
@@ -306,7 +307,7 @@ class Runner:
         if of_content or not isinstance(cause, OSError | sqlite3.Error):
             raise UserError(
                 f"{folder / STUDY}: found no study ({cause}); expected what the lab has written. "
-                f"Restore it from a copy, or begin anew with {folder / SPEC} and --new."
+                "Restore it from a copy, or remove it: the next start makes it from the records."
             )
         if not self._paused_since:
             self._paused_since = time.monotonic()

@@ -91,6 +91,22 @@ class Proposals:
             return True
         return False
 
+    def restore(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Adds trials that the study lacks, such as an older copy of it; returns those.
+
+        They count as running there until ``sync``, and may have other numbers than before.
+        """
+        count = len(self._study.get_trials(deepcopy=False))
+        known = [one for one in trials if one.proposal is not None and one.proposal >= count]
+        # In this order none gets a number that one after it has still.
+        for number, trial in enumerate(sorted(known, key=lambda one: one.proposal or 0), count):
+            created = optuna.trial.create_trial(
+                state=TrialState.RUNNING, params=trial.drawn, distributions=self._distributions
+            )
+            self._study.add_trial(created)
+            trial.proposal = number
+        return known
+
     def should_end(self, trial: Trial, percent: int, value: float) -> bool:
         """Whether a trial is not among the better half that has come so far.
 

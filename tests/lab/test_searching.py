@@ -174,6 +174,25 @@ def test_a_drawn_algorithm_gets_no_settings_of_the_specs_own():
     }  # fmt: skip
 
 
+def test_a_study_that_lacks_trials_gets_them_from_the_records(tmp_path):
+    proposals = opened(tmp_path)
+    trials = [trial_of(proposals, place) for place in range(4)]
+    trials[1].proposal = 4  # it was retried after the copy was made
+    for trial in trials:
+        trial.state, trial.results = "done", {"objective": float(trial.number)}
+    trials[3].state = "stopped early"
+    (tmp_path / "copy").mkdir()
+    copy = opened(tmp_path / "copy")
+    trial_of(copy, 0)
+    assert {one.number for one in copy.restore(trials)} == {1, 2, 3}
+    assert [one.proposal for one in trials] == [0, 3, 1, 2]
+    assert not any(copy.sync(trial) for trial in trials) and not copy.restore(trials)
+    known = opened(tmp_path / "copy")._study.get_trials()
+    assert [one.params for one in known] == [trials[place].drawn for place in (0, 2, 3, 1)]
+    assert [one.value for one in known] == [0.0, 2.0, None, 1.0]
+    assert copy.propose(4)[0] == 4
+
+
 def test_a_trial_without_an_objective_is_grey_and_the_others_have_colours():
     dark, unknown, bright = graphs._colors([1.0, None, 3.0])
     assert unknown == graphs.UNKNOWN and dark != bright

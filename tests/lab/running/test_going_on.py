@@ -145,6 +145,20 @@ def test_a_session_that_was_killed_with_the_lab_resumes(lab):
     assert [row["environment_frames"] for row in rows] == list(range(300, 3001, 300))
 
 
+def test_a_search_whose_study_is_lost_goes_on_with_its_records(lab):
+    lab.run("search", lab.spec(trials=2, finalists=0), "--data=data")
+    first = [one["values"] for one in lab.trials()]
+    for name in ("study.sqlite3", "experiment_data.json"):
+        (lab.only / name).unlink()
+    spec = json.loads((lab.only / "spec.json").read_text())
+    spec["mine"]["meta"]["trials"] = 3
+    (lab.only / "spec.json").write_text(json.dumps(spec))
+    lab.run("search", str(lab.only))
+    assert [one["values"] for one in lab.trials()[:2]] == first
+    assert [one["proposal"] for one in lab.trials()] == [0, 1, 2]
+    assert all(one["state"] == "done" for one in lab.trials())
+
+
 def test_stop_ends_its_own_sessions_only_and_the_same_command_goes_on(lab):
     bystander = subprocess.Popen(["sleep", "60"])
     spec = lab.write(
