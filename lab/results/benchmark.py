@@ -57,11 +57,11 @@ def rows(experiment: Experiment, trials: Sequence[Trial]) -> list[dict[str, Any]
         row: dict[str, Any] = {"spec": name}
         for trial in [one for one in trials if one.values.get("spec") == name]:
             level = trial.values["level"]
-            known = scoring.level_of(experiment, trial, random)
             row[level] = row[f"{level} return"] = None
             returns = [one.get("final_return") for one in trial.results.get("sessions", [])]
             if trial.state != DONE or None in returns or not returns:
                 continue
+            known = scoring.level_of(experiment, trial, random)
             row[f"{level} return"] = float(np.mean(returns))
             if known.scale is not None:
                 each = [

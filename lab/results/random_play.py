@@ -68,11 +68,15 @@ class RandomPlay:
             kill_group(self._process.pid, signal.SIGKILL)
 
     def measure(
-        self, every: Iterable[Mapping[str, Any]], say: Callable[[str], None] = lambda text: None
+        self,
+        every: Iterable[Mapping[str, Any]],
+        say: Callable[[str], None] = lambda text: None,
+        failed: Callable[[UserError], None] | None = None,
     ) -> None:
         """Measures what is not known yet of the worlds of several sessions' settings.
 
         Each is kept as soon as it is known, as many take half an hour; ``say`` gets the progress.
+        ``failed`` gets the errors of worlds, after which the others are measured still.
         """
         missing = {
             name: dataclasses.asdict(world)
@@ -82,7 +86,13 @@ class RandomPlay:
         }
         for number, (name, world) in enumerate(missing.items(), 1):
             say(f"random play on {name}, {number} of {len(missing)}, for {LONGEST_S:g} s at most")
-            self._known |= measured({name: world}, self._begun)
+            try:
+                self._known |= measured({name: world}, self._begun)
+            except UserError as error:
+                if failed is None or self._is_stopped:
+                    raise
+                failed(error)
+                continue
             write_whole(self._path, json.dumps(self._known, indent=1).encode())
 
     def _begun(self, process: subprocess.Popen[str]) -> None:
@@ -160,6 +170,9 @@ def play(settings: LevelSettings) -> dict[str, float]:
             returns += [one.raw_return for one in environment.episodes()]
             if not returns and time.monotonic() > until + GIVE_UP_S / 2:
                 raise UserError(f"{settings.level_name}: no episode has ended")
+    if unknown := [one for one in returns if not np.isfinite(one)]:
+        level = settings.level_name
+        raise UserError(f"{level}: found a return of {unknown[0]}; expected finite rewards")
     return {
         "return": float(np.mean(returns)),
         "deviation": float(np.std(returns)),

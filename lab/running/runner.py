@@ -87,10 +87,7 @@ class Runner:
         """Measures random play, and opens the study of a search; False if it is stopped."""
         experiment = self._experiment
         try:
-            self._random.measure(
-                [one.settings for one in self._fixed] or [experiment.spec.settings],
-                self._show.say,
-            )
+            self._measure()
             scoring.check_standard(experiment, self._fixed, self._random)
         except UserError:
             if not self._stop:  # which ends a measurement
@@ -104,6 +101,16 @@ class Runner:
             for trial in self._proposals.restore(self._trials):
                 experiment.save(trial)
         return True
+
+    def _measure(self) -> None:
+        """Measures random play; where that fails, trials will fail, too, unless all would."""
+        wanted = [one.settings for one in self._fixed] or [self._experiment.spec.settings]
+        failed: list[UserError] = []
+        self._random.measure(wanted, self._show.say, failed.append)
+        if not any(self._random.knows(one) for one in wanted):
+            raise failed[0]
+        for error in failed:
+            self._show.say(f"Without a score, trials will fail: {error}")
 
     def _finish(self) -> bool:
         """Writes what came out; True, as nothing is left then."""

@@ -44,6 +44,14 @@ class Leaves(Fails):
         sys.exit(0)
 
 
+class Unknown(Fails):
+    """Its rewards are no numbers."""
+
+    def step(self, action: Any) -> Any:
+        observation, _, *ended = super().step(action)
+        return observation, float("nan"), *ended
+
+
 class Hangs(Fails):
     """Its first step does not end, with ``broken``."""
 

@@ -133,6 +133,13 @@ def test_what_a_world_prints_is_no_result_and_one_that_ends_its_process_is_one_l
         measured("Leaves")
 
 
+def test_random_play_without_a_finite_return_is_refused():
+    level = "tests.lab.level_that_fails:Unknown"
+    settings = random_play.worlds({"level_name": level})[level]
+    with pytest.raises(UserError, match="Unknown: found a return of nan; expected finite"):
+        random_play.play(settings)
+
+
 def test_each_world_that_random_play_has_been_measured_on_is_kept(tmp_path, monkeypatch):
     def measured(settings, begun):
         if "Catch-v0" in settings:

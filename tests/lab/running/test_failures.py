@@ -50,6 +50,26 @@ def test_a_trial_whose_world_raises_is_reported_and_the_rest_goes_on(lab):
     assert [one["state"] for one in lab.trials()] == ["failed", "done"]
 
 
+def test_a_level_without_a_result_of_random_play_is_not_in_the_way_of_others(lab):
+    fails = "tests.lab.level_that_fails:Fails"
+    spec = lab.write(
+        {"level": "CartPole-v1", "settings": {"total_environment_frames": 500},
+         "by_level": {fails: {"env_kwargs": "broken=true"}},
+         "meta": {"resources": {"memory_gb": 0.1}}}
+    )  # fmt: skip
+    said = lab.run("benchmark", spec, f"--levels={fails},CartPole-v1", "--data=data", code=1)
+    assert "Without a score, trials will fail: random play on" in said
+    assert [one["state"] for one in lab.trials()] == ["failed", "done"]
+    assert lab.trials()[0]["reason"].endswith("the simulator has lost its licence")
+    table = next(lab.only.glob("*_benchmark.md")).read_text()
+    assert "| mine | – | 1.0" in table and ", 1 of 2 levels |" in table
+    lab.data = lab.folder / "alone"
+    content = {"level": fails, "settings": {"env_kwargs": "broken=true"},
+               "meta": {"resources": {"memory_gb": 0.1}}}  # fmt: skip
+    said = lab.run("train", lab.write(content), "--data=alone", code=2)
+    assert said.splitlines()[-1].endswith("the simulator has lost its licence")
+
+
 def test_nothing_is_left_of_sessions_that_outlive_their_trial(lab):
     spec = lab.write(
         {"level": "CartPole-v1", "settings": {"reporters": "none"},
