@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 STATE, LOCK, OUTPUT = "session.json", ".keeper", "output.txt"
+# In the environment of a session, for which TERMs that come together are then one.
+MARK = "IMPALA_SESSION"
 # Files that a training makes newer: with each report, and while unrolls come without any.
 SIGNS = ("metrics.jsonl", ".lock")
 LOOK_EVERY_S = 0.2
@@ -213,11 +215,19 @@ class Keeper:
 
         The command holds the lock, too: while it lives, no other starts in this folder.
         """
+        ends = ending_with_parent() if self._parent else None
+
+        def prepare() -> None:
+            # The end of a user's session sends TERM and HUP to all; HUP would end it unsaved.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            if ends:
+                ends()
+
         with open(self._folder / OUTPUT, "ab") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 start_new_session=True, pass_fds=[lock],
-                preexec_fn=ending_with_parent() if self._parent else None,  # noqa: PLW1509 (no threads)
+                preexec_fn=prepare,  # noqa: PLW1509 (there are no threads)
             )  # fmt: skip
         try:
             self._state["child"] = known(process.pid)

@@ -140,7 +140,7 @@ class Session:
         words = [sys.executable, keeper.__file__, str(self.folder), *limits, *experiment]
         self._starts = 1 + (self._starts if self._has_not_begun() else 0)
         self._before = self.written()
-        self._process = launch(words, {"OMP_NUM_THREADS": str(count)})
+        self._process = launch(words, {"OMP_NUM_THREADS": str(count), keeper.MARK: "1"})
 
     def never_begins(self) -> str:
         """Why it does not begin, however often it is started; empty where it may."""

@@ -53,14 +53,14 @@ def _leave(number: int, _: FrameType | None) -> None:
 
 # Slurm sends TERM to all processes of a job, systemd to all of a session that ends, and what has
 # started this one passes its own on. So what one of these has in the environment:
-STARTED_BY_OTHERS = ("SLURM_JOB_ID", "IMPALA_RUN")
+STARTED_BY_OTHERS = ("SLURM_JOB_ID", "IMPALA_RUN", "IMPALA_SESSION")
 SAME_TERM_S = 5.0
 
 
 class StopSignal:
     """Remembers the first signal; a second one ends the process at once, as by default.
 
-    In a job of Slurm and in a run on hosts, TERMs shortly after the first are the same one.
+    In a job of Slurm, a run on hosts and the lab, TERMs shortly after the first are the same one.
     """
 
     def __init__(self, restores: bool = False) -> None:

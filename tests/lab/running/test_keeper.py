@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.trials import keeper, sessions
-from tests.lab.conftest import QUICK, wait_for
+from tests.lab.conftest import PROJECT, QUICK, wait_for
 
 REPORTS = """
 import os, sys, time
@@ -24,6 +24,20 @@ for number in range(1000):
     if Path("enough").exists():
         break
     time.sleep(0.1)
+"""
+
+# It takes a second to write its checkpoint.
+SAVES = """
+import sys, time
+from pathlib import Path
+from trainer.programs.stopping import StopSignal
+[folder] = [Path(word[9:]) for word in sys.argv if word.startswith("--logdir=")]
+with StopSignal() as stop:
+    (folder / "ready").touch()
+    while not stop.is_set():
+        time.sleep(0.01)
+    time.sleep(1)
+    (folder / "saved").touch()
 """
 
 
@@ -128,6 +142,23 @@ def test_a_session_whose_keeper_nobody_knows_runs_on_and_none_is_started_beside_
     assert code == [keeper.BUSY] and second.state() == sessions.RUNNING
     wait_for(lambda: second.state() == sessions.ENDED)
     assert second.end().good and (tmp_path / "starts.txt").read_text() == "1\n"
+
+
+def test_a_session_is_saved_where_all_processes_are_asked_to_end_at_once(tmp_path, monkeypatch):
+    (tmp_path / "experiment.py").write_text(SAVES)
+    monkeypatch.setattr(sessions, "PROJECT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    session = sessions.Session(tmp_path / "session", {"level_name": "CartPole-v1"}, 1)
+    session.start([min(os.sched_getaffinity(0))], 0, 60, sessions.launch_here)
+    wait_for((session.folder / "ready").exists)
+    state = wait_for(lambda: session.written().get("child") and session.written())
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as at the end of a user's session
+        for which in ("keeper", "child"):
+            os.kill(state[which]["pid"], number)
+    wait_for(lambda: session.state() != sessions.RUNNING)
+    ended = session.written()
+    assert (ended["code"], ended["ended_by"]) == (0, keeper.STOPPED)
+    assert (session.folder / "saved").exists() and session.state() == sessions.WAITING
 
 
 def test_a_session_that_runs_in_parts_has_its_time_once(kept):

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from cluster.on_host.processes import MARK
+from lab.trials import keeper
 from trainer.programs import stopping
 from trainer.programs.stopping import StopSignal
 
@@ -41,8 +42,8 @@ def test_a_second_signal_ends_the_process_at_once(ends, monkeypatch):
             send(signal.SIGTERM)
 
 
-@pytest.mark.parametrize("name", ["SLURM_JOB_ID", MARK])
-def test_in_a_job_and_in_a_run_terms_that_come_together_are_one(ends, monkeypatch, name):
+@pytest.mark.parametrize("name", ["SLURM_JOB_ID", MARK, keeper.MARK])
+def test_in_a_job_a_run_and_the_lab_terms_that_come_together_are_one(ends, monkeypatch, name):
     for one in stopping.STARTED_BY_OTHERS:
         monkeypatch.delenv(one, raising=False)
     monkeypatch.setenv(name, "7")
