@@ -167,7 +167,11 @@ class Run:
             "--total_environment_frames to continue, or play with --mode=test."
         )
         reported = read_metrics(self.folder)
-        return self._outcome(reported[-1] if reported else {}, "already trained")
+        if not reported or reported[-1]["environment_frames"] < meter.environment_frames:
+            # It was killed after its last checkpoint, before its last report.
+            last = meter.report({}) | {"updates": self._begun_at}
+            reported = [self.reporter.report(last, {})]
+        return self._outcome(reported[-1], "already trained")
 
     def after_update(
         self, learner: Learner, meter: Meter, statistics: Statistics, waits: dict[str, float]

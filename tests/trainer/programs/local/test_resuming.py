@@ -12,6 +12,7 @@ from tests.trainer.levels import Pictures, Steps, Tens, TwoChoices, level
 from tests.trainer.programs.local.conftest import RETURNS, flags, refusal, settings
 from trainer.programs.local import train
 from trainer.storage.checkpoints import Store
+from trainer.storage.records import METRICS, read_metrics
 from user_error import UserError
 
 pytestmark = pytest.mark.xdist_group("resuming")  # they share runs to go on from
@@ -61,6 +62,21 @@ def test_a_damaged_newest_checkpoint_is_reported_and_the_previous_one_used(tmp_p
     assert f"at {frames} frames" in printed
     assert newest(tmp_path).counters["environment_frames"] >= 1200
     assert not leftover.exists()
+
+
+def test_a_run_that_was_killed_before_its_last_report_writes_it_with_the_next_start(
+    tmp_path, begun
+):
+    begun(tmp_path)
+    metrics, names = tmp_path / METRICS, ("environment_frames", "updates", "mean_episode_return")
+    last, lines = read_metrics(tmp_path)[-1], metrics.read_bytes().splitlines(keepends=True)
+    metrics.write_bytes(b"".join(lines[:-1]))
+    assert train(settings(tmp_path)).reason == "already trained"
+    again = read_metrics(tmp_path)[-1]
+    assert {name: again[name] for name in names} == {name: last[name] for name in names}
+    written = metrics.read_bytes()
+    train(settings(tmp_path))
+    assert metrics.read_bytes() == written
 
 
 def best_return(store):
