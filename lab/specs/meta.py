@@ -86,8 +86,8 @@ class Meta:
     keep: int = setting(
         3,
         "meta",
-        "best trials, the winner among them, that keep checkpoints, TensorBoard's events and whole "
-        "logs; in a benchmark, of each level",
+        "best trials, the winner among them, that keep checkpoints, replays, TensorBoard's events "
+        "and whole logs; in a benchmark, of each level",
         least=1,
     )
     retries: int = setting(0, "meta", "new attempts of a session that fails", least=0, most=10)

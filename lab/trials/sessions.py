@@ -28,6 +28,7 @@ LEAST_LEFT_S = 0.001  # 0 would be no limit
 CHECKPOINTS = 2  # that a session writes at its end
 MOST_STARTS = 3  # in a row after which it has not begun
 LOGS, LOG_END = (keeper.OUTPUT, "train.log"), 20_000
+LARGE = ("checkpoints", "replay")  # its folders that grow
 
 
 class Process(Protocol):
@@ -221,11 +222,12 @@ class Session:
         self._process = None
 
     def shrink(self) -> None:
-        """Removes checkpoints, events and all but the ends of logs; its curves can be drawn still.
+        """Removes checkpoints, replay, events and all but ends of logs; curves can be drawn still.
 
         What the lab itself has written for TensorBoard's tab HParams stays.
         """
-        shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
+        for name in LARGE:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
         for path in self.folder.glob("events.out.tfevents.*"):
             if path.suffix != ".hparams":
                 path.unlink()

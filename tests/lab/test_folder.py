@@ -72,3 +72,14 @@ def test_a_folder_in_a_list_is_that_experiment_and_no_newer_one(tmp_path, monkey
     assert run(old="train", new="dev") == 2  # before the first one starts
     assert f"{new.folder}: found an experiment of bin/lab train" in capsys.readouterr().err
     assert started == [str(old.folder)]
+
+
+def test_what_only_goes_on_or_plays_is_not_kept_of_every_trial(tmp_path):
+    experiment = created(tmp_path)
+    [session] = experiment.sessions(plan.fixed(experiment)[0])
+    for name in ("checkpoints/best.npz", "replay/steps.npy", "metrics.jsonl"):
+        path = session.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    session.shrink()
+    assert [path.name for path in session.folder.iterdir()] == ["metrics.jsonl"]
