@@ -52,15 +52,20 @@ def copy(source: str, target: Path, since: int) -> tuple[list[str], int, bool]:
     host, colon, folder = source.partition(":")
     if not colon or Path(source).exists():
         host, folder = "", source
+    if not host and target.resolve().is_relative_to(Path(folder).resolve()):
+        raise UserError(
+            f"{target}: found a target inside {source}; expected one outside, or copies are copied."
+        )
     if host:  # ssh begins in the home, and a quoted ~ would be a name like any other
         folder = "." if folder in ("", "~", "~/") else folder.removeprefix("~/")
     counts = " ".join(f"$(find . -name {name} | wc -l)" for name in (SPEC, RESULT))
     named = " -o ".join(f"-name '*.{ending}'" for ending in ENDINGS)
-    # A file is named before it is read: it may be gone by then, which is no error here.
+    # A file is named before it is read: it may be gone by then, which is no error here. Many are
+    # written under a hidden name first: then only ctime tells when they got the other.
     command = (
         f'cd {shlex.quote(folder)} && echo "$(date +%s) {counts}" && '
         f"find . -type f ! -name '.*' \\( {named} \\) "
-        f"-newermt @{max(0, since - 1)} -print0 | "
+        f"-newerct @{max(0, since - 1)} -print0 | "
         "tar -c --null -T - --ignore-failed-read 2>/dev/null"
     )
     words = [*SSH, host, command] if host else ["sh", "-c", command]

@@ -1,5 +1,6 @@
 """Results that are copied as they are written, also over SSH from a network namespace."""
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -84,6 +85,28 @@ def test_what_is_there_is_copied(there: Path, tmp_path: Path):
     names, since, finished = watching.copy(str(there), tmp_path / "here", 0)
     assert names == ["spec.json"] and since > 0 and not finished
     assert watching.copy(str(there), tmp_path / "here", since + 60)[0] == []
+
+
+def test_a_file_that_was_written_before_the_last_look_and_named_after_it_is_copied(
+    there: Path, tmp_path: Path
+):
+    hidden = there / ".index.html.tmp"
+    hidden.write_text("<p>")
+    os.utime(hidden, (0, 0))  # long before
+    _, since, _ = watching.copy(str(there), tmp_path / "here", 0)
+    hidden.rename(there / "index.html")
+    assert "index.html" in watching.copy(str(there), tmp_path / "here", since)[0]
+
+
+def test_a_target_inside_its_source_is_refused(there: Path, tmp_path: Path, capsys):
+    link = tmp_path / "link"
+    link.symlink_to(there)
+    for source, target in ((there, there / "copy"), (link, there / "copy"), (there, link / "a/b")):
+        assert main(["watch", str(source), str(target), "--once"]) == 2
+        said = capsys.readouterr().err
+        assert f"lab: {target}: found a target inside {source}; expected one outside" in said
+        assert said.count("\n") == 1
+    assert [path.name for path in there.iterdir()] == ["spec.json"]
 
 
 def test_a_benchmarks_scores_are_copied_and_weights_are_not(there: Path, tmp_path: Path):
