@@ -12,7 +12,9 @@ import pytest
 
 import experiment
 from tests.trainer.disks import files_limited_to
-from tests.world_models.catch_model import flags, small
+from tests.trainer.untrained import make_run
+from tests.world_models.catch_model import SMALL, flags, small
+from trainer.settings import config
 from trainer.storage.checkpoints import Store
 from trainer.storage.played import read_all
 from trainer.storage.records import read_metrics
@@ -219,6 +221,42 @@ def test_a_phase_alone_needs_what_comes_before_it(tmp_path, phase, message, caps
     said = capsys.readouterr()
     assert message in said.err and "estimate" not in said.out
     assert not (tmp_path / "run/settings.json").exists()
+
+
+# The game and the agent, which other algorithms have, too.
+LOOKS = ("level_name", "agent_name", "channels", "width", "height", "precision", "env_processes")
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_run_of_another_algorithm_keeps_its_folder(tmp_path, recorded, capsys):
+    looks = {name: SMALL[name] for name in LOOKS} | {"algorithm": "dqn"}
+    run = make_run(tmp_path, **looks)
+    (tmp_path / "metrics.jsonl").write_text('{"environment_frames": 1000}\n')
+    if recorded:
+        (tmp_path / "settings.json").write_text(config.to_json(run))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+    assert experiment.main(flags(tmp_path)) == 2
+    error = capsys.readouterr().err
+    assert "--algorithm=simple does not fit the run in" in error and error.count("\n") == 1
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+    assert after.pop(tmp_path / ".lock") and after == before
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"checkpoints"}
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_another_algorithm_does_not_train_in_the_folder_of_a_run(tmp_path, has_links, capsys):
+    assert experiment.main(flags(tmp_path, phase="collect")) == 0
+    if not has_links:  # as on some file systems
+        (tmp_path / "checkpoints").unlink()
+    kept = ("settings.json", "metrics.jsonl", "train.log")
+    before = [(tmp_path / name).read_bytes() for name in kept]
+    capsys.readouterr()
+    words = [f"--{name}={SMALL[name]}" for name in LOOKS]
+    assert experiment.main([*words, "--algorithm=dqn", f"--logdir={tmp_path}"]) == 2
+    error = capsys.readouterr().err
+    assert "is the run of a program of trainings" in error and error.count("\n") == 1
+    assert [(tmp_path / name).read_bytes() for name in kept] == before
+    assert experiment.main(flags(tmp_path, phase="collect")) == 0
 
 
 def started(folder: Path, **changes) -> subprocess.Popen:

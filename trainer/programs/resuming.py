@@ -1,16 +1,19 @@
 """What a run resumes from: whether its checkpoint fits, and what has changed since."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from algorithms import registry
 from environments import EnvironmentSpec, described
 from environments.names import is_atari
 from trainer import build
 from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import GROUPS, KINDS, Checkpoint
+from trainer.storage.records import SETTINGS
 from user_error import UserError
 
 
@@ -42,6 +45,27 @@ BLAMED = {
 }
 # Values that leave it to the agent: then only the shapes of weights show what has changed.
 LEFT_TO_AGENT = {"hidden_sizes": "", "channels": "", "lstm_size": "0", "separate_baseline": "auto"}
+
+
+def recorded_algorithm(folder: Path) -> str:
+    """The algorithm of the run in this folder, as its settings have it; "" if they do not say."""
+    try:
+        return registry.name_of(json.loads((folder / SETTINGS).read_bytes())["algorithm"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return ""
+
+
+def check_folder(folder: Path) -> None:
+    """Refuses the folder of a program of trainings, whose agent has a run of its own below it."""
+    kept, found = folder / "checkpoints", recorded_algorithm(folder)
+    is_program = found in registry.KNOWN and bool(registry.settings_of(found).program)
+    # Programs link to the checkpoints of their agent, where the file system has links.
+    below = kept.is_symlink() and kept.resolve().is_relative_to(folder.resolve())
+    if below or (is_program and not kept.exists()):
+        raise UserError(
+            f"--logdir={folder} is the run of a program of trainings, such as --algorithm=simple, "
+            "and this command trains one agent. Choose another --logdir."
+        )
 
 
 def check_fits(

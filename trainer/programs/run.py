@@ -71,6 +71,7 @@ class Run:
         self._begun_at = 0  # updates
 
     def _open(self, settings: Settings, spec: EnvironmentSpec, learner: Learner) -> None:
+        resuming.check_folder(self.folder)
         self.store = Store(self.folder / "checkpoints", settings.storage.keep_checkpoints)
         warnings: list[str] = []
         self._found = self.store.newest(warnings.append)

@@ -1,12 +1,15 @@
 """Where a run keeps what."""
 
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from trainer.programs.resuming import recorded_algorithm
 from trainer.settings.config import Settings
 from trainer.storage.records import GrowingFile
+from user_error import UserError
 
 
 class Folders(NamedTuple):
@@ -29,10 +32,30 @@ class Folders(NamedTuple):
         """The training of the policy in the model: a run like any other."""
         return self.run / "policy"
 
+    @property
+    def checkpoints(self) -> Path:
+        """Leads to those of the policy."""
+        return self.run / "checkpoints"
+
     def link_checkpoints(self) -> None:
         """Lets ``--logdir`` of this run stand for its policy where one is tested or exported."""
         with contextlib.suppress(OSError):  # it exists, or the file system has no links
-            (self.run / "checkpoints").symlink_to("policy/checkpoints")
+            self.checkpoints.symlink_to("policy/checkpoints")
+
+    def check(self, algorithm: str) -> None:
+        """Refuses the folder of a run of another algorithm than this one."""
+        found = recorded_algorithm(self.run)
+        if found not in ("", algorithm):
+            raise UserError(
+                f"--algorithm={algorithm} does not fit the run in {self.run}, which is one of "
+                f"--algorithm={found}. Choose another --logdir."
+            )
+        own = (self.policy / "checkpoints").resolve()
+        if os.path.lexists(self.checkpoints) and self.checkpoints.resolve() != own:
+            raise UserError(
+                f"--algorithm={algorithm} does not fit the run in {self.run}, whose "
+                f"{self.checkpoints.name} are not those of its policy. Choose another --logdir."
+            )
 
 
 def of(settings: Settings) -> Folders:

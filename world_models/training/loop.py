@@ -66,9 +66,10 @@ def train(settings: Settings, given: Collection[str] = ()) -> None:
     alongside.check(settings)
     where = folders.of(settings)
     make_writable(where.run)
-    make_writable(where.model)
     lock = FolderLock(where.run)
     try:
+        where.check(settings.program.algorithm)
+        make_writable(where.model)
         with contextlib.ExitStack() as held:
             helpers = helping.Helpers(team)
             Loop(settings, spec, held, pieces, helpers).run()
