@@ -109,6 +109,34 @@ def test_one_that_is_trained_plays_on_while_the_other_continues(trained, tmp_pat
     assert "left: Resuming from" in printed and "right: Resuming from" in printed
 
 
+def test_an_agent_that_has_finished_is_not_waited_for():
+    def waits(*_: Any) -> None:
+        raise AssertionError("no other weights will come")
+
+    intake = Namespace(is_closed=True, wait_for_other=waits)
+    part: Any = Namespace(intake=intake, agent=Namespace(settings=Settings(algorithm="a2c")))
+    player: Any = None
+    assert not local_agents._Turns(part, player, 4).wait()
+
+
+def test_while_an_agent_writes_its_last_checkpoint_no_actor_waits_for_it(tmp_path, monkeypatch):
+    closed, seen = [], []
+    close, finish = local_agents.Intake.close, Run.finish
+
+    def closing(intake: Any) -> None:
+        closed.append(intake)
+        close(intake)
+
+    def finishing(run: Run, *given: Any) -> None:
+        seen.append(len(closed))
+        finish(run, *given)
+
+    monkeypatch.setattr(local_agents.Intake, "close", closing)
+    monkeypatch.setattr(Run, "finish", finishing)
+    train(settings(tmp_path))
+    assert len(seen) == 2 and min(seen) > 0
+
+
 def test_a_stop_ends_all_of_them_with_a_checkpoint(tmp_path):
     stop, reported = StopSignal(), set[str]()
 

@@ -162,7 +162,7 @@ def _learn(part: _Part, stop: StopSignal) -> None:
     training = Training(
         settings, part.learner, part.meter, part.intake, stop, part.run, say=part.run.reporter.say
     )
-    training.run(like)
+    training.run(like, ended=part.intake.close)
 
 
 def _play(settings: Settings, parts: Sequence[_Part], index: int) -> None:
@@ -229,6 +229,8 @@ class _Turns:
 
     def wait(self) -> bool:
         """Waits until the learner wants the next block; False if it wants no more."""
+        if self._intake.is_closed:  # no other weights will come
+            return False
         try:
             if self._waits:
                 self._intake.wait_for_other(self.player, self._played)

@@ -105,11 +105,11 @@ class Training:
         # Counts this learner alone; reports count the team.
         self._pace = Pace(f"learner {team.rank}", settings.reporting.report_every_s, say)
 
-    def run(self, like: Unroll | None = None) -> None:
+    def run(self, like: Unroll | None = None, ended: Callable[[], None] = lambda: None) -> None:
         """Trains, then writes a checkpoint and a summary; an unexpected error also saves one.
 
         ``like`` is a batch of the usual shapes, for which the learner traces its graphs while
-        actors play the first batch.
+        actors play the first batch. ``ended`` is called when no more unrolls are needed.
         """
         self._actors.publish(self._learner)
         self._published = time.monotonic()
@@ -136,6 +136,7 @@ class Training:
             if self._run:
                 self._run.end_with_error(self._learner, self._meter, error)
             raise
+        ended()
         self._meter.add_episodes(self._team.gather(self._actors.episodes()))
         self._equality.finish(self._learner.updates)
         if self._run:
