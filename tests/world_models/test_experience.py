@@ -73,6 +73,28 @@ def test_dreams_start_where_a_game_goes_on():
     assert begun == {(10, 10), (20, 20)}
 
 
+def test_no_dream_starts_where_a_game_did_not_run():
+    # It is away, then begins, and is spoilt where the part ends.
+    first = np.array([[1, 1, 1, 0, 0, 1]], bool).T
+    nothing = np.zeros([6, 1])
+    part = Part(
+        frames(10, 11, 20, 21, 22, 30),
+        nothing.astype(np.int32),
+        nothing.astype(np.float32),
+        nothing.astype(bool),
+        first,
+    )
+    found, random = Experience([part], 2), np.random.default_rng(1)
+    assert found.beginnings.tolist() == [2]
+    begun = {tuple(one) for one in bright(found.starts(100, 1.0, random).stacks)}
+    assert begun == {(20, 20)}
+    anywhere = {tuple(one) for one in bright(found.starts(200, 0.0, random).stacks)}
+    assert anywhere == {(20, 20), (20, 21), (21, 22)}
+    # The first row of the next part does not follow, also where it is within an episode.
+    later = GAME._replace(first=np.array([[0, 0, 0, 1, 0, 0, 0]], bool).T)
+    assert Experience([part, later], 2).beginnings.tolist() == [2, 9]
+
+
 def test_a_start_says_how_much_of_its_past_is_known():
     starts = Experience([GAME], 2).starts(200, 0.0, np.random.default_rng(1), depth=3)
     seen = {(*one, n) for one, n in zip(bright(starts.stacks), starts.earlier, strict=True)}

@@ -32,8 +32,10 @@ class Experience:
         stacked = (np.arange(len(begins)) - self._start >= frames - 1) | first[self._start]
         # A target follows a row whose stack is known.
         self.targets = np.flatnonzero(~begins & np.append(False, stacked[:-1]))
-        self.beginnings = np.flatnonzero(first & ~self.terminated)
-        self._within = np.flatnonzero(stacked & ~self.terminated)
+        # A reset that no step follows shows a game that did not run, or was not there.
+        runs = ~first | np.append(~begins[1:], False)
+        self.beginnings = np.flatnonzero(first & ~self.terminated & runs)
+        self._within = np.flatnonzero(stacked & ~self.terminated & runs)
 
     def windows(self, targets: np.ndarray, length: int) -> Windows:
         """What leads to these rows, and what follows: ``length`` steps, the first to the row."""
