@@ -33,7 +33,9 @@ class EventsFile(GrowingFile):
         for name, values in samples.items():
             finite = np.asarray(values, np.float64)
             finite = finite[np.isfinite(finite)]
-            event.summary.MergeFrom(histogram_pb(name, finite))
+            # TensorBoard shows a name either as a curve or as a histogram.
+            tag = f"{name}/histogram" if name in figures else name
+            event.summary.MergeFrom(histogram_pb(tag, finite))
         self._write([event])
 
     def add_all(self, reports: Sequence[dict[str, Any]]) -> None:

@@ -92,6 +92,13 @@ def test_tensorboard_has_histograms_of_the_samples(reporter, tmp_path):
     assert buckets[-1, 1] == pytest.approx(np.nanmax(drawn["baseline"]))
 
 
+def test_no_name_in_tensorboard_is_both_a_curve_and_a_histogram(reporter, tmp_path):
+    for frames, value in ((1000, 0.5), (2000, None), (3000, 0.25)):
+        reporter.report(figures(frames, baseline=value), samples())
+    tags = events(tmp_path).Tags()
+    assert "baseline" in tags["scalars"] and tags["tensors"] == ["baseline/histogram"]
+
+
 def test_a_resumed_run_appends_and_the_undone_reports_are_dropped(tmp_path):
     for start in (1000, 3500):
         with Reporter(tmp_path, settings_of(tmp_path), ABOUT) as reporter:
