@@ -1,6 +1,7 @@
 """One agent in several bodies of a game: what it learns from, its returns, games against others."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from trainer.reporting.metrics import Meter, ended_episodes
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
 from trainer.trained.evaluation import evaluate
+from trainer.trained.export import export
 from user_error import UserError
 
 SHIFT = "pettingzoo:tests.environments.bodies.game"
@@ -149,6 +151,26 @@ def test_an_opponent_is_another_agent(run, tmp_path):
     alone = report(run, **greedy)["bodies"]["early"]["returns"]
     against = report(run, opponent=str(tmp_path / "other"), **greedy)["bodies"]["early"]["returns"]
     assert against == alone[:1]
+
+
+def test_an_opponent_is_a_file_that_names_no_code_but_that_of_the_games(run, tmp_path):
+    def copied(name: str, level_name: str, **changes: Any) -> str:
+        make_run(tmp_path / name, level_name, **changes)
+        [original] = (tmp_path / name / "checkpoints").glob("*.npz")
+        return str(shutil.copy(original, tmp_path / f"{name}.npz"))
+
+    chosen: dict[str, Any] = {"test_policy": "greedy", "env_kwargs": "pay_actions=true"}
+    copy = copied("other", SHIFT, seed=5)
+    export(Settings(mode="export", logdir=str(tmp_path / "other"), export_format="bundle"))
+    [bundle] = (tmp_path / "other" / "bundle").glob("*.npz")
+    for file in (copy, str(bundle)):
+        assert report(run, opponent=file, **chosen)["bodies"]["whole"]["episodes"] == 1
+    other = copied("canvas", CANVAS, agent_name=AGENTS[CANVAS])
+    message = refused(run, opponent=other)
+    assert message.startswith(f"--opponent={other} asks for code by its name, which a file must")
+    assert f"--level_name={CANVAS}. Give one of the same games, or, if you trust it" in message
+    own = copied("own", SHIFT, seed=5, wrappers=VANISHING)
+    assert f"--wrappers={VANISHING}. Give one" in refused(run, opponent=own)
 
 
 def test_the_largest_seed_is_also_one_with_an_opponent(run):

@@ -161,7 +161,7 @@ def _find(settings: Settings) -> Trained:
             "of a run or one of its checkpoints."
         )
     where = {"checkpoint": chosen} if is_file else {"logdir": chosen}
-    return trained_agent.find(Settings(mode="test", **where))
+    return trained_agent.find(Settings(mode="test", **where), games=settings)
 
 
 def _trained(settings: Settings, spec: EnvironmentSpec, any_bodies: bool) -> Player:

@@ -113,10 +113,11 @@ def to_value(spread: np.ndarray, mean: np.ndarray, index: int) -> Callable[[np.n
     return lambda baseline: float(np.ravel(baseline * spread + mean)[index * (len(mean) > 1)])
 
 
-def find(settings: Settings, given: Collection[str] = ()) -> Trained:
+def find(settings: Settings, given: Collection[str] = (), games: Settings | None = None) -> Trained:
     """The checkpoint that ``--logdir`` and ``--checkpoint`` select.
 
-    Settings that were ``given`` override those of the run, also if they are defaults.
+    Settings that were ``given`` override those of the run, also if they are defaults. With
+    ``games``, it is that of their ``--opponent``, which may name code that they name themselves.
     """
     which = settings.trained.checkpoint
     fetched = fetching.located(which, "--checkpoint", settings.storage.registry)
@@ -132,14 +133,14 @@ def find(settings: Settings, given: Collection[str] = ()) -> Trained:
     now = settings.flat()
     foreign = bool(fetched) or (path == Path(which) and not _is_of_a_run(path))
     if foreign:
-        check_names_no_code(_always_used(checkpoint, now), f"--checkpoint={path}")
+        _check_code(_always_used(checkpoint, now), path, games)
     if registry.settings_of(checkpoint.settings.get("algorithm", registry.DEFAULT)).program:
         raise UserError(
             f"--checkpoint={which} is a world model and no agent; expected a policy's checkpoint."
         )
     changes = taken_over(checkpoint.settings, settings, given)
     if foreign:
-        check_names_no_code(changes, f"--checkpoint={path}")
+        _check_code(changes, path, games)
         if not settings.storage.logdir:
             folder = folder_of(which)
     settings = config.from_record(now | {"logdir": str(folder)} | changes)
@@ -170,17 +171,38 @@ def _always_used(checkpoint: Checkpoint, now: Mapping[str, Any]) -> dict[str, An
     return {name: theirs[name] for name in used if name in theirs and theirs[name] != now[name]}
 
 
-def check_names_no_code(settings: Mapping[str, Any], what: str) -> None:
+def check_names_no_code(
+    settings: Mapping[str, Any],
+    what: str,
+    named: Collection[str] = (),
+    remedy: str = "If you trust it, give that flag yourself.",
+) -> None:
     """Refuses settings from somebody else's file that would import and call code by its name.
 
-    ``what`` names the file.
+    ``what`` names the file; what the command has ``named`` itself is no matter of the file.
     """
     for name, value in settings.items():
-        if name in NAMING_CODE and ":" in str(value):
+        if name in NAMING_CODE and any(":" in one for one in _names(value) - set(named)):
             raise UserError(
                 f"{what} asks for code by its name, which a file must not: "
-                f"--{name}={value}. If you trust it, give that flag yourself."
+                f"--{name}={value}. {remedy}"
             )
+
+
+def _check_code(theirs: Mapping[str, Any], path: Path, games: Settings | None) -> None:
+    """The same for the settings of a checkpoint, or of the ``--opponent`` of these games."""
+    if games is None:
+        check_names_no_code(theirs, f"--checkpoint={path}")
+        return
+    ours = games.flat()
+    named = set[str]().union(*(_names(ours[name]) for name in NAMING_CODE if name in ours))
+    remedy = "Give one of the same games, or, if you trust it, the folder of its run."
+    check_names_no_code(theirs, f"--opponent={path}", named, remedy)
+
+
+def _names(value: Any) -> set[str]:
+    """What a setting names, with commas between."""
+    return {one.strip() for one in str(value).split(",")}
 
 
 def taken_over(
