@@ -20,6 +20,11 @@ MARK, MIRROR, NONE = "mark", "mirror", "none"
 BRIGHTEST = 255
 
 
+def told_by(tell_bodies: str, atari: bool) -> str:
+    """How a body is told from others: what `tell_bodies` says, or what is usual for the game."""
+    return (MARK if atari else NONE) if tell_bodies == "auto" else tell_bodies
+
+
 class BodyView:
     """Turns what bodies observe into rows; as in games for one, and such that bodies differ."""
 
@@ -41,7 +46,7 @@ class BodyView:
                 frame_stack=view.frame_stack or FRAME_STACK,
                 frames_per_step=view.frame_skip * view.num_action_repeats,
             )
-        self._kind = (MARK if atari else NONE) if view.tell_bodies == "auto" else view.tell_bodies
+        self._kind = told_by(view.tell_bodies, atari)
         if self._kind == MIRROR and not spec.image:
             raise UserError(
                 f"--tell_bodies={MIRROR} is for pictures, but {level_name} observes "

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 import environments
 from environments import EnvironmentSpec
-from environments.names import AtariLevel, find
+from environments.bodies.views import BRIGHTEST, MARK, MIRROR, told_by
+from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, find
 from trainer import build
 from trainer.acting.settings import LevelSettings
 from trainer.trained.trained_agent import Trained
@@ -101,18 +102,33 @@ def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:
     played = find(spec.level_name)
     if isinstance(played, AtariLevel):
         return _atari(level, spec, played)
-    steps = []
+    steps: list[str] = []
+    of_atari = isinstance(played, BodiesLevel) and played.is_atari
     if level.env_kwargs:
         steps.append(f"the environment is made with {level.env_kwargs}")
+    if of_atari:
+        steps.append(_begins(level))
+        steps += [*_frames(spec, level.sticky_actions), f"pictures are {_colours(level)}"]
     if level.wrappers:
         steps.append(f"it is wrapped by {level.wrappers}, the innermost first")
-    if level.num_action_repeats > 1:
+    if level.num_action_repeats > 1 and not of_atari:
         steps.append(f"each action is repeated {level.num_action_repeats} times")
+    if isinstance(played, RealTimeLevel):
+        steps.append(f"pictures are {_colours(level)}")
     if spec.image:
+        steps += [f"pictures are {one}" for one in _cropped(level)]
         steps.append(f"pictures are resized to {level.width} × {level.height} (area interpolation)")
     else:
         steps.append("observations are flattened to one vector of float32 (Gymnasium's flatten)")
+    if spec.masked:
+        steps.append("a 1 for each allowed action and a 0 for each other one follow the vector")
+    if spec.bodies:
+        steps += _told(told_by(level.tell_bodies, of_atari), spec)
+    if spec.frame_stack > 1:
+        steps.append(_stacked(spec))
     steps.append("actions are flat and count from 0; continuous ones are clipped to their bounds")
+    if of_atari and level.max_episode_frames:
+        steps.append(f"an episode ends after {level.max_episode_frames} frames")
     return steps
 
 
@@ -124,21 +140,57 @@ def _atari(level: LevelSettings, spec: EnvironmentSpec, played: AtariLevel) -> l
         *([f"in training after {steps} steps without reward"] if steps else []),
     ]
     return [
-        f"0 to {level.noop_max} frames without action after a reset; then, and after each lost "
-        "life, FIRE if the game has it",
-        f"each action lasts {spec.frames_per_step} frames; the observation is the maximum over "
-        "the last two",
+        f"{_begins(level)}; then, and after each lost life, FIRE if the game has it",
+        *_frames(spec, chance),
+        *_cropped(level),
+        f"{_colours(level)}, resized to {level.width} × {level.height} (area interpolation), uint8",
+        _stacked(spec),
+        *([f"an episode ends {'; '.join(ends)}"] if ends else []),
+    ]
+
+
+def _begins(level: LevelSettings) -> str:
+    return f"0 to {level.noop_max} frames without action after a reset"
+
+
+def _frames(spec: EnvironmentSpec, chance: float | None) -> list[str]:
+    """What an action of Atari's games is; ``chance`` is that of sticky actions."""
+    frames = spec.frames_per_step
+    shown = "; the observation is the maximum over the last two" if frames > 1 else ""
+    return [
+        f"each action lasts {frames} frame{'s' * (frames > 1)}{shown}",
         *(
             [f"with a chance of {chance:g}, a frame repeats the last action instead"]
             if chance
             else []
         ),
-        *([f"cropped to {level.crop} (top, left, height, width)"] if level.crop else []),
-        f"{'RGB' if level.colour else 'grey'}, resized to {level.width} × {level.height} "
-        "(area interpolation), uint8",
-        f"{spec.frame_stack} observations are stacked by the agent itself; give it only the newest",
-        *([f"an episode ends {'; '.join(ends)}"] if ends else []),
     ]
+
+
+def _cropped(level: LevelSettings) -> list[str]:
+    return [f"cropped to {level.crop} (top, left, height, width)"] if level.crop else []
+
+
+def _colours(level: LevelSettings) -> str:
+    return "RGB" if level.colour else "grey"
+
+
+def _stacked(spec: EnvironmentSpec) -> str:
+    return (
+        f"{spec.frame_stack} observations are stacked by the agent itself; give it only the newest"
+    )
+
+
+def _told(how: str, spec: EnvironmentSpec) -> list[str]:
+    """How an observation shows whose it is."""
+    if how == MIRROR:
+        return ["pictures of every second body are mirrored, left to right"]
+    if how == MARK and spec.image:
+        return [
+            f"a last channel tells the body: everywhere 0 for the first, {BRIGHTEST} for the last, "
+            "evenly between"
+        ]
+    return ["a 1 among zeros, one for each body, follows the vector"] if how == MARK else []
 
 
 def _kinds(found: Trained, spec: EnvironmentSpec) -> list[dict[str, Any]]:

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from environments import EnvironmentSpec
 from tests.trainer.disks import files_limited_to
 from tests.trainer.launching import contents
 from tests.trainer.untrained import make_run
@@ -149,11 +151,13 @@ def test_an_export_describes_itself(tmp_path):
         assert name.startswith("state_") or f"{name}=" in readme
 
 
-def test_notes_on_atari_name_sticky_actions_and_only_limits_that_there_are():
-    def told(level: str, **changes: Any) -> str:
-        settings = Settings(level_name=level, **changes)
-        return "\n".join(preprocessing(settings.level, build.level_spec(settings)))
+def told(level: str, **changes: Any) -> str:
+    """What notes say of the steps between a level and its agent."""
+    settings = Settings(level_name=level, **changes)
+    return "\n".join(preprocessing(settings.level, build.level_spec(settings)))
 
+
+def test_notes_on_atari_name_sticky_actions_and_only_limits_that_there_are():
     usual = told("PongNoFrameskip-v4")
     assert "an episode ends after 108000 frames; in training after 1000 steps" in usual
     assert "repeats the last action" not in usual
@@ -161,6 +165,50 @@ def test_notes_on_atari_name_sticky_actions_and_only_limits_that_there_are():
     assert "a chance of 0.1, a frame repeats" in told("ALE/Pong-v5", sticky_actions=0.1)
     none = told("ALE/Pong-v5", max_episode_frames=0, max_rewardless_steps=0, sticky_actions=0)
     assert "an episode ends" not in none and "repeats the last action" not in none
+    assert "lasts 4 frames; the observation is the maximum over the last two" in usual
+    single = told("PongNoFrameskip-v4", frame_skip=1)
+    assert "each action lasts 1 frame\n" in single and "maximum" not in single
+
+
+def test_notes_on_other_levels_name_all_that_changes_what_is_seen():
+    pictures = told("tests.trainer.levels:Pictures", crop="2,0,30,40", frame_stack=3)
+    cropped, resized = "cropped to 2,0,30,40 (top, left", "resized to 84 × 84"
+    assert pictures.index(cropped) < pictures.index(resized)
+    assert "3 observations are stacked by the agent itself" in pictures
+    masked = told("tests.environments.test_masks:Turns", action_masks=True)
+    assert "a 1 for each allowed action and a 0 for each other one follow the vector" in masked
+    assert "pictures are grey" in told("vnc:Catch-v0", fps=20)
+    assert "pictures are RGB" in told("vnc:Catch-v0", fps=20, colour=True)
+    canvas, shift = (f"pettingzoo:tests.environments.bodies.{one}" for one in ("canvas", "game"))
+    assert "a last channel tells the body: " in told(canvas, tell_bodies="mark")
+    assert "pictures of every second body are mirrored" in told(canvas, tell_bodies="mirror")
+    assert "body" not in told(canvas)
+    assert "a 1 among zeros, one for each body, follows" in told(shift, tell_bodies="mark")
+
+
+def test_notes_on_atari_for_several_players_are_those_of_its_preprocessing():
+    name = "pettingzoo:atari.pong_v3"
+    seen = gymnasium.spaces.Box(0, 255, (84, 84, 2), np.uint8)
+    bodies = ("first_0", "second_0")
+    spec = EnvironmentSpec(name, seen, gymnasium.spaces.Discrete(6), 4, 4, True, bodies=bodies)
+
+    def of_pong(**changes: Any) -> list[str]:
+        return preprocessing(Settings(level_name=name, **changes).level, spec)
+
+    assert of_pong(crop="0,0,210,100", sticky_actions=0.25) == [
+        "0 to 30 frames without action after a reset",
+        "each action lasts 4 frames; the observation is the maximum over the last two",
+        "with a chance of 0.25, a frame repeats the last action instead",
+        "pictures are grey",
+        "pictures are cropped to 0,0,210,100 (top, left, height, width)",
+        "pictures are resized to 84 × 84 (area interpolation)",
+        "a last channel tells the body: everywhere 0 for the first, 255 for the last, evenly "
+        "between",
+        "4 observations are stacked by the agent itself; give it only the newest",
+        "actions are flat and count from 0; continuous ones are clipped to their bounds",
+        "an episode ends after 108000 frames",
+    ]
+    assert "repeats" not in " ".join(of_pong()) and "pictures are RGB" in of_pong(colour=True)
 
 
 def test_popart_s_baselines_are_exported_as_one_value_per_level(tmp_path):
