@@ -239,18 +239,20 @@ class Run:
                 f"({error.strerror or error}); earlier checkpoints are untouched."
             )
             return False
+        is_whole = True
         for save in self.saved_too:
             try:
                 save()
             except OSError as error:
                 self.reporter.say(
                     f"warning: the checkpoint was written, but not what is kept beside it "
-                    f"({error.strerror or error}): the next checkpoint tries again."
+                    f"({error.strerror or error})."
                 )
+                is_whole = False
         self.reporter.note(
             f"checkpoint {path.name} written{', the best so far' if is_best else ''}"
         )
-        return True
+        return is_whole
 
     def end_with_error(self, learner: Learner, meter: Meter, error: Exception) -> None:
         """Reports the error that ended the run, and saves a checkpoint."""
@@ -281,8 +283,9 @@ class Run:
             self._on_report(self.outcome.figures)  # last, as it may raise an error
         if not saved:
             raise NotWritten(
-                f"the last checkpoint could not be written to {self.store.folder}. Make room and "
-                "run the same command again: it resumes from the previous checkpoint."
+                f"the last checkpoint could not be written to {self.store.folder} with all that is "
+                "kept beside it. Make room and run the same command again: it resumes from what "
+                "is there."
             )
 
     def _end_companions(self) -> None:

@@ -1,5 +1,6 @@
 """Trainings in this process that end early: by an error, by time, or while actors start or hang."""
 
+import errno
 import functools
 import threading
 from typing import Any
@@ -14,11 +15,12 @@ from tests.trainer.programs.local.conftest import settings
 from trainer import build
 from trainer.programs.local import ActorThreads, train
 from trainer.programs.local_actors import ActorFailed
+from trainer.replay.store import ReplayStore
 from trainer.settings.config import Settings
 from trainer.storage.folder import LOCK
 from trainer.storage.records import METRICS
 from transport import UnrollQueue
-from user_error import UserError
+from user_error import NotWritten, UserError
 
 
 def test_a_training_that_ends_while_its_actors_start_makes_no_further_environments(
@@ -116,6 +118,20 @@ def test_while_a_replay_fills_the_folder_shows_that_the_training_is_alive(tmp_pa
     train(chosen, make_environment=make)
     assert not (tmp_path / METRICS).exists()
     assert (tmp_path / LOCK).stat().st_mtime_ns > locked[0] + 0.3e9
+
+
+def test_a_replay_that_is_not_written_at_the_end_is_no_success(tmp_path, monkeypatch, capsys):
+    def fails(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ReplayStore, "save", fails)
+    kept = {"checkpoint_replay": True, "replay_warm_up": 40}
+    with pytest.raises(NotWritten, match=r"with all that is kept beside it\. Make room and run"):
+        train(settings(tmp_path, algorithm="dqn", **kept))
+    assert newest(tmp_path).counters["environment_frames"] >= 400
+    printed = capsys.readouterr().out
+    assert "but not what is kept beside it (No space left on device)." in printed
+    assert "Ended: all frames are played." in printed and "tries again" not in printed
 
 
 @pytest.mark.parametrize("environment", [Breaks, Leaves])
