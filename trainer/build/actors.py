@@ -23,7 +23,7 @@ def actor(
     check: Callable[[], None],
     start: int = 0,
 ) -> Actor:
-    """Actor ``index`` of a process that starts after ``start`` updates; see ``Actor``."""
+    """Actor ``index`` of a process; see ``Actor``, and ``seed_of`` for ``start``."""
     level = index % len(settings.level.levels)
     of_seat = _seat(settings, environment, index, level, start)
     return Actor(environment, policy, settings.actors.unroll_length, check=check, **of_seat)

@@ -56,7 +56,7 @@ def shared_test_environment(
 
 
 def seed_of(seed: int, start: int) -> int:
-    """The seed of an actor that starts after ``start`` updates, so that it repeats no episodes."""
+    """The seed of an actor, so that it repeats no episodes: ``start`` grows with the training."""
     if not start:
         return seed
     return int(np.random.SeedSequence([seed, start]).generate_state(1)[0]) % 2**31

@@ -22,8 +22,8 @@ from user_error import UserError
 
 GIB = 2**30
 # In a copy of the store: the agent steps that are left of it, those that no batch has counted yet,
-# and the updates that are due.
-WARM_UP, UNCOUNTED, DUE = "warm_up", "uncounted", "due"
+# the updates that are due, and the level that was played.
+WARM_UP, UNCOUNTED, DUE, LEVEL = "warm_up", "uncounted", "due", "level"
 ROUNDS_IN_VAIN = 2  # of a replay, and of those who play for it, without a window
 
 
@@ -174,20 +174,37 @@ class ReplayedBatches:
         self._warm_up = max(0, self._warm_up - steps)
         return steps
 
-    def save(self, folder: Path) -> None:
-        """Brings the copy on disk up to date; may raise OSError."""
-        with self._lock:
-            numbers = {WARM_UP: self._warm_up, UNCOUNTED: self._steps, DUE: self._due}
-            self._store.save(folder, {name: np.array(value) for name, value in numbers.items()})
+    @property
+    def filled(self) -> int:
+        """Grows with what was played for the store, by earlier processes, too."""
+        return self._store.filled
 
-    def load(self, folder: Path, *, has_learned: bool) -> int:
+    def save(self, folder: Path, level_name: str = "") -> None:
+        """Brings the copy on disk up to date, of play of this level; may raise OSError."""
+        with self._lock:
+            notes = {
+                WARM_UP: self._warm_up,
+                UNCOUNTED: self._steps,
+                DUE: self._due,
+                LEVEL: level_name,
+            }
+            self._store.save(folder, {name: np.array(value) for name, value in notes.items()})
+
+    def load(self, folder: Path, *, has_learned: bool, level_name: str = "") -> int:
         """Continues with what was saved; returns the agent steps that its warm-up goes on for.
 
+        It may be play of this level only, or of an earlier version, which does not say of which.
         Where a save was interrupted, those that were lost with it are played again if the rest is
         too little to begin with. ``has_learned`` is for copies of earlier versions, which do not
         say how many are left.
         """
-        saved = self._store.load(folder)
+
+        def check(notes: dict[str, np.ndarray]) -> None:
+            played = str(notes.get(LEVEL, level_name))
+            if played != level_name:
+                raise UserError(f"{folder} is the copy of a replay of another level, {played}.")
+
+        saved = self._store.load(folder, check)
         self._steps, self._due = int(saved.get(UNCOUNTED, 0)), float(saved.get(DUE, 0.0))
         if WARM_UP in saved:
             left = int(saved[WARM_UP])

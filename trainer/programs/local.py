@@ -26,7 +26,7 @@ from trainer.programs.training import Training
 from trainer.reporting import reporters
 from trainer.settings.config import Settings
 
-# Makes the environments of an actor from the settings, its index and the updates before.
+# Makes the environments of an actor from the settings, its index and ``start``: see ``seed_of``.
 MakeEnvironment = Callable[[Settings, int, int], VectorEnvironment]
 
 
@@ -99,7 +99,7 @@ class ActorThreads(Intake):
         super().__init__(settings, players, make_batches, bodies, arrived)
         self._make_environment = make_environment
         self._settings = settings
-        self._start = start
+        self._start = start + self.filled  # what was played since the last update is not repeated
         self._making = threading.Lock()
         self._threads = Threads(settings, self._act, [self])
 

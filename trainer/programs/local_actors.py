@@ -84,6 +84,11 @@ class Intake:
             self._ahead.close()
 
     @property
+    def filled(self) -> int:
+        """Grows with what was played for a kept replay, also if no update has followed."""
+        return self.batches.filled if isinstance(self.batches, ReplayedBatches) else 0
+
+    @property
     def is_closed(self) -> bool:
         """Whether no unrolls are needed any more."""
         return self.queue.is_closed

@@ -42,7 +42,7 @@ class _Part:
     run: Run
     meter: Meter
     intake: Intake
-    start: int  # updates before
+    start: int  # see ``seed_of``
 
     @property
     def is_trained(self) -> bool:
@@ -112,7 +112,7 @@ def _part(agent: OneOf, learner: Learner, run: Run, agents: int) -> _Part:
         example = build.unroll(settings, spec, learner.agent)
         make = replay.filled(make, run, settings, spec, learner.updates, example)
     intake = Intake(settings, players, make, spec.num_bodies)
-    return _Part(agent, learner, run, meter, intake, learner.updates)
+    return _Part(agent, learner, run, meter, intake, learner.updates + intake.filled)
 
 
 def _train(settings: Settings, parts: Sequence[_Part], stop: StopSignal) -> None:

@@ -53,14 +53,14 @@ def _fill(
         _say_what_is_lost(run, settings)
     if not isinstance(feeding, Replayed) or not isinstance(batches, ReplayedBatches):
         return
-    folder = run.folder / FOLDER
+    folder, level_name = run.folder / FOLDER, ",".join(settings.level.levels)
     if feeding.kept:
-        run.saved_too.append(lambda: batches.save(folder))
+        run.saved_too.append(lambda: batches.save(folder, level_name))
     if run.resumes and feeding.kept and run.has_changed_level:
         run.reporter.say("The replay that was kept is of another level.")
     elif run.resumes and feeding.kept:
         try:
-            left = batches.load(folder, has_learned=bool(updates))
+            left = batches.load(folder, has_learned=bool(updates), level_name=level_name)
             if updates and left:
                 run.reporter.say(_to_be_played(left))
             return

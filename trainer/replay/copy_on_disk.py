@@ -7,7 +7,7 @@ written completely, whatever happened, is one for which note and index differ.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,10 @@ class ReplayCopy:
         self._write_index({NOTES: notes, **about})
         self._saved = notes
 
-    def load(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Reads all complete slots into the arrays.
+    def load(
+        self, check: Callable[[dict[str, np.ndarray]], None]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Reads all complete slots into the arrays, unless ``check`` refuses what ``about`` is.
 
         Returns:
             What each slot holds, ``NONE`` where it is not complete, and ``about``.
@@ -66,6 +68,7 @@ class ReplayCopy:
                 there may be one that cannot be read now.
         """
         about = self._read_index()
+        check(about)
         indexed = about.pop(NOTES)
         notes = np.full_like(indexed, NONE)
         self._read(NOTES, notes, np.arange(len(notes)))

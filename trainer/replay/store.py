@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +87,11 @@ class ReplayStore:
         return self._choice.count
 
     @property
+    def filled(self) -> int:
+        """The slots filled so far, by those who saved what was loaded, too: it only grows."""
+        return self._streams.filled
+
+    @property
     def steps(self) -> int:
         """About how many agent steps the windows that can be drawn are of."""
         return self.windows * self._streams.rows // self._places.per_slot
@@ -160,16 +165,19 @@ class ReplayStore:
         about = {**self._streams.saved(), **self._choice.saved(), **(notes or {})}
         self._copy.save(self._streams.sequence, about)
 
-    def load(self, folder: Path) -> dict[str, np.ndarray]:
+    def load(
+        self, folder: Path, check: Callable[[dict[str, np.ndarray]], None] = lambda notes: None
+    ) -> dict[str, np.ndarray]:
         """Fills an empty store from a copy; raises UserError if there is none that fits.
 
         Of a save that was interrupted, the unrolls that it was writing are missing. Returns the
-        notes that were saved with it, among other things.
+        notes that were saved with it, among other things; ``check`` sees them first and may raise
+        UserError, after which the store is still empty.
         """
         if self._streams.filled:
             raise ValueError("only an empty store can be loaded.")
         copy = ReplayCopy(folder, {**self._of_rows, **self._of_slots})
-        sequence, about = copy.load()
+        sequence, about = copy.load(check)
         self._streams.restore(about, sequence)
         complete = np.flatnonzero(sequence != NONE)
         self.lost = min(self._streams.filled, len(sequence)) - len(complete)

@@ -152,6 +152,26 @@ def test_a_replay_of_an_earlier_version_that_was_learned_from_needs_no_warm_up(t
         assert batches(windows, 4, 400, warm_up=60).load(tmp_path, has_learned=has_learned) == left
 
 
+def test_a_replay_of_another_level_is_refused_and_the_next_one_begins_empty(tmp_path):
+    windows, player = shape(length=4, n_steps=1, stack=1, burn_in=None), Player(0, 4)
+    made = batches(windows, 4, 400, warm_up=60)
+    updates(made, player, 5)
+    made.save(tmp_path, "Pong")
+    other = batches(windows, 4, 400, warm_up=60)
+    with pytest.raises(UserError, match=r"is the copy of a replay of another level, Pong\.$"):
+        other.load(tmp_path, has_learned=True, level_name="Breakout")
+    assert other.filled == 0 and updates(other, player, 20) == 20
+    same = batches(windows, 4, 400, warm_up=60)
+    assert same.load(tmp_path, has_learned=True, level_name="Pong") == 40
+    assert same.filled == made.filled > 0
+    without(tmp_path / "index.npz", "level")  # as earlier versions wrote it
+    assert batches(windows, 4, 400, 60).load(tmp_path, has_learned=True, level_name="Breakout")
+    other.save(tmp_path, "Breakout")
+    again = batches(windows, 4, 400, warm_up=60)
+    again.load(tmp_path, has_learned=True, level_name="Breakout")
+    assert again.filled == other.filled
+
+
 def without(path: Path, name: str) -> None:
     """Removes an array from a file of them."""
     with np.load(path) as file:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.trainer.levels import Steps, level
+from tests.trainer.levels import Steps, Tens, level
 from tests.trainer.training import small
 from trainer import build
 from trainer.programs import learner_process
@@ -42,7 +42,7 @@ def test_a_resume_says_what_is_lost_also_of_a_team(updates, learners, expected, 
 
 def begin(folder: Path, updates: int, learners: int, said: list[str], **changes: Any) -> Any:
     """Makes the batches of a run's first learner; returns the run."""
-    settings = small(level(Steps), **changes)
+    settings = small(**{"level_name": level(Steps)} | changes)
     spec = build.level_spec(settings)
     settings = build.complete(settings, spec)
     run: Any = Namespace(
@@ -86,3 +86,16 @@ def test_a_kept_replay_that_cannot_be_read_now_is_not_overwritten(
     index.write_bytes(b"damaged")
     begin(tmp_path, 7, 1, said, **of_dqn)
     assert said[0].startswith(f"warning: {index} is damaged")
+
+
+def test_a_kept_replay_of_another_level_is_not_taken_for_this_one(tmp_path):
+    sizes = {"replay_steps": 1000, "replay_warm_up": 60}
+    of_dqn = {"algorithm": "dqn", "checkpoint_replay": True, **sizes}
+    said: list[str] = []
+    for save in begin(tmp_path, 0, 1, said, **of_dqn).saved_too:
+        save()
+    begin(tmp_path, 7, 1, said, **of_dqn)
+    begin(tmp_path, 7, 1, said, level_name=level(Tens), **of_dqn)
+    left = "60 agent steps are played before the next update."
+    of_another = f"{tmp_path}/replay is the copy of a replay of another level, {level(Steps)}."
+    assert said == [left, f"warning: {of_another}", left]

@@ -1,16 +1,22 @@
 """Trainings in this process that go on from what is in their folder, or refuse to."""
 
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import experiment
+from environments import EnvironmentStep, VectorEnvironment
 from tests.trainer.launching import contents, newest
 from tests.trainer.levels import Pictures, Steps, Tens, TwoChoices, level
 from tests.trainer.programs.local.conftest import RETURNS, flags, refusal, settings
+from trainer import build
 from trainer.programs.local import train
+from trainer.programs.stopping import StopSignal
+from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import METRICS, read_metrics
 from user_error import UserError
@@ -106,6 +112,39 @@ def test_a_best_checkpoint_that_cannot_be_read_is_replaced(tmp_path, capsys, beg
     train(settings(tmp_path, total_environment_frames=800))
     assert best_return(store) == RETURNS[level(Steps)]
     assert (f"warning: {best} is damaged" in capsys.readouterr().out) == (how == "damaged")
+
+
+def test_what_was_played_before_the_first_update_is_not_played_again_beside_it(tmp_path):
+    first_rows: list[list[float]] = []
+
+    for _ in range(3):
+        stop = StopSignal()
+
+        def make(
+            chosen: Settings, actor: int, start: int, stop: StopSignal = stop
+        ) -> VectorEnvironment:
+            environment = build.actor_environment(chosen, actor, start)
+            reset, step, steps = environment.reset, environment.step, itertools.count()
+
+            def begun() -> EnvironmentStep:
+                row = reset()
+                first_rows.append(row.observation.ravel().tolist())
+                return row
+
+            def stepped(actions: np.ndarray) -> EnvironmentStep:
+                if next(steps) == 100:  # far more than may wait to be taken
+                    stop.request("the test")
+                return step(actions)
+
+            environment.reset = begun  # type: ignore[method-assign]
+            environment.step = stepped  # type: ignore[method-assign]
+            return environment
+
+        kept = {"checkpoint_replay": True, "replay_steps": 60_000, "replay_warm_up": 60_000}
+        chosen = settings(tmp_path, algorithm="dqn", level_name="CartPole-v1", **kept)
+        outcome = train(chosen.replace(total_environment_frames=10**6), stop, make_environment=make)
+        assert outcome.reason == "the test" and newest(tmp_path).counters["updates"] == 0
+    assert len({tuple(one) for one in first_rows}) == 3
 
 
 SIZE = ["--width=40", "--height=40"]
