@@ -155,7 +155,8 @@ def measure(out: Path, chosen: Chosen, rates: Rates) -> None:
     def rate(case: Case) -> float:
         # A learner with actors has all cores; learners alone have one each, to be compared.
         if case.actors:
-            return rate_of(chosen.settings, case.actors, seconds)
+            settings = common.in_a_cluster(chosen.settings, case.actors)
+            return rate_of(settings, case.actors, seconds)
         return measured(case, chosen)
 
     in_turns(

@@ -81,7 +81,7 @@ def measured(own: Own, case: Case) -> tuple[Parts, dict[int, float]]:
     settings = config.parse([*case.flags, f"--seed={own.seed}"])
     parts, rates = [plan_parts.measured(own, settings)], {}
     for actors in case.actors:
-        rates[actors] = rate_of(settings, actors, own.train_s)
+        rates[actors] = rate_of(common.in_a_cluster(settings, actors), actors, own.train_s)
         common.progress(f"{case.name}, {actors} actors: {rates[actors]:,.0f} agent steps/s")
     if not own.smoke:
         parts.append(plan_parts.measured(own, settings))

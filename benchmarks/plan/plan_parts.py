@@ -40,7 +40,7 @@ def measure(arguments: list[str]) -> None:
     """Prints the parts and writes them."""
     own, settings = common.parse(Own, "plan_parts", __doc__, arguments, trainer=True)
     checks.check(settings)
-    settings = common.in_a_cluster(settings)
+    settings = common.in_a_cluster(settings, 0)
     path = Path(own.results) / "plan_parts.json"
     written = as_json(measured(own, settings))
     files.write(path, written)

@@ -62,10 +62,15 @@ def parse(
     return options, settings
 
 
-def in_a_cluster(settings: Settings) -> Settings:
-    """With as many environments as actors in processes of their own play."""
-    actor = settings.replace(job_name="actor")
-    return settings.replace(envs_per_actor=sizes.envs_per_actor(actor))
+def in_a_cluster(settings: Settings, actors: int) -> Settings:
+    """As the frontend sets up so many actors on one machine; 0: nobody knows how many."""
+    checks.check_played(settings, range(actors), f"--actors={actors}")
+    actor = sizes.filling(settings, actors, 1).replace(job_name="actor")
+    given = settings.actors.actors_on_host
+    return settings.replace(
+        envs_per_actor=sizes.envs_per_actor(actor),
+        actors_on_host=given if given > 1 else max(1, actors),
+    )
 
 
 def numbers(flag: str, text: str, least: int = 1) -> list[int]:

@@ -71,6 +71,7 @@ def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, settings = common.parse(Own, "memory", __doc__, arguments, trainer=True)
     checks.check(settings)
+    settings = common.in_a_cluster(settings, own.actors)
     what = (
         f"{', '.join(settings.level.levels)}; a learner and {own.actors} actors; {own.seconds:g} s"
     )

@@ -82,7 +82,7 @@ def measure(arguments: list[str]) -> None:
     own, settings = common.parse(Own, "throughput", __doc__, arguments, trainer=True)
     checks.check(settings)
     if own.job == "cluster":
-        settings = common.in_a_cluster(settings)
+        settings = common.in_a_cluster(settings, own.actors)
     parts = [measure_parts(own, settings)]
     report = Report(
         "throughput", COLUMNS, own, parts[0][0].precision, words(own, settings, parts[0]), settings

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from benchmarks.whole.scaleup.options import Chosen
 from trainer.settings import config
+from trainer.settings.config import Settings
 
 # How long a process may take from its start to its first report, however slow the machine.
 STARTS_WITHIN_S = 240.0
@@ -62,9 +63,9 @@ def training_flags(chosen: Chosen, actors: int) -> dict[str, Any]:
     }
 
 
-def given_flags(chosen: Chosen, names: Sequence[str]) -> list[str]:
-    """The flags that the user gave, but for those in ``names``."""
-    flags = config.to_flags(chosen.settings)
+def given_flags(settings: Settings, names: Sequence[str]) -> list[str]:
+    """The flags of these settings, but for those in ``names``."""
+    flags = config.to_flags(settings)
     return [flag for flag in flags if flag.partition("=")[0].removeprefix("--") not in names]
 
 

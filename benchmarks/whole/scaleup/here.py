@@ -9,6 +9,7 @@ from benchmarks.tools.ports import free_ports
 from benchmarks.whole.scaleup.cases import Case, Reports, given_flags, training_flags
 from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.processes import PROGRAM, Processes
+from trainer.settings import sizes
 from trainer.storage.records import read_metrics
 
 
@@ -20,7 +21,8 @@ class Here:
         self._folder = folder
         self._processes = Processes(folder)
         common = training_flags(chosen, case.actors)
-        self._given = given_flags(chosen, list(common))
+        settings = sizes.filling(chosen.settings, case.actors, 1)  # as the frontend does it
+        self._given = given_flags(settings, list(common))
         self._given += [f"--{name}={value}" for name, value in common.items()]
         self._ports = free_ports(case.learners)
 
@@ -59,6 +61,7 @@ class Here:
 
     def _actor(self, index: int, port: int) -> list[str]:
         own = ["--job_name=actor", f"--task={index}", f"--learner_host=localhost:{port}"]
+        own.append(f"--actors_on_host={self._case.learners * self._case.actors}")
         return ["env", "CUDA_VISIBLE_DEVICES=-1", *PROGRAM, *own, *self._given]
 
 

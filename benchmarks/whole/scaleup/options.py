@@ -83,6 +83,8 @@ def _check(chosen: Chosen) -> None:
             "--transport=secure: the benchmark gives its processes no credentials. Leave it out; "
             "python -m benchmarks transport measures both."
         )
+    for actors in chosen.actors:
+        checks.check_played(settings, range(actors), f"--actors={actors}")
     exchange = isinstance(settings.algorithm.feeding, Gradients)
     if exchange and max(chosen.learners) > 1 and not chosen.hosts.workers_csv_path:
         raise UserError(

@@ -66,6 +66,18 @@ def test_one_that_is_stopped_leaves_whole_trainings_with_the_share_of_the_cores(
     assert kept["two"] == older
 
 
+def test_actors_of_a_training_share_the_cores(tmp_path, monkeypatch):
+    parts = cost_model.Parts("x", 100, 1000, 100, 1e4, 1e6, 100, 1e6, receive_bytes_per_s=1e6)
+    monkeypatch.setattr(plan_parts, "measured", lambda *_: parts)
+
+    def rate(settings, actors, seconds):
+        assert settings.actors.actors_on_host == actors
+        return 20.0
+
+    monkeypatch.setattr(plan_here, "rate_of", rate)
+    plan_here.measure([f"--results={tmp_path}"])
+
+
 def test_figures_of_the_guide_stay_without_a_folder_of_ones_own(tmp_path, monkeypatch):
     parts = cost_model.Parts("x", 100, 1000, 100, 1e4, 1e6, 100, 1e6, receive_bytes_per_s=1e6)
     monkeypatch.setattr(plan_parts, "measured", lambda *_: parts)

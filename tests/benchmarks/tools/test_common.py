@@ -10,6 +10,7 @@ from benchmarks.tools.common import Options, numbers, parse, rate, spread
 from benchmarks.tools.machine import processor
 from benchmarks.tools.report import Column, Report
 from tests.trainer.disks import files_limited_to
+from trainer.settings.config import Settings
 from user_error import UserError
 
 
@@ -150,3 +151,18 @@ def test_a_report_on_a_full_disk_is_a_line_and_costs_no_earlier_one(tmp_path, mo
         assert f"{tmp_path / full} cannot be written" in line
     assert json.loads(earlier)["rows"] == json.loads((tmp_path / "some.json").read_text())["rows"]
     assert (tmp_path / "some.png").read_bytes().endswith(b"IEND\xaeB`\x82")
+
+
+def test_actors_of_a_cluster_are_set_up_as_the_frontend_does_it():
+    two = common.in_a_cluster(Settings(algorithm="ppo"), 2).actors
+    assert (two.envs_per_actor, two.actors_on_host) == (4, 2)
+    given = common.in_a_cluster(Settings(envs_per_actor=5, actors_on_host=3), 2).actors
+    assert (given.envs_per_actor, given.actors_on_host) == (5, 3)
+    any_number = common.in_a_cluster(Settings(algorithm="ppo"), 0).actors
+    assert (any_number.envs_per_actor, any_number.actors_on_host) == (8, 1)
+
+
+def test_a_level_that_no_actor_of_a_cluster_would_play_is_refused():
+    settings = Settings(level_name="CartPole-v1,Acrobot-v1,MountainCar-v0")
+    with pytest.raises(UserError, match="--actors=2 has 2 actors, .* MountainCar-v0 would never"):
+        common.in_a_cluster(settings, 2)

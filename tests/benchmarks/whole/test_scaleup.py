@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.tools.ports import free_port
 from benchmarks.whole.scaleup import __main__ as scaleup
-from benchmarks.whole.scaleup import hosts
+from benchmarks.whole.scaleup import here, hosts
 from benchmarks.whole.scaleup.__main__ import main
 from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import parse
@@ -61,6 +61,14 @@ def test_actors_feed_a_learner(tmp_path, capsys):
     assert main([*QUICK, *flags, f"--results={tmp_path}"]) == 0
     [case] = json.loads((tmp_path / "scaleup.json").read_text())["cases"]
     assert case["actors_of_each"] == 1 and case["steps_per_second"][0] > 0
+
+
+def test_actors_fill_the_batch_of_their_learner_and_share_the_cores(tmp_path):
+    chosen = parse([*QUICK, "--learners=2", "--actors=2", "--algorithm=ppo", "--batch_size=8"])
+    case = here.Here(Case(2, 2), chosen, tmp_path)
+    actor = case._actor(3, 9001)
+    assert "--envs_per_actor=4" in actor and "--actors_on_host=4" in actor
+    assert "--envs_per_actor=4" in case._learner(0, tmp_path)
 
 
 def test_hosts_of_a_csv_are_measured(tmp_path, monkeypatch, capsys):
@@ -148,6 +156,7 @@ def test_a_measurement_that_is_terminated_ends_as_one_that_fails(tmp_path, monke
         (["--learner=1"], "there is no flag --learner"),
         (["--agent_name=Typo"], "--agent_name=Typo is not known"),
         (["--level_name=Typo"], "--level_name: there is no level 'Typo'"),
+        (["--actors=0,1", "--level_name=CartPole-v1,Acrobot-v1"], "--actors=1 has 1 actor, and"),
         (["--algorithm=simple"], "--algorithm=simple is a program of trainings on one machine"),
         (["--transport=secure"], "--transport=secure: the benchmark gives its processes no"),
         (["--algorithm=a3c"], "--learners=1,2: on this machine learners train together under"),
