@@ -4,7 +4,8 @@ import contextlib
 import dataclasses
 import io
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.whole.scaleup.cases import Case, Reports, training_flags
 from benchmarks.whole.scaleup.options import Chosen
@@ -14,7 +15,7 @@ from cluster.backends.ssh import looking, starting, stopping
 from cluster.backends.ssh.backend import connections, here_with, routes_of
 from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory.hosts_csv import Row
-from cluster.model import Plan
+from cluster.model import Host, Plan, Process
 from cluster.plan import make_plan
 from cluster.record import Record
 from trainer.machine.launching import PROJECT
@@ -32,15 +33,17 @@ class OnHosts:
         routes = routes_of(self._options)
         self._connections = connections(self._options, list(rows), routes)
         self._hosts = Hosts(self._connections)
-        self._plans = [
-            make_plan(
-                picked(case, team, rows),
-                settings.replace(logdir=f"{logdir}-{number}"),
-                self._options,
-                here_with(self._options, routes),
-            )
-            for number, team in enumerate(case.teams)
-        ]
+        self._plans = side_by_side(
+            [
+                make_plan(
+                    picked(case, team, rows),
+                    settings.replace(logdir=f"{logdir}-{number}"),
+                    self._options,
+                    here_with(self._options, routes),
+                )
+                for number, team in enumerate(case.teams)
+            ]
+        )
         self._records: list[Record] = []
         self._reports: list[Reports] = [[] for _ in self._plans]
 
@@ -105,13 +108,20 @@ def check_rows(cases: Sequence[Case], rows: Sequence[Row]) -> None:
             raise UserError(
                 f"--workers_csv_path has {there} {job}s; --learners and --actors need {needed}."
             )
+    learners = _single(rows, "learner")[: max(case.learners for case in cases)]
+    on_host = Counter(map(_host, learners))
+    for row in learners:
+        if on_host[_host(row)] > 1 and row.cuda_visible_devices in ("", "-1"):
+            raise UserError(
+                f"--workers_csv_path: line {row.line} has one of {on_host[_host(row)]} learners on "
+                f"{row.ip}, without column cuda_visible_devices. Give it its GPUs there, so that "
+                "it has the same one alone as in a team; or, if there are none, a host of its own."
+            )
 
 
 def picked(case: Case, team: Sequence[int], rows: Sequence[Row]) -> list[Row]:
     """The rows of a team's learners, and those of as many actors as they need."""
-    single = [dataclasses.replace(row, tf_port=port, count=1) for row in rows for port in row.ports]
-    learners = [row for row in single if row.job == "learner"]
-    actors = [row for row in single if row.job == "actor"]
+    learners, actors = _with_own_gpu(_single(rows, "learner")), _single(rows, "actor")
     # Actors are dealt out in turn, so that each learner has the same ones in every case.
     own = [
         actor
@@ -119,3 +129,48 @@ def picked(case: Case, team: Sequence[int], rows: Sequence[Row]) -> list[Row]:
         if index % case.learners in team
     ]
     return [learners[number] for number in team] + own
+
+
+def _single(rows: Sequence[Row], job: str) -> list[Row]:
+    """A row for each process of this kind."""
+    return [
+        dataclasses.replace(row, tf_port=port, count=1)
+        for row in rows
+        if row.job == job
+        for port in row.ports
+    ]
+
+
+def _host(row: Row) -> tuple[str, int | None]:
+    return row.ip, row.ssh_port
+
+
+def _with_own_gpu(learners: Sequence[Row]) -> list[Row]:
+    """The learners, each with that of its GPUs which it would take in a team of all of them."""
+    there: Counter[tuple[str, int | None]] = Counter()
+    found = []
+    for row in learners:
+        gpus = row.cuda_visible_devices.split(",")
+        own = gpus[there[_host(row)] % len(gpus)]
+        found.append(dataclasses.replace(row, cuda_visible_devices=own))
+        there[_host(row)] += 1
+    return found
+
+
+def side_by_side(plans: Sequence[Plan]) -> list[Plan]:
+    """The plans, whose actors share the cores of a host with those of all other plans."""
+    on_host = Counter(actor.host for plan in plans for actor in plan.actors)
+    return [
+        dataclasses.replace(
+            plan, processes=tuple(_beside_others(one, on_host) for one in plan.processes)
+        )
+        for plan in plans
+    ]
+
+
+def _beside_others(process: Process, on_host: Mapping[Host, int]) -> Process:
+    if process.job != "actor":
+        return process
+    kept = [word for word in process.argv if not word.startswith("--actors_on_host=")]
+    argv = (*kept, f"--actors_on_host={on_host[process.host]}")
+    return dataclasses.replace(process, argv=argv)

@@ -109,14 +109,40 @@ def test_a_start_that_fails_half_way_leaves_no_team_running(failure, monkeypatch
     assert len(started) == 1 and stopped == started
 
 
+def plans_of(case, chosen, rows, logdir):
+    made = hosts.OnHosts(case, chosen, rows, str(logdir))
+    made._connections.close()
+    return made._plans
+
+
+def test_learners_apart_have_the_cores_and_gpus_of_learners_together(tmp_path):
+    rows = [
+        hosts_csv.Row(1, "learner", "localhost", 18000, count=2, cuda_visible_devices="2,3"),
+        hosts_csv.Row(2, "actor", "localhost", 18010, count=2),
+    ]
+    chosen = parse([*QUICK, "--learners=2", "--actors=1"])
+    apart = plans_of(Case(2, 1, apart=True), chosen, rows, tmp_path / "run")
+    actors = [one for plan in apart for one in plan.processes if one.job == "actor"]
+    assert len(actors) == 2
+    for actor in actors:
+        shared = [word for word in actor.argv if word.startswith("--actors_on_host")]
+        assert shared == ["--actors_on_host=2"]
+    gpus = [("CUDA_VISIBLE_DEVICES", number) for number in "23"]
+    learners = [one for plan in apart for one in plan.processes if one.job == "learner"]
+    assert [one.env for one in learners] == [(gpu,) for gpu in gpus]
+    [together] = plans_of(Case(2, 1), chosen, rows, tmp_path / "run")
+    [mpirun] = [one for one in together.processes if one.job == "learner"]
+    assert [f"{name}={number}" for name, number in gpus] == [
+        word for word in mpirun.argv if word.startswith("CUDA_VISIBLE_DEVICES")
+    ]
+
+
 def test_learners_on_hosts_are_reached_as_the_ssh_configuration_says(tmp_path):
     config = tmp_path / "config"
     config.write_text("Host gpu*\n  ProxyJump bastion\n")
     rows = [hosts_csv.Row(line, "learner", f"gpu{line}", 18000, ssh_port=22) for line in (1, 2)]
     chosen = parse([*QUICK, "--learners=2", "--actors=0", f"--ssh_config={config}"])
-    case = hosts.OnHosts(Case(2, 0), chosen, rows, str(tmp_path / "run"))
-    [plan] = case._plans
-    case._connections.close()
+    [plan] = plans_of(Case(2, 0), chosen, rows, tmp_path / "run")
     [_, (_, written)] = plan.spread.files
     assert written.count("ProxyJump") == 2 and "bastion" in written and str(config) in written
 
@@ -174,3 +200,15 @@ def test_a_csv_with_too_few_hosts_is_told_before_anything_starts(tmp_path, capsy
     flags = [f"--workers_csv_path={csv}", f"--results={tmp_path}"]
     assert main([*QUICK, *flags, "--learners=2"]) == 2
     assert "has 1 learners; --learners and --actors need 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("gpus", ["", "-1"])
+def test_learners_that_share_a_host_need_gpus_of_their_own(gpus, tmp_path, capsys):
+    csv = tmp_path / "hosts.csv"
+    rows = [f"learner,localhost,8001,{gpus}", "learner,localhost,8002,1"]
+    csv.write_text("\n".join(["job,ip,tf_port,cuda_visible_devices", *rows]) + "\n")
+    flags = [f"--workers_csv_path={csv}", f"--results={tmp_path}"]
+    assert main([*QUICK, *flags, "--learners=2"]) == 2
+    told = capsys.readouterr().err
+    assert "line 2 has one of 2 learners on localhost, without" in told and told.count("\n") == 1
+    hosts.check_rows([Case(1, 0)], hosts_csv.read(csv))
