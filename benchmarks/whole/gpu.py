@@ -33,6 +33,7 @@ from benchmarks.tools.ports import free_port
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, mean, steady_rate
 from flags import setting
+from lab.trials.keeper import visible_gpus
 from trainer.machine.quota import usable_cores
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -253,12 +254,12 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def _gpu() -> str:
-    """The name of the first GPU."""
+    """The name of the first GPU that may be used."""
     return _asked("name") or NONE
 
 
 def _gigabytes() -> float | None:
-    """The memory of the first GPU that is in use, if nvidia-smi says it."""
+    """The memory of that GPU that is in use, if nvidia-smi says it."""
     try:
         return float(_asked("memory.used")) / 1024
     except ValueError:  # such as [N/A]
@@ -266,10 +267,13 @@ def _gigabytes() -> float | None:
 
 
 def _asked(what: str) -> str:
-    if not shutil.which("nvidia-smi"):
+    gpus = visible_gpus()
+    if not gpus or not shutil.which("nvidia-smi"):
         return ""
+    # It answers for whole GPUs only, not for the parts of one.
+    which = [] if gpus[0].startswith("MIG") else ["-i", gpus[0]]
     done = subprocess.run(
-        ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits"],
+        ["nvidia-smi", *which, f"--query-gpu={what}", "--format=csv,noheader,nounits"],
         capture_output=True,
         text=True,
         check=False,

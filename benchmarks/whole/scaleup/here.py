@@ -1,7 +1,6 @@
 """A case on this machine: each learner pinned to a core of its own, actors to none."""
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from benchmarks.tools.ports import free_ports
 from benchmarks.whole.scaleup.cases import Case, Reports, given_flags, training_flags
 from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.processes import PROGRAM, Processes
+from lab.trials.keeper import visible_gpus
 from trainer.settings import sizes
 from trainer.storage.records import read_metrics
 
@@ -25,6 +25,7 @@ class Here:
         self._given = given_flags(settings, list(common))
         self._given += [f"--{name}={value}" for name, value in common.items()]
         self._ports = free_ports(case.learners)
+        self._gpus = visible_gpus() or ["-1"]
 
     def __enter__(self) -> "Here":
         self._processes.__enter__()
@@ -54,7 +55,7 @@ class Here:
         cores = sorted(os.sched_getaffinity(0))
         address = f"--learner_host=localhost:{self._ports[number]}"
         return [
-            *("env", f"CUDA_VISIBLE_DEVICES={number % gpus() if gpus() else -1}"),
+            *("env", f"CUDA_VISIBLE_DEVICES={self._gpus[number % len(self._gpus)]}"),
             *("taskset", "-c", str(cores[number % len(cores)])),
             *(*PROGRAM, "--job_name=learner", address, f"--logdir={logdir}", *self._given),
         ]
@@ -63,16 +64,6 @@ class Here:
         own = ["--job_name=actor", f"--task={index}", f"--learner_host=localhost:{port}"]
         own.append(f"--actors_on_host={self._case.learners * self._case.actors}")
         return ["env", "CUDA_VISIBLE_DEVICES=-1", *PROGRAM, *own, *self._given]
-
-
-def gpus() -> int:
-    """How many GPUs this machine has."""
-    try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    except OSError:
-        return 0
-    lines = listed.stdout.splitlines() if listed.returncode == 0 else []
-    return sum(line.startswith("GPU ") for line in lines)
 
 
 def _together(ranks: list[list[str]]) -> list[str]:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks.whole import gpu
+from tests.benchmarks.whole.gpus import path_with_nvidia_smi
 from tests.benchmarks.whole.stopping import stopped_at
 from user_error import UserError
 
@@ -65,6 +66,18 @@ def test_a_busy_machine_has_an_actor_for_each_core_but_one(monkeypatch):
 def test_memory_is_what_nvidia_smi_says_if_it_does(said, gigabytes, monkeypatch):
     monkeypatch.setattr(gpu, "_asked", lambda what: said)
     assert gpu._gigabytes() == gigabytes
+
+
+@pytest.mark.parametrize(
+    ("visible", "name"),
+    [(None, "the first"), ("1", "the second"), ("GPU-b,0", "the second"), ("-1", "none"),
+     ("", "none"), ("MIG-c", "any")],
+)  # fmt: skip
+def test_the_gpu_is_one_that_may_be_used(visible, name, tmp_path, monkeypatch):
+    path_with_nvidia_smi(tmp_path, monkeypatch)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpu._gpu() == name
 
 
 def test_unknown_parts_are_refused(tmp_path):

@@ -19,6 +19,7 @@ from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import parse
 from benchmarks.whole.scaleup.processes import Failed
 from cluster.inventory import hosts_csv
+from tests.benchmarks.whole.gpus import path_with_nvidia_smi
 from tests.benchmarks.whole.stopping import killed, stopped_at
 from tests.pictures import coloured
 from user_error import UserError
@@ -69,6 +70,20 @@ def test_actors_fill_the_batch_of_their_learner_and_share_the_cores(tmp_path):
     actor = case._actor(3, 9001)
     assert "--envs_per_actor=4" in actor and "--actors_on_host=4" in actor
     assert "--envs_per_actor=4" in case._learner(0, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("visible", "dealt"),
+    [(None, ["GPU-a", "GPU-b", "GPU-a"]), ("5,7", ["5", "7", "5"]), ("3", ["3"] * 3),
+     ("", ["-1"] * 3), ("NoDevFiles", ["-1"] * 3)],
+)  # fmt: skip
+def test_learners_have_the_gpus_that_may_be_used(visible, dealt, tmp_path, monkeypatch):
+    path_with_nvidia_smi(tmp_path, monkeypatch)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    case = here.Here(Case(3, 0), parse([*QUICK, "--learners=3"]), tmp_path)
+    learners = [case._learner(number, tmp_path) for number in range(3)]
+    assert [learner[1] for learner in learners] == [f"CUDA_VISIBLE_DEVICES={one}" for one in dealt]
 
 
 def test_hosts_of_a_csv_are_measured(tmp_path, monkeypatch, capsys):
