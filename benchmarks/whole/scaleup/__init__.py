@@ -13,7 +13,9 @@ several learners. The table has two ratios, for two questions:
 - against learners apart: as many learners on the same cores at the same time without
   any contact. The difference to 1.00 is the cost of averaging gradients alone.
 
-Learners on the same host of a CSV each need GPUs in its column cuda_visible_devices.
+Learners on the same host of a CSV each need GPUs in its column cuda_visible_devices. What a killed
+benchmark leaves on hosts ends by itself after some minutes; before that, `run_experiment_mm_raw.py`
+with `--action=stop` and, as `--logdir`, the folder that was printed last ends it.
 
 On this machine each learner is pinned to a core of its own, also when it is alone. The cases of
 a turn come one after another, and a ratio is taken within each turn; the table has the medians.

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from benchmarks.whole.scaleup.options import Chosen
+from benchmarks.whole.scaleup.options import Chosen, Options
 from trainer.settings import config
 from trainer.settings.config import Settings
 
@@ -53,10 +53,20 @@ def cases(chosen: Chosen) -> list[Case]:
     ]
 
 
+def limits(options: Options) -> tuple[float, float]:
+    """The most seconds before the first piece that counts, and from there to the last."""
+    warm_up = STARTS_WITHIN_S + 2 * options.warm_up * options.window_s
+    return warm_up, 60 + 4 * options.windows * options.window_s
+
+
 def training_flags(chosen: Chosen, actors: int) -> dict[str, Any]:
     """The flags of all processes of a case, besides the user's."""
+    hosts = chosen.hosts
+    starting = max(chosen.learners) * (hosts.start_timeout_s + hosts.patience)  # one by one
     return {
         "total_environment_frames": 10**14,
+        # On hosts, what a killed benchmark leaves would otherwise go on.
+        "stop_after_s": starting + sum(limits(chosen.options)),
         "report_every_s": chosen.options.window_s,
         "checkpoint_every_s": 86400.0,
         "synthetic_unrolls": actors == 0,
@@ -72,9 +82,9 @@ def given_flags(settings: Settings, names: Sequence[str]) -> list[str]:
 def rate(running: Running, chosen: Chosen) -> float:
     """Agent steps a second of all teams together, while all of them train."""
     options = chosen.options
+    to_warm_up, to_measure = limits(options)
     running.wait(
-        lambda: all(len(rows) >= options.warm_up for rows in running.reports()),
-        STARTS_WITHIN_S + 2 * options.warm_up * options.window_s,
+        lambda: all(len(rows) >= options.warm_up for rows in running.reports()), to_warm_up
     )
     begun = [len(rows) for rows in running.reports()]
 
@@ -82,10 +92,7 @@ def rate(running: Running, chosen: Chosen) -> float:
         ends = zip(begun, running.reports(), strict=True)
         return [rows[start : start + options.windows] for start, rows in ends]
 
-    running.wait(
-        lambda: all(len(rows) == options.windows for rows in measured()),
-        60 + 4 * options.windows * options.window_s,
-    )
+    running.wait(lambda: all(len(rows) == options.windows for rows in measured()), to_measure)
     return math.fsum(
         statistics.median(row["steps_per_second"] for row in rows) for rows in measured()
     )

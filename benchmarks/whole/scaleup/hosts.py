@@ -3,10 +3,12 @@
 import contextlib
 import dataclasses
 import io
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from benchmarks.tools import common
 from benchmarks.whole.scaleup.cases import Case, Reports, training_flags
 from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.processes import Failed
@@ -18,7 +20,7 @@ from cluster.inventory.hosts_csv import Row
 from cluster.model import Host, Plan, Process
 from cluster.plan import make_plan
 from cluster.record import Record
-from trainer.machine.launching import PROJECT
+from trainer.machine.launching import PROJECT, script_command
 from user_error import UserError
 
 LOOK_EVERY_S = 0.5
@@ -49,8 +51,9 @@ class OnHosts:
 
     def __enter__(self) -> "OnHosts":
         with contextlib.ExitStack() as undone:
-            undone.callback(self.__exit__)
+            undone.push(self.__exit__)
             for plan in self._plans:
+                common.progress(f"starts on its hosts: {plan.logdir}")
                 self._start(plan)
             undone.pop_all()
         return self
@@ -61,16 +64,26 @@ class OnHosts:
                 plan, self._options, self._hosts, self._connections.passwords, PROJECT, flags=()
             )
         if failed:
-            raise Failed(output.getvalue())
+            raise Failed(f"{output.getvalue()}Should any of it be left: {self._stop(plan)}")
         self._records.append(record.must_read(plan.logdir))
 
-    def __exit__(self, *_: object) -> None:
-        for one in self._records:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        left = []
+        for plan, one in zip(self._plans, self._records, strict=False):  # those that were started
             with contextlib.redirect_stdout(io.StringIO()) as output:
                 failed = stopping.stop(one, self._options, self._hosts)
             if failed:
-                print(output.getvalue())
+                left.append(f"{output.getvalue()}That is: {self._stop(plan)}")
         self._connections.close()
+        if left and kind is None:
+            raise Failed("\n".join(left))
+        for told in left:
+            print(told)
+
+    def _stop(self, plan: Plan) -> str:
+        """The command that ends what may be left of a plan."""
+        flags = ["--action=stop", f"--logdir={plan.logdir}", *starting.again(plan, self._options)]
+        return shlex.join([*script_command("run_experiment_mm_raw.py"), *flags])
 
     def reports(self) -> list[Reports]:
         """What each team's first learner has reported until now."""

@@ -21,7 +21,8 @@ REACHING = ("workers_csv_path", "mpirun_network", "accept_new_host_keys", "ssh_p
             "ask_ssh_password", "connect_timeout_s", "patience_s", "start_timeout_s",
             "ssh_config")  # fmt: skip
 # What the benchmark decides for each process.
-DECIDED = (*frontend.DECIDED, "logdir", "total_environment_frames", "synthetic_unrolls", "seed")
+DECIDED = (*frontend.DECIDED, "logdir", "total_environment_frames", "stop_after_s",
+           "synthetic_unrolls", "seed")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

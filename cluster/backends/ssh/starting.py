@@ -64,7 +64,7 @@ def start(
     if problems:
         print("Not everything started; the rest keeps running:")
         print("\n".join(problems))
-    print_next_steps(plan.logdir, seen, _again(plan, options), options.tmux_sess)
+    print_next_steps(plan.logdir, seen, again(plan, options), options.tmux_sess)
     return 0
 
 
@@ -152,7 +152,7 @@ def _last_line(seen: Seen) -> str:
     return next(filter(None, lines), "see --action=logs.")
 
 
-def _again(plan: Plan, options: Options) -> list[str]:
+def again(plan: Plan, options: Options) -> list[str]:
     """Flags of later commands; they need passwords if this one did."""
     flags = []
     if any(one.row.ssh_password for one in plan.members):

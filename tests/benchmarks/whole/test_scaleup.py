@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.tools.ports import free_port
 from benchmarks.whole.scaleup import __main__ as scaleup
-from benchmarks.whole.scaleup import here, hosts
+from benchmarks.whole.scaleup import cases, here, hosts
 from benchmarks.whole.scaleup.__main__ import main
 from benchmarks.whole.scaleup.cases import Case
 from benchmarks.whole.scaleup.options import parse
@@ -122,6 +122,54 @@ def test_a_start_that_fails_half_way_leaves_no_team_running(failure, monkeypatch
     with pytest.raises(type(failure)), hosts.OnHosts(case, chosen, rows, str(tmp_path / "run")):
         raise AssertionError("nothing to measure")
     assert len(started) == 1 and stopped == started
+
+
+@pytest.mark.parametrize("failure", [None, KeyboardInterrupt()])
+def test_what_could_not_be_stopped_is_told_with_the_command(failure, monkeypatch, tmp_path, capsys):
+    rows = [hosts_csv.Row(line, "learner", "localhost", 18000 + line) for line in range(2)]
+
+    def stop(*_):
+        print("Not stopped:")
+        return 1
+
+    monkeypatch.setattr(hosts.starting, "start", lambda *_, **__: 0)
+    monkeypatch.setattr(hosts.record, "must_read", lambda logdir: logdir)
+    monkeypatch.setattr(hosts.stopping, "stop", stop)
+    chosen = parse([*QUICK, "--learners=2"])
+    with (
+        pytest.raises(type(failure) if failure else Failed) as raised,
+        hosts.OnHosts(Case(2, 0, apart=True), chosen, rows, str(tmp_path / "run")),
+    ):
+        shown = capsys.readouterr().err
+        if failure:
+            raise failure
+    told = capsys.readouterr().out if failure else str(raised.value)
+    assert told.count("Not stopped:") == 2
+    for number in range(2):
+        logdir = tmp_path / f"run-{number}"
+        assert f"on its hosts: {logdir}" in shown
+        assert f"run_experiment_mm_raw.py --action=stop --logdir={logdir}" in told
+
+
+class Waits:
+    """A case whose reports come one by one; how long they were waited for is added up."""
+
+    def __init__(self):
+        self.seconds, self.rows = 0.0, []
+
+    def reports(self):
+        self.rows.append({"steps_per_second": 7.0})
+        return [self.rows]
+
+    def wait(self, until, seconds):
+        self.seconds += seconds
+
+
+def test_learners_end_by_themselves_but_not_before_they_are_measured():
+    chosen, waits = parse([*QUICK, "--actors=0", "--start_timeout_s=20"]), Waits()
+    assert cases.rate(waits, chosen) == 7.0
+    flags = cases.training_flags(chosen, 0)
+    assert flags["stop_after_s"] >= waits.seconds + 20 * max(chosen.learners)
 
 
 def plans_of(case, chosen, rows, logdir):
