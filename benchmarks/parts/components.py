@@ -140,7 +140,9 @@ def between_processes(
             f"--repeats={repeats}",
             f"--results={folder}",
         ]
-        command = [sys.executable, "-m", "benchmarks", "transport", *flags]
+        # It ends with this process, however that ends.
+        command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "benchmarks"]
+        command += ["transport", *flags]
         done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise UserError(f"the benchmark of transport failed: {done.stderr.strip()[-500:]}")

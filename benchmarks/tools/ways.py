@@ -90,8 +90,10 @@ def measure(
 
 def _printed(module: str, flags: Sequence[str], some: Sequence[int]) -> str:
     """The last line of output of a benchmark on some of the cores."""
+    # It ends with this process, however that ends.
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "benchmarks", module]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", module, *flags],
+        [*command, *flags],
         cwd=PROJECT,
         preexec_fn=functools.partial(os.sched_setaffinity, 0, some),
         capture_output=True,

@@ -3,6 +3,7 @@
 import json
 import os
 
+import psutil
 import pytest
 
 from benchmarks.parts import components
@@ -10,7 +11,8 @@ from benchmarks.tools import ways
 from benchmarks.tools.common import spread
 from benchmarks.tools.machine import cores
 from benchmarks.tools.ways import Measured, Way, all_ways, best, bound
-from tests.benchmarks.whole.stopping import stopped_at
+from tests.benchmarks.whole.stopping import killed, stopped_at
+from tests.cluster.conftest import wait_for
 from user_error import UserError
 
 TINY = ["--level_name=CartPole-v1", "--envs_per_actor=2", "--num_actors=1", "--batch_size=2"]
@@ -92,6 +94,36 @@ def test_what_was_measured_is_written_when_it_is_stopped(number, names, tmp_path
         components.measure([*TINY, f"--results={tmp_path}"])
     kept = json.loads((tmp_path / "components.json").read_text())
     assert [row["cores"] for row in kept["rows"] if row["part"] == "learning"] == names
+
+
+# A part that would go on for long.
+PART = """
+import os, pathlib, sys
+from benchmarks.parts import components
+from benchmarks.tools import ways
+folder = pathlib.Path(sys.argv[1])
+sys.executable = str(folder / "python")
+print("ready", flush=True)
+{starts}
+"""
+PYTHON = "#!/bin/sh\necho $$ > {folder}/pid\nexec sleep 600\n"
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        "ways._printed('measure_parts', [], os.sched_getaffinity(0))",
+        "components.between_processes(components.Settings(), 1, 1, 1.0, 1)",
+    ],
+)
+def test_a_part_ends_with_a_benchmark_that_is_killed(starts, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(PYTHON.format(folder=tmp_path))
+    python.chmod(0o755)
+    with killed(PART.format(starts=starts), tmp_path) as said:
+        assert said == "ready"
+        one = psutil.Process(wait_for(lambda: int((tmp_path / "pid").read_text())))
+    assert psutil.wait_procs([one], timeout=60)[1] == []
 
 
 def test_settings_that_do_not_fit_together_are_refused(tmp_path):
