@@ -193,8 +193,11 @@ def _ours(own: Own, seed: int) -> Run:
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no output"])[-1]
             raise UserError(f"this trainer ended with exit code {done.returncode}: {reason}")
+        reports = read_metrics(Path(folder) / "run")
+        if not reports:  # it was cut off before the first
+            return Run(seconds, 0, False)
         reached = "Ended: the mean return is" in done.stdout
-        return Run(seconds, read_metrics(Path(folder) / "run")[-1]["agent_steps"], reached)
+        return Run(seconds, reports[-1]["agent_steps"], reached)
 
 
 def _of_peer(

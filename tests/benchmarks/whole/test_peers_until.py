@@ -143,6 +143,13 @@ def test_a_peer_is_cut_off_by_our_time_only_where_we_got_there(
     assert f"has {limit:.0f} s" in capsys.readouterr().err
 
 
+def test_a_run_of_ours_that_ends_before_its_first_report_has_not_got_there(tmp_path, monkeypatch):
+    (tmp_path / "experiment.py").write_text("print('Ended: 0.5 s have passed (--stop_after_s).')")
+    monkeypatch.setattr(until, "PROJECT", tmp_path)
+    run = until._ours(until.Own(until=3.0, most_s=0.5), seed=1)
+    assert run.seconds > 0 and (run.steps, run.reached) == (0, False)
+
+
 def test_a_stop_loses_no_turn_before_it(tmp_path, monkeypatch):
     def ours(own, seed):
         if seed == 3:
