@@ -31,6 +31,7 @@ import psutil
 import environments
 from benchmarks.tools import common
 from benchmarks.tools.common import Options, Spread, numbers, spread
+from benchmarks.tools.cpu_time import worked
 from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
 from environments.names import AtariLevel, find
@@ -156,14 +157,7 @@ def rates(own: Own, batches: Sequence[Batch]) -> tuple[Spread, float]:
 def cpu_seconds() -> float:
     """What this process and all that it has started have worked until now."""
     me = psutil.Process()
-    found = 0.0
-    for process in [me, *me.children(recursive=True)]:
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue  # it has just ended
-        found += times.user + times.system
-    return found
+    return worked([me, *me.children(recursive=True)])
 
 
 def batch(own: Own, name: str, count: int, threads: int) -> Batch:

@@ -1,7 +1,10 @@
 """CPU time by kind of thread, from ``/proc``."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+import psutil
 
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
@@ -23,6 +26,7 @@ MAIN = {
     "actor": "actors' own threads",
 }
 OTHERS = "other threads"
+STEPPED = "environments' processes"  # those that step worlds written in Python
 
 
 def cpu_seconds(roles: dict[int, str]) -> dict[str, float]:
@@ -36,6 +40,20 @@ def cpu_seconds(roles: dict[int, str]) -> dict[str, float]:
                 continue  # it has just ended
             kind = MAIN[role] if int(task.name) == process else kind_of(name)
             found[kind] = found.get(kind, 0.0) + seconds
+        if stepping := psutil.Process(process).children(recursive=True):
+            found[STEPPED] = found.get(STEPPED, 0.0) + worked(stepping)
+    return found
+
+
+def worked(processes: Iterable[psutil.Process]) -> float:
+    """Seconds that these processes have worked until now."""
+    found = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue  # it has just ended
+        found += times.user + times.system
     return found
 
 

@@ -4,11 +4,13 @@
   python -m benchmarks memory --seconds=60 --actors=3 --agent_name=ResNetLSTMAgent
 
 It starts experiment.py as a learner and actors, as a user would, and reads every second how much
-memory each of them has resident. A slope is the least-squares line through what was read after
-the first fifth of the time: in that, queues fill and TensorFlow takes as much as it works with.
-How much the actors waited shows whether the learner was fed faster than it learned.
+memory each of them has resident, with the processes that it has started itself. A slope is the
+least-squares line through what was read after the first fifth of the time: in that, queues fill and
+TensorFlow takes as much as it works with. How much the actors waited shows whether the learner was
+fed faster than it learned.
 """
 
+import contextlib
 import dataclasses
 import sys
 import time
@@ -120,7 +122,7 @@ def watch(own: Own, settings: Settings, keep: Callable[[Watched], None]) -> None
         try:
             while not rows or rows[-1][0] < own.seconds:
                 seconds = time.monotonic() - begun
-                rows.append([seconds, *(one.memory_info().rss / 1e6 for one in processes)])
+                rows.append([seconds, *map(resident, processes)])
                 trainer.run_for(min(EVERY_S, own.seconds / 10))
             trainer.next_report()
         finally:
@@ -128,6 +130,15 @@ def watch(own: Own, settings: Settings, keep: Callable[[Watched], None]) -> None
                 waited = {who: mean(trainer.reports(), share) for who, share in WAITS.items()}
                 known = {who: share for who, share in waited.items() if share is not None}
                 keep(Watched(names, np.array(rows), known))
+
+
+def resident(process: psutil.Process) -> float:
+    """Megabytes of a process, and of those that it has started, such as to step environments."""
+    size = process.memory_info().rss
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            size += child.memory_info().rss
+    return float(size) / 1e6
 
 
 def slopes(rows: np.ndarray) -> np.ndarray:

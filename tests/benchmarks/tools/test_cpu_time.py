@@ -1,10 +1,21 @@
 """The processor's time of a process, thread by thread."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
-from benchmarks.tools.cpu_time import MAIN, OTHERS, TICK_S, cpu_seconds, kind_of, thread_time
+from benchmarks.tools.cpu_time import (
+    MAIN,
+    OTHERS,
+    STEPPED,
+    TICK_S,
+    cpu_seconds,
+    kind_of,
+    thread_time,
+)
+from tests.cluster.conftest import wait_for
 from trainer.machine.threads import name_thread
 
 
@@ -43,3 +54,16 @@ def test_work_is_found_at_the_thread_that_does_it():
     finally:
         done.set()
         thread.join()
+
+
+def test_work_of_processes_that_step_environments_is_found():
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as stepping:
+        try:
+            found = wait_for(lambda: busy(cpu_seconds({os.getpid(): "actor"})))
+        finally:
+            stepping.kill()
+    assert found[MAIN["actor"]] > 0
+
+
+def busy(found):
+    return found.get(STEPPED, 0.0) >= 5 * TICK_S and found

@@ -2,8 +2,11 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
+import psutil
 import pytest
 
 from benchmarks.whole import memory
@@ -67,6 +70,18 @@ def test_a_run_that_is_stopped_on_its_way_is_written(tmp_path, monkeypatch):
     assert [row["process"] for row in kept["rows"]] == ["learner", "actor 0"]
     assert len(kept["curves"][0]["seconds and MB"]) == 5
     assert kept["waited"] == ["watched for 0 s, the learner waited 25% of the time"]
+
+
+def test_memory_of_a_process_includes_those_that_it_has_started():
+    holds = "held = b'x' * 50_000_000; print('ready', flush=True); input()"
+    before = memory.resident(psutil.Process())
+    with subprocess.Popen(
+        [sys.executable, "-c", holds], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout and child.stdout.readline() == b"ready\n"
+        with_it = memory.resident(psutil.Process())
+        child.kill()
+    assert with_it > before + 50
 
 
 def test_a_slope_is_in_megabytes_a_minute():
