@@ -44,6 +44,8 @@ def _is_program(path: Path) -> bool:
 
 
 def _first_line(path: Path) -> str:
+    if path.name == "__main__.py":
+        path = path.with_name("__init__.py")
     return (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]
 
 

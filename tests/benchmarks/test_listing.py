@@ -23,7 +23,7 @@ def test_every_benchmark_is_listed_with_a_line(capsys):
     lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[2:]]
     assert [name for name, _ in lines] == list(benchmarks.known())
     assert {"components", "throughput", "scaleup", "peers", "plan"} <= set(benchmarks.known())
-    assert all(len(about) > 20 for _, about in lines)
+    assert all(len(about) > 20 and "see the package" not in about for _, about in lines)
 
 
 @pytest.mark.parametrize("name", benchmarks.known())
@@ -39,6 +39,10 @@ def test_a_benchmark_is_run_by_its_name_wherever_it_is():
     done = run("plan", "--help")
     assert done.returncode == 0, done.stderr
     assert "python -m benchmarks plan" in done.stdout
+
+
+def test_help_of_a_package_says_what_the_package_does():
+    assert "What a frontend costs in front of many hosts" in run("hosts", "--help").stdout
 
 
 def test_an_unknown_name_is_answered_with_the_closest():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.tools import common
 from benchmarks.tools.machine import processor
+from benchmarks.whole import hosts as package
 from benchmarks.whole.hosts import fleet, frontend, report
 from benchmarks.whole.hosts.fleet import Fleet
 from benchmarks.whole.hosts.report import Run
@@ -43,7 +44,7 @@ class Options(common.Options):
 
 def measure(arguments: list[str]) -> None:
     """Prints the table; writes it, and a picture."""
-    options, _ = common.parse(Options, "hosts", report.__doc__, arguments)
+    options, _ = common.parse(Options, "hosts", package.__doc__, arguments)
     numbers = sorted(common.numbers("hosts", options.hosts))
     why = fleet.missing()
     if why:

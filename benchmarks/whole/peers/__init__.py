@@ -1,1 +1,1 @@
-"""The trainer compared with alternatives: `python -m benchmarks peers`."""
+"""The trainer compared with alternatives, on the same work and in turn."""
