@@ -70,11 +70,6 @@ class Report:
         self._rows.append(list(cells))
         self._print(cells)
 
-    def has_figures(self, title: str) -> bool:
-        """Whether a row has something in the column of this title."""
-        place = [column.title for column in self._columns].index(title)
-        return any(row[place] is not None for row in self._rows)
-
     @contextlib.contextmanager
     def finished(self, shown: str, wanted: float | None = None) -> Iterator[dict[str, Any]]:
         """Writes the files at the end of the block; if that is stopped or fails, too.
@@ -96,11 +91,12 @@ class Report:
     ) -> None:
         """Writes the files: the picture shows the column ``shown``, and ``wanted`` as a line.
 
-        ``draw`` makes another picture, on axes. Without a row nothing is written.
+        ``draw`` makes another picture, on axes. Without a figure in that column nothing is written:
+        failures alone are not worth an earlier file.
         """
-        if not self._rows:
-            return
         titles = [column.title for column in self._columns]
+        if all(row[titles.index(shown)] is None for row in self._rows):
+            return
         rows = [dict(zip(titles, map(_plain, row), strict=True)) for row in self._rows]
         kept = self._about | {"rows": rows} | {name: _plain(one) for name, one in figures.items()}
         path = files.folder(str(self._folder)) / f"{self._name}.json"

@@ -136,8 +136,7 @@ def measure(arguments: list[str]) -> None:
     finally:  # also where it is stopped
         print_ratios(ratios, absent)
         named = {" ".join(key): ratio for key, ratio in ratios.items()}
-        if report.has_figures("agent steps/s"):  # failures alone are not worth an earlier file
-            report.finish("agent steps/s", ratios=named, absent=absent)
+        report.finish("agent steps/s", ratios=named, absent=absent)
 
 
 def _check_for_peers(own: Own, networks: Sequence[str]) -> None:

@@ -36,6 +36,16 @@ def test_a_part_that_fails_says_why_and_the_others_continue(tmp_path, monkeypatc
     assert any("failed: no memory left." in name for name in names)
 
 
+def test_failures_alone_replace_no_earlier_figures(tmp_path, monkeypatch):
+    def run(case, seconds):
+        raise UserError("no memory left.")
+
+    monkeypatch.setattr(gpu, "_run", run)
+    (tmp_path / "gpu.json").write_text("earlier")
+    gpu.measure(["--parts=a3c", f"--results={tmp_path}"])
+    assert (tmp_path / "gpu.json").read_text() == "earlier"
+
+
 def test_lines_that_have_been_measured_are_written_when_it_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "_run", stopped_at(3, [100.0, 400.0, 1.0, 2.0, 0.5, None]))
     with pytest.raises(KeyboardInterrupt):
