@@ -41,6 +41,7 @@ class Job:
     content: str = "noise"
     compression: str = "none"
     level_name: str = ""
+    seed: int = 1
     credentials: str = ""
 
 
@@ -134,7 +135,7 @@ class _Spent:
 def contents(job: Job) -> Iterator[np.ndarray]:
     """Blocks uint8 [1, size] without end: noise or recorded pictures in turn, or fresh pictures."""
     if job.content == "noise":
-        random = np.random.default_rng(0)
+        random = np.random.default_rng(job.seed)
         made = [random.integers(0, 256, (1, job.size), np.uint8) for _ in range(DIFFERENT)]
         return itertools.cycle(made)
     played = play(job)
@@ -147,9 +148,9 @@ def play(job: Job) -> Iterator[np.ndarray]:
     """Pictures of a game at random: of all environments of an actor, then of its next step."""
     import environments
 
-    made = environments.make(job.level_name, ENVS, 1, num_threads=1)
+    made = environments.make(job.level_name, ENVS, job.seed, num_threads=1)
     made.reset()
-    made.spec.action_space.seed(1)
+    made.spec.action_space.seed(job.seed)
 
     def shown() -> np.ndarray:
         actions = np.array([made.spec.action_space.sample() for _ in range(ENVS)])

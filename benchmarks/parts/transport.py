@@ -145,6 +145,7 @@ def measure(arguments: list[str]) -> None:
                         content,
                         compression,
                         own.level_name,
+                        own.seed,
                     )
                     found, shares = messages_a_second(own, where, job, many)
                     report.row(

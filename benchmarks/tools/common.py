@@ -23,15 +23,21 @@ DECIDED = ("total_environment_frames",)
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Once:
     """The flags of every benchmark; one that has more inherits from this."""
 
-    repeats: int = setting(5, "Measuring", "measurements of each, after one to warm up", least=1)
     seed: int = setting(1, "Measuring", "random seed", least=0, most=2**31 - 1)
     results: str = setting("benchmarks/results", "Measuring", "folder for NAME.json and NAME.png")
 
 
-Own = TypeVar("Own", bound=Options)
+@dataclasses.dataclass(frozen=True)
+class Options(Once):
+    """Those of a benchmark that measures things again."""
+
+    repeats: int = setting(5, "Measuring", "measurements of each, after one to warm up", least=1)
+
+
+Own = TypeVar("Own", bound=Once)
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.tools import files
-from benchmarks.tools.common import Options, Spread, spread
+from benchmarks.tools.common import Once, Spread, spread
 from benchmarks.tools.machine import processor
 from trainer.settings.config import Settings
 
@@ -42,7 +42,7 @@ class Report:
         self,
         name: str,
         columns: Sequence[Column],
-        options: Options,
+        options: Once,
         precision: str,
         what: str,
         settings: Settings | None = None,

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.tools import common
-from benchmarks.tools.common import Options
+from benchmarks.tools.common import Once
 from benchmarks.tools.ports import free_port
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, mean, steady_rate
@@ -58,7 +58,7 @@ WANTED = 100_000  # frames/s learned from synthetic unrolls with a deep network 
 
 
 @dataclasses.dataclass(frozen=True)
-class Own(Options):
+class Own(Once):
     parts: str = setting(
         "smoke,learner,two,acting,busy,a3c", "Measuring", "those to measure, with commas between"
     )

@@ -64,7 +64,7 @@ def measure(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="imphosts") as folder, Fleet(Path(folder)) as hosts:
         for count, real, cut_s in _cases(numbers, options):
             hosts.grow(count)
-            runs.append(measured(hosts, count, real, cut_s, options.level_name))
+            runs.append(measured(hosts, count, real, cut_s, options))
             print(report.table(runs[-1:]), flush=True)
             # A later run may fail where the machine carries no more.
             report.write_json(out / "hosts.json", runs, about)
@@ -83,10 +83,11 @@ def _cases(numbers: list[int], options: Options) -> Iterator[tuple[int, int, flo
         yield numbers[-1], options.real, 0.0
 
 
-def measured(hosts: Fleet, count: int, real: int, cut_s: float, level_name: str) -> Run:
+def measured(hosts: Fleet, count: int, real: int, cut_s: float, options: Options) -> Run:
     """One run on so many hosts: started, looked at, stopped."""
     hosts.write_csv(count, real)
-    training = ("--notensorboard", "--tmux_sess=", f"--level_name={level_name}", *PATIENCE)
+    training = [f"--level_name={options.level_name}", f"--seed={options.seed}", *PATIENCE]
+    training += ["--notensorboard", "--tmux_sess="]
     with contextlib.ExitStack() as undone:
         cutting = _cutting(hosts, count, cut_s, undone)
         undone.callback(_stop, hosts)

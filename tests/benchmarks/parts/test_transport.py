@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from benchmarks.parts import transport
+from benchmarks.parts import sending, transport
 from benchmarks.tools import namespaces
 from user_error import UserError
 
+LEVEL = "PongNoFrameskip-v4"
 QUICK = ["--actors=1", "--seconds=0.2", "--repeats=2"]
 
 
@@ -31,6 +32,16 @@ def test_blocks_stand_beside_the_bare_copy_with_where_time_went(tmp_path):
         assert row["sent"] == pytest.approx(1.0, abs=0.05)  # padded
         assert row["compute"] + row["pack"] + row["wait"] == pytest.approx(1.0, abs=0.1)
         assert 0 < row["send"] <= 1.0
+
+
+@pytest.mark.parametrize("content", transport.CONTENTS)
+def test_what_is_sent_follows_from_the_seed(content):
+    def sent(seed):
+        job = transport.Job("tensorflow", "", 0, 100_000, content, level_name=LEVEL, seed=seed)
+        return next(sending.contents(job))
+
+    one = sent(1)
+    assert (one == sent(1)).all() and (one != sent(2)).any()
 
 
 def sender(program):

@@ -90,6 +90,11 @@ def test_the_gpu_is_one_that_may_be_used(visible, name, tmp_path, monkeypatch):
     assert gpu._gpu() == name
 
 
+def test_each_line_is_measured_once(tmp_path):
+    with pytest.raises(UserError, match="there is no flag --repeats"):
+        gpu.measure(["--repeats=3", f"--results={tmp_path}"])
+
+
 def test_unknown_parts_are_refused(tmp_path):
     with pytest.raises(UserError, match="--parts=gpu: expected some of smoke"):
         gpu.measure(["--parts=gpu", f"--results={tmp_path}"])

@@ -5,7 +5,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -56,6 +58,23 @@ def test_more_hosts_than_addresses_are_refused(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(fleet, "missing", lambda: "needs root")
     with pytest.raises(UserError, match="no hosts can be made on this machine: needs root."):
         program.measure(["--hosts=8", f"--results={tmp_path}"])
+
+
+def test_the_seed_is_that_of_the_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    host = types.SimpleNamespace(plug=lambda: None)
+    bridge = types.SimpleNamespace(hosts=[host])
+    hosts = types.SimpleNamespace(bridge=bridge, folder=tmp_path, write_csv=lambda *_: None)
+    given: list[tuple[str, ...]] = []
+    said = ["", '{"processes": [{"state": "running"}, {"state": "running"}]}']
+    said.append("Stopped 1 learner and 1 actor.\n")
+
+    def run(fleet: Any, *flags: str, **_: Any) -> tuple[Cost, str]:
+        given.append(flags)
+        return cost(1), said[len(given) - 1]
+
+    monkeypatch.setattr(program.frontend, "run", run)
+    program.measured(cast(Any, hosts), 1, 0, 0.0, program.Options(seed=7))
+    assert "--seed=7" in given[0]
 
 
 def test_an_idle_learner_listens_and_ends_when_asked():
