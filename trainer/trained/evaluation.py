@@ -65,7 +65,7 @@ def evaluate(
         f"{settings.trained.test_policy} actions: {_about(found)}."
     )
     results, warnings = _play(found, agent, spec, console, place)
-    console.print(scoreboard.table(_with_bodies(results)), soft_wrap=False)
+    scoreboard.print_figures(console, _with_bodies(results))
     report = _report(found, results)
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
@@ -97,7 +97,7 @@ def _evaluate_grid(
             console.print(warning)
         for level, figures in results.items():
             played.append(grid_report.Played(cell, of_cell.settings, level, figures))
-    console.print(scoreboard.table(grid_report.rows(played), "settings"), soft_wrap=False)
+    scoreboard.print_figures(console, grid_report.rows(played), "settings")
     report = _report(found, {}) | {"grid": grid_report.as_json(played)}
     console.print(_written(found.folder / f"evaluation_grid{place.suffix}.json", report))
     frames = found.environment_frames
@@ -131,7 +131,7 @@ def _evaluate_agents(settings: Settings, given: Collection[str]) -> dict[str, An
             results[f"{agent} on {name}" if len(settings.level.levels) > 1 else agent] = _figures(
                 spec, games
             )
-    console.print(scoreboard.table(_with_bodies(results), "agent"), soft_wrap=False)
+    scoreboard.print_figures(console, _with_bodies(results), "agent")
     _print_video(console, test.video, warnings)
     report = agents_of_run.report(settings, agents) | {"levels": results}
     console.print(_written(Path(settings.run_folder) / "evaluation.json", report))

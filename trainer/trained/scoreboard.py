@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO, cast
 
 import numpy as np
@@ -48,23 +49,56 @@ def console() -> Console:
     )
 
 
-def table(results: dict[str, dict[str, Any]], what: str = "level") -> Table:
-    """A table with a row for each level or combination, without figures that say nothing.
+def print_figures(
+    shown_on: Console, results: dict[str, dict[str, Any]], what: str = "level"
+) -> None:
+    """Prints a row for each level or combination, without figures that say nothing.
 
     ``results`` come from ``trainer.trained.evaluation.summary``.
     """
-    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
-    drawn.add_column(what, overflow="fold")
     known = {
         name: column
         for name, column in COLUMNS.items()
         if any(_says_something(name, figures) for figures in results.values())
     }
-    for heading, _ in known.values():
+    rows = {
+        level: [_shown(figures[name], form) for name, (_, form) in known.items()]
+        for level, figures in results.items()
+    }
+    print_table(shown_on, what, [heading for heading, _ in known.values()], rows)
+
+
+def print_table(
+    shown_on: Console, what: str, headings: Sequence[str], rows: Mapping[str, Sequence[str]]
+) -> None:
+    """Prints figures by name; those that a narrow terminal has no room for in further tables."""
+    unlimited = shown_on.options.update_width(10_000)
+    least_for_name = shown_on.width // 3  # where it is longer: it may go on in a second line
+    while headings:
+        count = len(headings)
+        while count > 1:
+            drawn = _table(what, headings[:count], rows, least_for_name)
+            if shown_on.measure(drawn, options=unlimited).maximum <= shown_on.width:
+                break
+            count -= 1
+        shown_on.print(_table(what, headings[:count], rows), soft_wrap=False)
+        headings = headings[count:]
+        rows = {name: cells[count:] for name, cells in rows.items()}
+
+
+def _table(
+    what: str,
+    headings: Sequence[str],
+    rows: Mapping[str, Sequence[str]],
+    most_for_name: int | None = None,
+) -> Table:
+    """The first figures of each row, as many as there are headings."""
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
+    drawn.add_column(what, overflow="fold", max_width=most_for_name)
+    for heading in headings:
         drawn.add_column(heading, justify="right", no_wrap=True)
-    for level, figures in results.items():
-        cells = ((figures[name], form) for name, (_, form) in known.items())
-        drawn.add_row(level, *(_shown(value, form) for value, form in cells))
+    for name, cells in rows.items():
+        drawn.add_row(name, *cells[: len(headings)])
     return drawn
 
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.table import Table
+from rich.console import Console
 
 from trainer.reporting.curve import BLUE, GREY, ORANGE, png
 from trainer.storage.records import write_whole
-from trainer.trained import grid_report
+from trainer.trained import grid_report, scoreboard
 
 PICTURE, EVENTS = "evaluation_model_grid.png", "evaluation_model"
 NONE = "–"
@@ -32,16 +31,19 @@ DRAWN = {
 }
 
 
-def table(rows: dict[str, dict[str, Any]]) -> Table:
+def print_figures(shown_on: Console, rows: dict[str, dict[str, Any]]) -> None:
     """A row for each combination of settings, with the figures of ``evaluating.figures``."""
-    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
-    drawn.add_column("played by", overflow="fold")
-    for heading, _ in COLUMNS.values():
-        drawn.add_column(heading, justify="right", no_wrap=True)
-    for name, figures in rows.items():
-        values = ((figures.get(column), form) for column, (_, form) in COLUMNS.items())
-        drawn.add_row(name, *(NONE if one is None else format(one, form) for one, form in values))
-    return drawn
+    shown = {
+        name: [_text(figures.get(column), form) for column, (_, form) in COLUMNS.items()]
+        for name, figures in rows.items()
+    }
+    scoreboard.print_table(
+        shown_on, "played by", [heading for heading, _ in COLUMNS.values()], shown
+    )
+
+
+def _text(value: Any, form: str) -> str:
+    return NONE if value is None else format(value, form)
 
 
 def write(

@@ -107,7 +107,7 @@ def _evaluate_model(run: Opened, policy: Trained | None) -> dict[str, Any]:
     console.print(
         f"Comparing the model of {run.where}, {run.model.updates:,} updates, with real play."
     )
-    console.print(model_report.table(dict(zip(names, figures, strict=True))), soft_wrap=False)
+    model_report.print_figures(console, dict(zip(names, figures, strict=True)))
     report = {"updates": run.model.updates, "model": str(run.where.resolve()), "cells": figures}
     if run.folder:
         for line in _written(run.folder, report, names, cells[0][2]):
