@@ -73,6 +73,8 @@ class Terminal:
             # Redrawn once a second, so that the clock advances and a resized window recovers.
             self._live = Live(self.panel, console=self._console, refresh_per_second=1)
             self._live.start()
+            # It hides the cursor, which nothing would bring back after a kill.
+            self._console.show_cursor(True)
             atexit.register(self.close)
 
     def close(self) -> None:

@@ -196,6 +196,14 @@ def test_a_training_that_fails_restores_the_terminal(tmp_path):
     assert written.rindex(SHOW) > written.rindex(HIDE)
 
 
+def test_a_training_that_is_killed_leaves_a_terminal_with_its_cursor(tmp_path):
+    notes = "reporter.note("
+    dies = f"import os\nos.kill(os.getpid(), 9)\n{notes}"
+    code, written = in_terminal([str(tmp_path)], SCRIPT.replace(notes, dies))
+    assert code == -9 and "1,000,000 of 20,000,000" in written
+    assert written.rindex(SHOW) > written.rindex(HIDE)
+
+
 def test_colors_can_be_turned_off(tmp_path):
     colored = re.compile(r"\x1b\[[0-9;]*3[0-9]m|\x1b\[38;")
     assert colored.search(in_terminal([str(tmp_path)])[1])
