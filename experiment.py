@@ -1,5 +1,6 @@
 """One process: trains an agent, alone or with others, plays with a trained one, or exports it."""
 
+import io
 import sys
 
 from algorithms import registry
@@ -14,6 +15,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs what the flags ask for, by default the command line's; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     import_from_here()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A letter that the output has not becomes a question mark, which is as wide in a panel.
+        sys.stdout.reconfigure(errors="replace")
     try:
         settings = config.parse(arguments)
         with ended_by_signals():

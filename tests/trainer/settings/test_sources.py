@@ -1,6 +1,7 @@
 """Presets and files of settings: flags win over a file, a file wins over a preset."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,19 @@ def test_help_lists_presets_with_a_line_each_without_loading_tensorflow(program)
     assert [line.split()[0] for line in lines] == presets.names()
     assert all(len(line.split()) > 3 for line in lines)
     assert "tensorflow" not in listed.stderr
+
+
+@pytest.mark.parametrize("program", ["experiment.py", "run_experiment_mm_raw.py"])
+def test_presets_are_listed_where_the_output_has_not_all_of_their_letters(program):
+    assert not presets.listing().isascii()
+    listed = subprocess.run(
+        [sys.executable, program, "--preset=help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert len(listed.stdout.splitlines()) == len(presets.names()) and not listed.stderr
 
 
 def test_an_unknown_preset_is_answered_with_the_closest():
