@@ -31,6 +31,7 @@ from trainer.storage.records import (
     to_line,
     write_whole,
 )
+from user_error import UserError
 
 __all__ = ["Reporter", "read_metrics", "summary"]
 
@@ -174,6 +175,8 @@ class Reporter:
 
     def end_with_error(self, error: BaseException) -> None:
         """Ends the reporters of a run that has no summary."""
+        if isinstance(error, UserError):  # the program prints it, last of all
+            self._log_line(f"Ended: {error}")
         self._others.finish({"reason": "an error", "error": f"{type(error).__name__}: {error}"})
         self._report_failures()
 

@@ -154,10 +154,12 @@ def test_a_failed_training_releases_its_folder(tmp_path):
             train(settings(tmp_path, level_name=level(Breaks), total_environment_frames=10**6))
 
 
-def test_a_mistake_that_shows_while_it_trains_costs_nothing_that_was_learned(tmp_path):
+def test_a_mistake_that_shows_while_it_trains_costs_nothing_that_was_learned(tmp_path, capsys):
     with pytest.raises(UserError, match="^the page cannot be loaded any more$"):
         train(settings(tmp_path, level_name=level(Refuses), total_environment_frames=10**6))
     assert newest(tmp_path).counters["environment_frames"] > 0
+    assert "  Ended: the page cannot be loaded any more\n" in (tmp_path / "train.log").read_text()
+    assert "the page" not in capsys.readouterr().out  # the program prints it, as all refusals
 
 
 def test_updates_that_are_never_finite_end_the_training_and_name_the_last_good_checkpoint(
