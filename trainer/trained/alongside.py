@@ -90,8 +90,11 @@ class Alongside:
         self._thread.start()
 
     def offer(self, learner: Learner, environment_frames: int) -> None:
-        """Called between updates: copies the weights if the thread is ready for new ones."""
-        if not self._ready.is_set() or time.monotonic() < self._due:
+        """Called between updates: copies the weights if the thread is ready for new ones.
+
+        Not before its last figures are reported: later ones would take their place.
+        """
+        if not self._ready.is_set() or time.monotonic() < self._due or self._figures:
             return
         self._ready.clear()
         self._due = time.monotonic() + self.every_s

@@ -139,6 +139,27 @@ def test_whole_games_are_played_beside_a_training_and_reported(tmp_path, capsys)
     assert f"evaluated at {frames[0]:,} frames: mean return 18.5 of 3 games a level" in printed
 
 
+def test_an_evaluation_waits_until_the_last_one_s_result_is_reported():
+    settings = small(level(Steps), evaluate_every_s=1e-6, test_num_episodes=1)
+    made, said = parts(settings), list[str]()
+    evaluations = alongside.Evaluations(settings, made.spec, said.append)
+
+    def played(count: int, frames: int) -> bool:
+        until = time.monotonic() + 60
+        while len(said) < count and time.monotonic() < until:
+            evaluations.offer(made.learner, frames)
+            time.sleep(0.01)
+        return len(said) == count and evaluations._ready.wait(60)
+
+    assert played(1, frames=100)
+    evaluations.offer(made.learner, 200)
+    assert evaluations._ready.is_set()  # still waits for weights
+    assert evaluations.figures()["evaluation_frames"] == 100
+    assert played(2, frames=300)
+    assert evaluations.figures()["evaluation_frames"] == 300
+    evaluations.close()
+
+
 def test_a_training_goes_on_if_its_evaluation_cannot(tmp_path, capsys, monkeypatch):
     def broken(*_: Any) -> Any:
         raise OSError("no such simulator")
