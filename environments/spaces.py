@@ -27,6 +27,7 @@ def with_plain_observations(env: gymnasium.Env, level_name: str, view: View) -> 
     """The environment with images [height, width, C], and all else as one vector [D]."""
     space = env.observation_space
     if is_image(space):
+        _check_order(space, level_name)
         return _with_resized_images(env, view)
     if view.crop:
         raise UserError(f"--crop={view.crop} is for pictures, but {level_name} observes {space}.")
@@ -46,6 +47,16 @@ def with_plain_observations(env: gymnasium.Env, level_name: str, view: View) -> 
                 "of these."
             )
     return FlattenObservation(env)
+
+
+def _check_order(space: spaces.Space, level_name: str) -> None:
+    """Refuses pictures that look as if up to four channels came first."""
+    first, *others = space.shape or ()
+    if len(others) == 2 and first <= 4 < min(others):
+        raise UserError(
+            f"--level_name: {level_name} observes pictures of shape {space.shape}, expected "
+            "[height, width, channels]. A wrapper of --wrappers can turn them."
+        )
 
 
 def _parts(space: spaces.Space, name: str = "") -> Iterator[tuple[str, spaces.Space]]:

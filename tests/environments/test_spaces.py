@@ -74,6 +74,8 @@ class Still(gymnasium.Env):
         (spaces.Box(0, 255, (9, 7), np.uint8), (12, 10, 1), np.uint8),
         (spaces.Box(0, 1, (9, 7, 2), np.float64), (12, 10, 2), np.float32),
         (spaces.Box(0, 255, (17, 13, 6), np.uint8), (12, 10, 6), np.uint8),
+        (spaces.Box(0, 255, (84, 84, 9), np.uint8), (12, 10, 9), np.uint8),
+        (spaces.Box(0, 1, (4, 4, 16), np.float32), (12, 10, 16), np.float32),  # a board
         (spaces.Discrete(4, start=2), (4,), np.float32),
         (spaces.MultiDiscrete([2, 3]), (5,), np.float32),
         (spaces.MultiBinary(3), (3,), np.float32),
@@ -104,3 +106,12 @@ def test_observations_that_no_agent_can_read_are_refused(one_line):
         "Any-v0 observes",
         "Sequence",
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"), [((4, 84, 84), np.uint8), ((3, 64, 64), np.uint8), ((1, 9, 7), np.float32)]
+)
+def test_pictures_with_channels_first_are_refused(shape, kind, one_line):
+    env = Still(spaces.Box(0, 1, shape, kind))
+    told = f"Any-v0 observes pictures of shape {shape}, expected [height, width, channels]"
+    one_line(lambda: with_plain_observations(env, "Any-v0", View()), told, "--wrappers")
