@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -92,11 +92,21 @@ def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnas
 
 def _own(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
     factory = imports.named(level_name, "--level_name", "a gymnasium.Env")
-    options = view.kwargs
-    if render and "render_mode" in _parameters(factory):
+    options, parameters = view.kwargs, _parameters(factory)
+    if render and "render_mode" in parameters:
         options["render_mode"] = "rgb_array"
     _check_call(factory, options, level_name, view)
-    return _checked(factory(**options), f"--level_name: {level_name}")
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    env = _drawn(factory, options) if render and takes_any else factory(**options)
+    return _checked(env, f"--level_name: {level_name}")
+
+
+def _drawn(factory: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Calls a factory that takes any arguments, but may pass them on to what does not."""
+    try:
+        return factory(**{"render_mode": "rgb_array"} | options)
+    except TypeError:
+        return factory(**options)
 
 
 def _checked(env: Any, told: str) -> gymnasium.Env:
@@ -111,11 +121,11 @@ def _checked(env: Any, told: str) -> gymnasium.Env:
     return env
 
 
-def _parameters(factory: Callable[..., Any]) -> set[str]:
+def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
-        return set(inspect.signature(factory).parameters)
+        return inspect.signature(factory).parameters
     except ValueError:  # written in C
-        return set()
+        return {}
 
 
 def _check_call(

@@ -128,6 +128,7 @@ def test_pictures_only_where_they_were_asked_for():
 
 OWN = """
 import gymnasium
+import numpy as np
 
 class Corridor(gymnasium.Env):
     observation_space = gymnasium.spaces.Dict(
@@ -147,8 +148,24 @@ class Corridor(gymnasium.Env):
         self.place += int(action == 6)
         return self.seen(), 2.5, self.place == 2, False, {}
 
+class Drawn(Corridor):
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, length=3, render_mode=None):
+        self.render_mode = render_mode
+
+    def render(self):
+        return np.zeros((4, 5, 3), np.uint8)
+
+class Heir(Drawn):
+    def __init__(self, **options):
+        super().__init__(**options)
+
 def make():
     return Corridor()
+
+def make_without(**options):
+    return Corridor(**options)
 
 def make_number():
     return 3
@@ -198,6 +215,23 @@ def test_ones_own_environment_is_given_as_module_and_function():
 )
 def test_what_is_wrong_with_ones_own_environment_is_told(level_name, told, one_line):
     one_line(lambda: environments.spec(level_name), level_name, told)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("name", "kwargs", "is_drawn"),
+    [
+        ("Drawn", "", True),
+        ("Heir", "", True),
+        ("Heir", "length=4", True),
+        ("make", "", False),
+        ("make_without", "", False),
+    ],
+)
+def test_ones_own_environment_is_drawn_if_it_can_be(name, kwargs, is_drawn):
+    env = environments.make(f"my_corridor:{name}", 1, seed=0, render=True, env_kwargs=kwargs)
+    env.reset()
+    assert (env.render(0) is not None) == is_drawn
 
 
 @pytest.mark.parametrize(
