@@ -58,6 +58,7 @@ def train(settings: Settings, callback: Callback | None = None) -> Outcome:
 
     In the main thread, the first Ctrl-C ends training with a checkpoint and ``train`` returns.
     SIGTERM does the same, and then what it does in your program. A second signal does that at once.
+    So does SIGHUP, of a terminal that closes, but as often as it comes.
     """
     if settings.program.job_name != "local":
         raise UserError(
@@ -80,8 +81,8 @@ def train(settings: Settings, callback: Callback | None = None) -> Outcome:
             stop.request("the callback asked for it")
 
     outcome = local.train(settings, stop, on_report, launched, alongside.start)
-    if stop.name == signal.Signals.SIGTERM.name:
-        signal.raise_signal(signal.SIGTERM)
+    if stop.name in (signal.SIGTERM.name, signal.SIGHUP.name):
+        signal.raise_signal(signal.Signals[stop.name])
     return outcome
 
 

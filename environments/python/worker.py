@@ -19,7 +19,7 @@ def main() -> None:
     """Steps the environments of a task whenever a byte comes, until the pipe is closed."""
     # The process that has started this one decides when it ends. Signals are handled, not ignored:
     # what an environment starts would ignore them, too.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     task: Task = pickle.load(sys.stdin.buffer)
     # An environment may read what it likes, and start what it likes.

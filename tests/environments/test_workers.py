@@ -171,6 +171,7 @@ def test_workers_leave_stopping_to_the_trainer():
         for worker in workers:
             worker.send_signal(signal.SIGINT)
             worker.send_signal(signal.SIGTERM)
+            worker.send_signal(signal.SIGHUP)
         env.step(np.zeros(3, int))
     assert not any(worker.is_running() for worker in workers)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests to stop, which the learner obeys between two updates."""
+"""Ctrl-C, SIGTERM and SIGHUP as requests to stop, which the learner obeys between two updates."""
 
 import contextlib
 import os
@@ -60,7 +60,9 @@ SAME_TERM_S = 5.0
 class StopSignal:
     """Remembers the first signal; a second one ends the process at once, as by default.
 
-    In a job of Slurm, a run on hosts and the lab, TERMs shortly after the first are the same one.
+    In a job of Slurm, a run on hosts and the lab, TERMs shortly after the first are the same one. A
+    HUP is never a second signal: shell and kernel both send one when a terminal closes, and systemd
+    sends one after TERM.
     """
 
     def __init__(self, restores: bool = False) -> None:
@@ -72,7 +74,10 @@ class StopSignal:
 
     def __enter__(self) -> "StopSignal":
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            numbers = [signal.SIGINT, signal.SIGTERM]
+            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+                numbers.append(signal.SIGHUP)
+            for number in numbers:
                 before = signal.signal(number, self._note)
                 # None: a handler that Python did not set and cannot restore
                 self._before[number] = signal.SIG_DFL if before is None else before
@@ -96,6 +101,8 @@ class StopSignal:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.name = signal.Signals(number).name
+        if number == signal.SIGHUP:
+            return
         if number == signal.SIGTERM and any(one in os.environ for one in STARTED_BY_OTHERS):
             self._since = self._since or time.monotonic()
             if time.monotonic() < self._since + SAME_TERM_S:
@@ -105,8 +112,8 @@ class StopSignal:
         self._end_by_next()
 
     def _end_by_next(self) -> None:
-        for one, before in self._before.items():
-            signal.signal(one, before if self._restores else signal.SIG_DFL)
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, self._before[one] if self._restores else signal.SIG_DFL)
 
 
 class _OfOne(StopSignal):

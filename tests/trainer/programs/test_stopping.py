@@ -22,7 +22,8 @@ def ends():
     def end(number, _):
         raise Ended
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    all_of_them = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in all_of_them}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -63,3 +64,25 @@ def test_ctrl_c_twice_ends_there_as_everywhere(ends, monkeypatch):
         send(signal.SIGINT)
         with pytest.raises(Ended):
             send(signal.SIGINT)
+
+
+def test_a_closed_terminal_asks_to_stop_and_is_never_a_second_signal(ends, monkeypatch):
+    for name in stopping.STARTED_BY_OTHERS:
+        monkeypatch.delenv(name, raising=False)
+    with StopSignal(restores=True) as stop:
+        send(signal.SIGHUP)
+        assert stop.name == "SIGHUP"
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
+            send(number)
+        with pytest.raises(Ended):
+            send(signal.SIGTERM)
+    with pytest.raises(Ended):  # as before
+        send(signal.SIGHUP)
+
+
+def test_under_nohup_a_closed_terminal_stops_nothing(ends):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with StopSignal() as stop:
+        send(signal.SIGHUP)
+        assert not stop.is_set()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -160,9 +160,11 @@ def test_a_killed_training_resumes_from_its_last_checkpoint(tmp_path):
     assert kept.optimizer["powers"][1] == pytest.approx(0.999 ** kept.counters["updates"], rel=1e-2)
 
 
-@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_training_saves_and_reports_its_progress(tmp_path, asked):
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
     process = start(f"--logdir={tmp_path}", for_frames(10**9))
+    signal.signal(signal.SIGHUP, before)
     wait_for(lambda: read_metrics(tmp_path), process)
     process.send_signal(asked)
     stopped = ended(process)
