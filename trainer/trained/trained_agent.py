@@ -13,6 +13,7 @@ import tensorflow as tf
 from algorithms import registry
 from environments import EnvironmentSpec
 from trainer import build
+from trainer.reporting import several
 from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage import fetching
@@ -123,6 +124,8 @@ def find(settings: Settings, given: Collection[str] = (), games: Settings | None
     fetched = fetching.located(which, "--checkpoint", settings.storage.registry)
     try:
         folder = Path(settings.run_folder) if fetched else _run_folder(settings)
+        if not (fetched or Path(which).is_file()):
+            _check_of_one(folder)
         store = Store(folder / "checkpoints", settings.storage.keep_checkpoints)
         path, checkpoint = store.find(str(fetched or which), _warn)
     except OSError as error:
@@ -238,6 +241,15 @@ def _run_folder(settings: Settings) -> Path:
     if settings.storage.logdir or not file.is_file():
         return Path(settings.run_folder)
     return file.parent.parent if file.parent.name == "checkpoints" else file.parent
+
+
+def _check_of_one(folder: Path) -> None:
+    """Refuses the folder of a run of several agents, each of which has a folder of its own."""
+    own = sorted(str(one.parent) for one in folder.glob(f"{several.FOLDER}/*/checkpoints"))
+    if own and not (folder / "checkpoints").exists():
+        raise UserError(
+            f"{folder} is the folder of several agents; expected that of one: {' or '.join(own)}."
+        )
 
 
 def _warn(text: str) -> None:

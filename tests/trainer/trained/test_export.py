@@ -253,6 +253,17 @@ def test_without_a_checkpoint_there_is_nothing_to_export(tmp_path):
         exported(tmp_path)
 
 
+def test_of_several_agents_one_has_to_be_named(tmp_path):
+    folders = [tmp_path / "agents" / name for name in ("left", "right")]
+    for folder in folders:
+        make_run(folder, "CartPole-v1")
+    with pytest.raises(UserError) as error:
+        exported(tmp_path)
+    told = f"{tmp_path} is the folder of several agents; expected that of one: "
+    assert str(error.value) == told + f"{folders[0]} or {folders[1]}."
+    assert exported(folders[0]).is_dir()
+
+
 def test_a_full_disk_is_reported_in_one_line_and_an_older_export_is_kept(tmp_path):
     make_run(tmp_path / "run", "CartPole-v1")
     folder = exported(tmp_path / "run", export_dir=str(tmp_path / "agent"))
