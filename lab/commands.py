@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainer.machine.launching import import_from_here, is_checkout, script_name
-from user_error import UserError
+from trainer.machine.launching import import_from_here, script_name
+from user_error import UserError, is_checkout
 
 DESCRIPTION = """\
 Runs experiments that are written down in a file: trains with several seeds, searches settings,

@@ -9,7 +9,7 @@ Short for experiment.py --mode=test --algorithm=simple, whose flags it takes.
 
 import sys
 
-from trainer.machine.launching import import_from_here
+from trainer.machine.launching import import_from_here, script_name
 from trainer.machine.quiet import import_tensorflow
 from trainer.machine.terminal import end_output
 from trainer.settings import config
@@ -42,12 +42,12 @@ def _check(program: ProgramSettings) -> None:
     if program.algorithm != "simple":
         raise UserError(
             f"--algorithm={program.algorithm} has no world model; expected simple. Leave the flag "
-            "out, or evaluate the agent with bin/train --mode=test."
+            f"out, or evaluate the agent with {script_name('bin/train')} --mode=test."
         )
     if program.mode != "test":
         raise UserError(
             f"--mode={program.mode}: this command only evaluates; expected test. Leave the flag "
-            "out, or give it to bin/train --algorithm=simple."
+            f"out, or give it to {script_name('bin/train')} --algorithm=simple."
         )
 
 

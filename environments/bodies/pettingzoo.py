@@ -13,7 +13,7 @@ from environments.bodies.frames import AtariFrames, Repeats
 from environments.names import BodiesLevel
 from environments.rules import AtariRules
 from environments.view import View
-from user_error import UserError, closest
+from user_error import UserError, closest, setup_command
 
 # What requirements/pettingzoo.txt installs, by the names of imports.
 EXTRA = {"pettingzoo", "mpe2", "multi_agent_ale_py", "pygame", "scipy"}
@@ -90,8 +90,8 @@ def _module(name: str, level_name: str) -> ModuleType:
 def _missing(error: ImportError, level_name: str) -> UserError:
     if (error.name or "").partition(".")[0] in EXTRA:
         return UserError(
-            f"--level_name: {level_name} needs {error.name}, which is not installed here. Run "
-            "bin/setup --extra=pettingzoo, or give another level."
+            f"--level_name: {level_name} needs {error.name}, which is not installed here: run "
+            f"{setup_command('pettingzoo')}, or give another level."
         )
     return UserError(f"--level_name: {level_name} cannot be imported: {imports.reason(error)}.")
 

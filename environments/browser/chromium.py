@@ -53,8 +53,8 @@ def _program(names: Sequence[str]) -> str:
     if found := next(filter(None, map(shutil.which, names)), None):
         return found
     raise UserError(
-        f"there is no {names[0]} here: run bin/setup --extra=browser, which installs Debian's "
-        "package of that name."
+        f"there is no {names[0]} here: install Debian's package of that name, as bin/setup "
+        "--extra=browser does."
     )
 
 

@@ -9,7 +9,7 @@ from environments import descriptions
 from environments.names import DESCRIPTIONS
 from environments.realtime import actions
 from environments.realtime.actions import Action
-from user_error import UserError, closest
+from user_error import UserError, closest, setup_command
 
 MINIWOB = "miniwob/"
 # From the query line down, and to the right of the page's edge, lies what tasks are about.
@@ -102,7 +102,7 @@ def _miniwob(task: str) -> Page:
     """A task of MiniWoB++: its own pages, clicked at, with its own reward and time limit."""
     package = importlib.util.find_spec("miniwob")  # not imported: it wants selenium
     if package is None or package.origin is None:
-        raise UserError("the pages of MiniWoB++ are not here: run bin/setup --extra=browser.")
+        raise UserError(f"the pages of MiniWoB++ are not here: run {setup_command('browser')}.")
     folder = Path(package.origin).parent / "html" / "miniwob"
     known = {f"{file.stem}-v1": file for file in folder.glob("*.html")}
     if task not in known:

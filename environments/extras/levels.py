@@ -7,7 +7,7 @@ import gymnasium
 
 from environments.names import ExtraLevel
 from environments.view import View
-from user_error import UserError
+from user_error import UserError, setup_command
 
 
 class Make(Protocol):
@@ -46,7 +46,7 @@ def make_extra(level: ExtraLevel, level_name: str, view: View, render: bool) -> 
         if isinstance(error, ImportError) and _package(error) in extra.packages:
             raise UserError(
                 f"--level_name: {level_name} needs {extra.product}, which is not installed here: "
-                f"run bin/setup --extra={level.kind}, or give another level."
+                f"run {setup_command(level.kind)}, or give another level."
             ) from None
         given = f" with --env_kwargs={view.env_kwargs}" if view.env_kwargs else ""
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")

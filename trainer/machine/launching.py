@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+from user_error import is_checkout
+
 # The folder with experiment.py: a checkout, or where pip has installed the project.
 PROJECT = Path(__file__).resolve().parents[2]
 # The commands of an installed project, by the scripts of a checkout.
@@ -24,11 +26,6 @@ def launched_together() -> bool:
     # one that several actors share, so PMIx must be there as well.
     sizes = (*SIZES, "SLURM_STEP_NUM_TASKS") if "PMIX_RANK" in os.environ else SIZES
     return any(int(os.environ.get(name) or 1) > 1 for name in sizes)
-
-
-def is_checkout() -> bool:
-    """Whether the project runs in place, with all that hosts need to set themselves up."""
-    return (PROJECT / "bin" / "setup").exists()
 
 
 def script_name(script: str) -> str:

@@ -8,8 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-from trainer.machine.launching import is_checkout
-from user_error import UserError
+from user_error import UserError, is_checkout
 
 # TensorFlow imports these where they are installed, which takes a third of its time. What needs
 # them imports them later as usual, tf.keras among them.

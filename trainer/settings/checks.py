@@ -8,6 +8,7 @@ from typing import Any
 import flags
 from algorithms.feeding import Gradients, InStep
 from trainer.acting.settings import AGENTS
+from trainer.machine.launching import script_name
 from trainer.settings import addresses, grid, seating, sizes
 from trainer.settings.config import Settings
 from trainer.settings.trained import TrainedSettings
@@ -78,7 +79,7 @@ def check_started(settings: Settings) -> None:
     if settings.algorithm.program:
         raise UserError(
             f"--algorithm={settings.program.algorithm} is a program of trainings on one machine: "
-            "start it with bin/train."
+            f"start it with {script_name('bin/train')}."
         )
     first = next(iter(settings.level.agent_names), "")
     check(settings.replace(job_name="learner", agent=first))

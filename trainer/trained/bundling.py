@@ -13,6 +13,7 @@ import numpy as np
 
 import flags
 from trainer import build
+from trainer.machine.launching import script_name
 from trainer.machine.provenance import here
 from trainer.settings import config
 from trainer.storage import bundles
@@ -75,7 +76,7 @@ def _usual(found: Trained) -> dict[str, Any]:
 def _command(values: dict[str, Any]) -> str:
     """A command line with these settings, as it can be pasted into a shell."""
     given = (f"--{name}={flags.text_of(value)}" for name, value in values.items())
-    return shlex.join(["bin/train", *given])
+    return shlex.join([script_name("bin/train"), *given])
 
 
 def written(bundle: Checkpoint, path: Path) -> bytes:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import yaml
 
 from cluster.backends.kubernetes.model import Manifest
-from user_error import UserError
+from user_error import UserError, setup_command
 
 PATHS = {
     "Job": "/apis/batch/v1/namespaces/{}/jobs",
@@ -40,7 +40,8 @@ class Cluster:
             from kubernetes import client, config
         except ImportError:
             raise UserError(
-                "--backend=kubernetes needs Kubernetes' Python client: run bin/setup --kubernetes."
+                "--backend=kubernetes needs Kubernetes' Python client: run "
+                f"{setup_command('kubernetes', '--kubernetes')}."
             ) from None
         settings = client.Configuration()
         self.context, default = "", "default"  # in a pod, which has no contexts

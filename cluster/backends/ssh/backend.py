@@ -32,9 +32,9 @@ from cluster.ssh.passwords import Passwords, warn_if_readable
 from cluster.ssh.routes import Routes, config_of
 from cluster.ssh.ssh import TRIED_AGAIN_AFTER_S, Connections
 from cluster.this_machine import here
-from trainer.machine.launching import PROJECT, is_checkout
+from trainer.machine.launching import PROJECT
 from trainer.settings.config import Settings
-from user_error import UserError
+from user_error import UserError, is_checkout
 
 
 class SshBackend:

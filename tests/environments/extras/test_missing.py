@@ -5,6 +5,7 @@ import sys
 import pytest
 
 import environments
+import user_error
 from environments.extras.levels import EXTRAS
 from environments.names import PREFIXES, ExtraLevel, find
 
@@ -18,7 +19,9 @@ def test_a_world_without_its_extra_names_the_command_that_installs_it(kind, one_
         monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, f"environments.extras.{extra.module}", raising=False)
     told = f"{kind}:any needs {extra.product}, which is not installed here"
-    one_line(lambda: environments.spec(f"{kind}:any"), told, f"bin/setup --extra={kind}")
+    one_line(lambda: environments.spec(f"{kind}:any"), told, f"run bin/setup --extra={kind}")
+    monkeypatch.setattr(user_error, "is_checkout", lambda: False)
+    one_line(lambda: environments.spec(f"{kind}:any"), told, f"run pip install '.[{kind}]'")
 
 
 @pytest.mark.parametrize("kind", EXTRAS)

@@ -69,7 +69,8 @@ def test_mistakes_are_told_in_one_line(tmp_path):
 def test_what_a_remote_needs_and_is_not_there_is_named_with_what_installs_it(tmp_path, module):
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{module!r}] = None")
     told = refusal("--level_name=Catch-v0", **os.environ | {"PYTHONPATH": str(tmp_path)})
-    assert told == (f"remote: worlds in real time need {module}: run bin/setup --extra=vnc.")
+    needs = f"remote: worlds in real time need {module}: install what is missing, as bin/setup "
+    assert told == needs + "--extra=vnc does."
 
 
 def test_a_full_disk_ends_no_game_but_its_record_is_said_to_have_gaps_once(capfd):

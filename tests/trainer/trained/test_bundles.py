@@ -19,6 +19,7 @@ import experiment
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import make_run
 from trainer import build
+from trainer.machine import launching
 from trainer.programs import resuming
 from trainer.settings import config
 from trainer.settings.config import Settings
@@ -353,6 +354,13 @@ def test_the_commands_of_an_export_use_an_agent_that_is_not_the_default(run, cap
     assert experiment.main([*printed["train on"], *quick]) == 0
     flat = json.loads((run.parent / "on" / "settings.json").read_text())
     assert (flat["hidden_sizes"], flat["frame_stack"]) == ("8,8", 2)
+
+
+def test_an_installed_user_is_shown_commands_that_there_are(run, capsys, monkeypatch):
+    monkeypatch.setattr(launching, "is_checkout", lambda: False)
+    export(Settings(mode="export", logdir=str(run), export_format="bundle"))
+    told = capsys.readouterr().out
+    assert told.count(" impala-train --") == 2 and "bin/train" not in told
 
 
 def test_a_training_from_an_agent_without_a_backdrop_has_none_either(run, capsys):

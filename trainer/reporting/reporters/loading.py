@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from user_error import UserError, closest
+from user_error import UserError, closest, setup_command
 
 
 class RunReporter(Protocol):
@@ -51,4 +51,4 @@ def _load(name: str) -> MakeReporter:
 
 
 def _fix(name: str) -> str:
-    return " Run bin/setup --extra=trackers." if name.lower() in KNOWN else ""
+    return f" Run {setup_command('trackers')}." if name.lower() in KNOWN else ""
