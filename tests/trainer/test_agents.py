@@ -205,6 +205,28 @@ def test_agents_of_algorithms_whose_actors_wait(tmp_path, algorithm):
         assert counters(tmp_path, agent)["environment_frames"] >= 400
 
 
+def test_the_run_of_one_agent_keeps_its_folder(tmp_path):
+    make_run(tmp_path, level(Steps))
+    with pytest.raises(UserError, match="is the run of one agent, and --agents=left,right trains"):
+        train(settings(tmp_path))
+    assert not (tmp_path / "agents").exists() and not (tmp_path / "settings.json").exists()
+
+
+def test_the_run_of_several_agents_keeps_its_folder(trained):
+    before = (trained / "settings.json").read_bytes()
+    with pytest.raises(UserError, match="is the run of --agents=left,right, and this command"):
+        train(settings(trained, agents=""))
+    assert (trained / "settings.json").read_bytes() == before
+
+
+def test_one_training_of_several_agents_uses_a_folder_at_a_time(tmp_path):
+    lock = FolderLock(tmp_path)
+    with pytest.raises(UserError, match="is in use by another training"):
+        train(settings(tmp_path, agents="one,other"))
+    lock.release()
+    assert not (tmp_path / "agents").exists()
+
+
 @pytest.mark.parametrize("text", ["[]", "null", "{", '{"agents": ""}'])
 def test_a_folder_whose_settings_name_no_agents_is_of_one_agent(tmp_path, text):
     (tmp_path / "settings.json").write_text(text)

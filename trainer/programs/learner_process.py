@@ -22,7 +22,7 @@ from trainer.learning.rollouts import Crew
 from trainer.machine import terminal
 from trainer.machine.launching import keep_to_this_host
 from trainer.machine.threads import leave_if
-from trainer.programs import replay
+from trainer.programs import replay, resuming
 from trainer.programs.companions import Companions, nobody
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
@@ -47,6 +47,8 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
     with StopSignal() as stop:
         team, parallel_ops = _team(settings)
         of_all = settings
+        if of_all.level.agents:
+            resuming.check_folder_of_several(Path(of_all.run_folder), of_all.level.agents)
         settings, spec = _own(settings)
         learner = build.learner(settings, spec, team, parallel_ops)
         with contextlib.ExitStack() as stack:

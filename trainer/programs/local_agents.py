@@ -20,7 +20,7 @@ from trainer.learning.replayed import Feeder
 from trainer.learning.rollouts import Crew
 from trainer.machine import cores, gpus
 from trainer.machine.threads import name_thread
-from trainer.programs import replay
+from trainer.programs import replay, resuming
 from trainer.programs.local_actors import Intake, Threads, players_of
 from trainer.programs.outcome import OnReport, Outcome
 from trainer.programs.run import Run
@@ -30,6 +30,7 @@ from trainer.reporting import several
 from trainer.reporting.metrics import Meter
 from trainer.seats import OneOf
 from trainer.settings.config import Settings
+from trainer.storage.folder import FolderLock, make_writable
 from transport import Closed
 
 
@@ -64,7 +65,11 @@ def train(
         with reporting:
             on_report(figures | {"agent": name})
 
+    folder = Path(settings.run_folder)
+    make_writable(folder)
     with contextlib.ExitStack() as stack:
+        stack.callback(FolderLock(folder).release)
+        resuming.check_folder_of_several(folder, settings.level.agents)
         learners = [
             build.learner(agent.settings, agent.spec, pieces=gpus.pieces(parallel))
             for agent in agents
@@ -78,7 +83,6 @@ def train(
                 Run(agent.settings, agent.spec, learner, own, launched, several=terminal)
             )
             parts.append(_part(agent, learner, run, len(agents)))
-        folder = Path(settings.run_folder)
         if not all(part.is_trained for part in parts):
             for part in parts:
                 if not part.is_trained:

@@ -1,6 +1,7 @@
 """What a run resumes from: whether its checkpoint fits, and what has changed since."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +48,21 @@ BLAMED = {
 LEFT_TO_AGENT = {"hidden_sizes": "", "channels": "", "lstm_size": "0", "separate_baseline": "auto"}
 
 
-def recorded_algorithm(folder: Path) -> str:
-    """The algorithm of the run in this folder, as its settings have it; "" if they do not say."""
+def _recorded(folder: Path, name: str) -> str:
+    """A setting of the run in this folder, as its settings have it; "" if they do not say."""
     try:
-        return registry.name_of(json.loads((folder / SETTINGS).read_bytes())["algorithm"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return str(json.loads((folder / SETTINGS).read_bytes())[name] or "")
+    except (OSError, ValueError, LookupError, TypeError):
         return ""
 
 
+def recorded_algorithm(folder: Path) -> str:
+    """The algorithm of the run in this folder, as its settings have it; "" if they do not say."""
+    return registry.name_of(_recorded(folder, "algorithm"))
+
+
 def check_folder(folder: Path) -> None:
-    """Refuses the folder of a program of trainings, whose agent has a run of its own below it."""
+    """Refuses the folder of what trains agents that have runs of their own below it."""
     kept, found = folder / "checkpoints", recorded_algorithm(folder)
     is_program = found in registry.KNOWN and bool(registry.settings_of(found).program)
     # Programs link to the checkpoints of their agent, where the file system has links.
@@ -65,6 +71,31 @@ def check_folder(folder: Path) -> None:
         raise UserError(
             f"--logdir={folder} is the run of a program of trainings, such as --algorithm=simple, "
             "and this command trains one agent. Choose another --logdir."
+        )
+    if (agents := _recorded(folder, "agents")) and not kept.exists():
+        raise UserError(
+            f"--logdir={folder} is the run of --agents={agents}, and this command trains one "
+            "agent. Choose another --logdir."
+        )
+
+
+def check_folder_of_several(folder: Path, agents: str) -> None:
+    """Refuses the folder of a run of one agent for several, which have runs of their own."""
+    if os.path.lexists(folder / "checkpoints"):
+        raise UserError(
+            f"--logdir={folder} is the run of one agent, and --agents={agents} trains several. "
+            "Choose another --logdir."
+        )
+
+
+def check_initial(checkpoint: Checkpoint, source: str, where: Path) -> None:
+    """Refuses ``--initial_weights`` where a run goes on that did not begin with them."""
+    before = checkpoint.settings.get("initial_weights") or ""
+    if source and source != before:
+        trained = f"with --initial_weights={before}" if before else "without that flag"
+        raise UserError(
+            f"--initial_weights={source}: the run in {where} goes on from its newest checkpoint, "
+            f"which was trained {trained}. Leave it out, or choose another --logdir."
         )
 
 

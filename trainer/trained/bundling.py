@@ -51,7 +51,9 @@ def export(found: Trained) -> None:
     print(f"Bundled {found.path} into {path} ({len(content):,} bytes).")
     play = {name: needed[name] for name in code}
     print(f"  play      {_command({'mode': 'test', 'checkpoint': path} | play)}")
-    print(f"  train on  {_command({'initial_weights': path} | needed)}")
+    # A run of its own: where there is one, it would go on from its newest checkpoint.
+    start = {"initial_weights": path, "logdir": f"{found.folder}-on"}
+    print(f"  train on  {_command(start | needed)}")
     print(f"  registry  {_name(found)}: {entry(path.name, content)}")
 
 

@@ -96,6 +96,14 @@ def test_a_run_starts_from_the_weights_of_another(tmp_path, capsys):
     assert second.algorithm["popart_seen"][0] == seen
     run(tmp_path / "second", initial_weights=str(tmp_path / "first"), total_environment_frames=600)
     assert "Resuming from" in capsys.readouterr().out
+    kept = (tmp_path / "second" / "settings.json").read_bytes()
+    for folder, trained in (
+        ("first", "without that flag"),
+        ("second", "with --initial_weights=.*/first"),
+    ):
+        with pytest.raises(UserError, match=f"nowhere: the run in .* which was trained {trained}"):
+            run(tmp_path / folder, initial_weights="nowhere", total_environment_frames=900)
+    assert (tmp_path / "second" / "settings.json").read_bytes() == kept
 
 
 @pytest.mark.parametrize(

@@ -350,9 +350,9 @@ def test_the_commands_of_an_export_use_an_agent_that_is_not_the_default(run, cap
     printed = commands(capsys)
     assert printed["play"] == ["--mode=test", f"--checkpoint={folder}/bundle/CartPole-v1.npz"]
     assert experiment.main([*printed["play"], "--test_num_episodes=1"]) == 0
-    quick = ["--total_environment_frames=400", "--num_actors=1", f"--logdir={run.parent / 'on'}"]
+    quick = ["--total_environment_frames=400", "--num_actors=1"]
     assert experiment.main([*printed["train on"], *quick]) == 0
-    flat = json.loads((run.parent / "on" / "settings.json").read_text())
+    flat = json.loads((run.parent / "a run-on" / "settings.json").read_text())
     assert (flat["hidden_sizes"], flat["frame_stack"]) == ("8,8", 2)
 
 
