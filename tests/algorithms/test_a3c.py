@@ -187,6 +187,15 @@ def test_an_unroll_that_teaches_nothing_leaves_an_actors_optimizer_as_it_is():
         np.testing.assert_array_equal(slot.numpy(), value)
 
 
+def test_many_workers_with_optimizers_of_their_own_print_no_warning(caplog):
+    made = parts(settings_of("a3c", optimizer="adam", shared_optimizer=False))
+    batch = block(made.settings)
+    with caplog.at_level("WARNING", logger="tensorflow"):
+        for _ in range(8):
+            worker_of(made).finish(batch)
+    assert not caplog.records
+
+
 @CLUSTER
 @pytest.mark.timeout(300)
 def test_a_worker_that_dies_costs_its_gradient_only_and_a_learner_comes_back(tmp_path):

@@ -20,6 +20,7 @@ from trainer.learning.batches import Batch, describe, unrolls_in
 from trainer.learning.compiling import Compiler
 from trainer.learning.contributions import Contribution, Contributions
 from trainer.learning.settings import LearningSettings
+from trainer.machine.graphs import QuickGraph
 
 OF_ACTOR = np.array(-1, np.int32)
 
@@ -86,7 +87,7 @@ class Worker(ActingAgent):
                 if feeding.shared_optimizer
                 else optimizers.Advice(agent.trainable_variables, settings)
             )
-        self._advised = tf.function(self._advise, autograph=False)
+        self._advised: QuickGraph | None = None
 
     def load(self, weights: Sequence[Any], version: int) -> None:
         """Keeps weights for the next unroll; the first ones are installed at once."""
@@ -112,9 +113,9 @@ class Worker(ActingAgent):
         with tf.device(self._device or None):  # also of the graphs that the first call makes
             contribution, samples = self.contributions(unroll)
             if self._advice is not None:
-                contribution = contribution._replace(
-                    gradients=self._advised(contribution.gradients, contribution.count)
-                )
+                given = (contribution.gradients, contribution.count)
+                self._advised = self._advised or QuickGraph(self._advise, given)
+                contribution = contribution._replace(gradients=self._advised(*given))
         return Computed(lean(unroll), contribution, samples, OF_ACTOR)
 
     def _advise(self, gradients: list[tf.Tensor], count: tf.Tensor) -> list[tf.Tensor]:
