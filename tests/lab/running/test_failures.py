@@ -139,6 +139,8 @@ def test_a_full_disk_is_reported_and_it_goes_on_when_there_is_room(lab):
         said, _ = process.communicate(timeout=60)
         assert "t0 s0 could not be saved; it resumes once there is room." in said
         assert [one["state"] for one in lab.trials()] == ["done", "done"]
-        assert lab.starts()["t0_s0"] == ["1", "1"]
+        # Also in vain, where what another program gave up made room for a moment.
+        first, second, *in_vain = lab.starts()["t0_s0"]
+        assert {first, second, *in_vain} == {"1"}
     finally:
         subprocess.run(["umount", "-l", disk], check=False)
