@@ -21,7 +21,7 @@ BRIGHTEST = 255
 
 
 def told_by(tell_bodies: str, atari: bool) -> str:
-    """How a body is told from others: what `tell_bodies` says, or what is usual for the game."""
+    """How an agent can tell bodies apart: `tell_bodies`, where auto depends on the game."""
     return (MARK if atari else NONE) if tell_bodies == "auto" else tell_bodies
 
 
