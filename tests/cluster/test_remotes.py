@@ -118,7 +118,7 @@ def test_a_remote_has_two_ports_and_no_environments_and_needs_hosts_of_your_own(
     assert "5902 of h is used by line 3" in refusal("remote,h,5901,,1", "actor,h,5902,,")
     assert "for a remote; only actors" in refusal("remote,h,5901,2,1")
     assert "above 65535" in refusal("remote,h,65534,,2")
-    assert "hosts of your own" in refusal("remote,,,,", of_nodes=True)
+    assert "remotes are for --backend=ssh" in refusal("remote,,,,", of_nodes=True)
 
 
 @pytest.mark.extras
