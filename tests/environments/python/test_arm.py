@@ -21,10 +21,23 @@ def test_it_is_a_level_with_a_target_that_the_tip_can_reach():
     for seed in range(30):
         observation, _ = env.reset(seed=seed)
         assert env.observation_space.contains(observation)
-        target = observation[9:12]
+        target, tip = env._target, env.data.site("tip").xpos
         assert np.linalg.norm(target - [0, 0, model.SHOULDER_HEIGHT]) <= model.REACH + 1e-6
-        tip = env.data.site("tip").xpos
         np.testing.assert_allclose(observation[12:15], target - tip, atol=1e-6)
+
+
+def test_a_target_is_told_by_the_turn_of_the_base_that_brings_the_arm_to_it():
+    """One that is behind the base is reached backwards: its distance is below 0."""
+    env = reach.ArmReach()
+    signs = set()
+    for seed in range(30):
+        turn, out, height = env.reset(seed=seed)[0][9:12]
+        base = env.data.qpos[0] + turn
+        assert abs(np.degrees(base)) <= 90 + 1e-3  # as far as it turns
+        there = [out * np.cos(base), out * np.sin(base), height]
+        np.testing.assert_allclose(there, env._target, atol=1e-6)
+        signs.add(np.sign(out))
+    assert signs == {-1, 1}
 
 
 def test_it_pays_for_being_there_and_a_little_for_being_near():
