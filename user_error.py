@@ -3,7 +3,6 @@
 import difflib
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 
 class UserError(Exception):
@@ -41,21 +40,6 @@ def exit_code(program: str, run: Callable[[], object]) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-def is_checkout() -> bool:
-    """Whether the project runs in place, with all that hosts need to set themselves up."""
-    return (Path(__file__).resolve().parent / "bin" / "setup").exists()
-
-
-def setup_command(extra: str, flag: str = "") -> str:
-    """What a user here runs to install an extra of pyproject.toml, for an error message.
-
-    ``flag`` is that of bin/setup if it is not ``--extra``.
-    """
-    if is_checkout():
-        return f"bin/setup {flag or f'--extra={extra}'}"
-    return f"pip install '.[{extra}]' in the project's folder"
 
 
 def closest(given: str, known: Iterable[str], most: int = 3) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from checkout import is_checkout
 from trainer.machine.launching import import_from_here, script_name
-from user_error import UserError, is_checkout
+from user_error import UserError
 
 DESCRIPTION = """\
 Runs experiments that are written down in a file: trains with several seeds, searches settings,

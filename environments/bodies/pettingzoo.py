@@ -8,12 +8,13 @@ from typing import Any
 
 from ale_py import roms
 
+from checkout import setup_command
 from environments import imports
 from environments.bodies.frames import AtariFrames, Repeats
 from environments.names import BodiesLevel
 from environments.rules import AtariRules
 from environments.view import View
-from user_error import UserError, closest, setup_command
+from user_error import UserError, closest
 
 # What requirements/pettingzoo.txt installs, by the names of imports.
 EXTRA = {"pettingzoo", "mpe2", "multi_agent_ale_py", "pygame", "scipy"}

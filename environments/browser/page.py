@@ -5,11 +5,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from checkout import setup_command
 from environments import descriptions
 from environments.names import DESCRIPTIONS
 from environments.realtime import actions
 from environments.realtime.actions import Action
-from user_error import UserError, closest, setup_command
+from user_error import UserError, closest
 
 MINIWOB = "miniwob/"
 # From the query line down, and to the right of the page's edge, lies what tasks are about.

@@ -5,9 +5,10 @@ from typing import NamedTuple, Protocol
 
 import gymnasium
 
+from checkout import setup_command
 from environments.names import ExtraLevel
 from environments.view import View
-from user_error import UserError, setup_command
+from user_error import UserError
 
 
 class Make(Protocol):

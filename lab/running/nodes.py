@@ -12,10 +12,11 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from checkout import setup_command
 from lab.specs.meta import Meta, Resources
 from lab.trials.sessions import Session
 from trainer.machine.launching import beside_python
-from user_error import UserError, setup_command
+from user_error import UserError
 
 GIB = 2**30
 ANSWER_WITHIN_S = 5.0

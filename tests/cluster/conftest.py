@@ -24,6 +24,7 @@ PROJECT = (
     "run_experiment_mm_raw.py",
     "bin",
     "user_error.py",
+    "checkout.py",
     "credentials.py",
     "flags.py",
     "algorithms",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from user_error import setup_command
+from checkout import setup_command
 
 DRIVER = Path("/proc/driver/nvidia/gpus")  # has a folder for each GPU
 HIDDEN = ("", "-1", "NoDevFiles")

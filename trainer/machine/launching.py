@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from user_error import is_checkout
+from checkout import is_checkout
 
 # The folder with experiment.py: a checkout, or where pip has installed the project.
 PROJECT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-from user_error import UserError, is_checkout
+from checkout import is_checkout
+from user_error import UserError
 
 # TensorFlow imports these where they are installed, which takes a third of its time. What needs
 # them imports them later as usual, tf.keras among them.

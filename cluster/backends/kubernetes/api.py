@@ -6,8 +6,9 @@ from urllib.parse import urlencode
 
 import yaml
 
+from checkout import setup_command
 from cluster.backends.kubernetes.model import Manifest
-from user_error import UserError, setup_command
+from user_error import UserError
 
 PATHS = {
     "Job": "/apis/batch/v1/namespaces/{}/jobs",

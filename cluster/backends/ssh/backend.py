@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from checkout import is_checkout
 from cluster import show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
@@ -34,7 +35,7 @@ from cluster.ssh.ssh import TRIED_AGAIN_AFTER_S, Connections
 from cluster.this_machine import here
 from trainer.machine.launching import PROJECT
 from trainer.settings.config import Settings
-from user_error import UserError, is_checkout
+from user_error import UserError
 
 
 class SshBackend:

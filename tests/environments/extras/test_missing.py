@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+import checkout
 import environments
-import user_error
 from environments.extras.levels import EXTRAS
 from environments.names import PREFIXES, ExtraLevel, find
 
@@ -20,7 +20,7 @@ def test_a_world_without_its_extra_names_the_command_that_installs_it(kind, one_
     monkeypatch.delitem(sys.modules, f"environments.extras.{extra.module}", raising=False)
     told = f"{kind}:any needs {extra.product}, which is not installed here"
     one_line(lambda: environments.spec(f"{kind}:any"), told, f"run bin/setup --extra={kind}")
-    monkeypatch.setattr(user_error, "is_checkout", lambda: False)
+    monkeypatch.setattr(checkout, "is_checkout", lambda: False)
     one_line(lambda: environments.spec(f"{kind}:any"), told, f"run pip install '.[{kind}]'")
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from user_error import UserError, closest, setup_command
+from checkout import setup_command
+from user_error import UserError, closest
 
 
 class RunReporter(Protocol):

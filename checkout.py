@@ -1,0 +1,18 @@
+"""Where the project runs: in a checkout, or where pip has installed it."""
+
+from pathlib import Path
+
+
+def is_checkout() -> bool:
+    """Whether the project runs in place, with all that hosts need to set themselves up."""
+    return (Path(__file__).resolve().parent / "bin" / "setup").exists()
+
+
+def setup_command(extra: str, flag: str = "") -> str:
+    """What a user here runs to install an extra of pyproject.toml, for an error message.
+
+    ``flag`` is that of bin/setup if it is not ``--extra``.
+    """
+    if is_checkout():
+        return f"bin/setup {flag or f'--extra={extra}'}"
+    return f"pip install '.[{extra}]' in the project's folder"
