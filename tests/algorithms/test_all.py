@@ -128,8 +128,8 @@ class Endless(Steps):
 
 
 def test_whole_episodes_of_a_level_without_end_are_refused_in_a_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("trainer.learning.rollouts.MOST_STEPS", 2000)
-    monkeypatch.setattr("trainer.learning.rollouts.LEAST_ROWS", 100)
+    monkeypatch.setattr("trainer.learning.whole_episodes.MOST_STEPS", 2000)
+    monkeypatch.setattr("trainer.learning.whole_episodes.LEAST_ROWS", 100)
     with pytest.raises(UserError, match="no whole episode in .* Choose another --algorithm"):
         run("reinforce", tmp_path, monkeypatch, level_name="tests.algorithms.test_all:Endless")
 

@@ -13,7 +13,7 @@ from algorithms.reinforce import Reinforce
 from tests.environments.bodies.game import BODIES, LENGTH
 from tests.trainer.training import parts, small
 from tests.trainer.untrained import make_run
-from trainer.learning.rollouts import WholeEpisodes
+from trainer.learning.whole_episodes import WholeEpisodes
 from trainer.programs import local
 from trainer.programs.local import train
 from trainer.reporting.metrics import Meter, ended_episodes

@@ -16,7 +16,8 @@ from trainer.learning.contributions import Contributions
 from trainer.learning.learner import Learner
 from trainer.learning.replayed import GIB, Feeder, ReplayedBatches
 from trainer.learning.replayed import Shape as WindowShape
-from trainer.learning.rollouts import Crew, Rollouts, WholeEpisodes
+from trainer.learning.rollouts import Crew, Rollouts
+from trainer.learning.whole_episodes import WholeEpisodes
 from trainer.learning.worker import GradientBatches, applying, blank_computed
 from trainer.machine.launching import learners_here
 from trainer.remote import wire

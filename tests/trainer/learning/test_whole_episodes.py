@@ -16,7 +16,7 @@ from tests.trainer.learning.crew import LIKE, Crew, of_size
 from tests.trainer.levels import Steps, level
 from tests.trainer.training import block, endless, parts, small, values_of
 from trainer.learning.batches import UNTIMED, Batch, describe
-from trainer.learning.rollouts import WholeEpisodes
+from trainer.learning.whole_episodes import WholeEpisodes
 from trainer.programs.stopping import StopSignal
 from trainer.programs.training import Training
 from trainer.reporting.metrics import Meter
@@ -106,7 +106,7 @@ def test_each_block_of_whole_episodes_is_compared_once(monkeypatch):
         compared[int(other.number[0])] += 1
         return True
 
-    monkeypatch.setattr("trainer.learning.rollouts._continues", continues)
+    monkeypatch.setattr("trainer.learning.whole_episodes._continues", continues)
     episodes = WholeEpisodes(10**6, Crew(LIKE, [3]))
     version = episodes.begin(0)
     for number in range(20):
@@ -117,7 +117,7 @@ def test_each_block_of_whole_episodes_is_compared_once(monkeypatch):
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
 def test_an_episode_that_never_ends_is_refused_also_after_others(ended, monkeypatch):
-    monkeypatch.setattr("trainer.learning.rollouts.MOST_ROWS", 40)
+    monkeypatch.setattr("trainer.learning.whole_episodes.MOST_ROWS", 40)
     first = np.arange(200)[:, np.newaxis] % (10, 10, 10) == 9  # episodes of ten rows ...
     first[10 * (ended + 1) :, 1] = False  # ... of which one environment has only so many
     episodes = WholeEpisodes(9, Crew(LIKE, [3]))
@@ -192,7 +192,7 @@ def test_rows_that_make_batches_alike_change_nothing(normalise, monkeypatch):
     of = small(level(Steps), algorithm="reinforce", optimizer="sgd", learning_rate=0.1, **chosen)
     blocks = in_blocks(block(of), count=5, length=7)
     padded = episodes_of(blocks, 2)
-    monkeypatch.setattr("trainer.learning.rollouts._power_of_two", lambda count: count)
+    monkeypatch.setattr("trainer.learning.whole_episodes._power_of_two", lambda count: count)
     plain = episodes_of(blocks, 2)
     assert (len(plain.unrolls.action), len(padded.unrolls.action)) == (36, 57)
     assert padded.steps == plain.steps
