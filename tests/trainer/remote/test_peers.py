@@ -16,6 +16,7 @@ from trainer.learning.worker import OF_ACTOR, Computed, GradientBatches, lean
 from trainer.programs.learner_process import _begin_among
 from trainer.programs.stopping import StopSignal
 from trainer.remote import peers as peers_module
+from trainer.remote.other_learner import MOST_WAITING
 from trainer.remote.peers import Peers
 from trainer.reporting.metrics import Meter
 from transport import Refused
@@ -337,7 +338,7 @@ def test_gradients_that_others_did_not_get_are_counted_also_those_they_refused()
     own: Any = Own()
     computed: Any = Namespace(origin=OF_ACTOR)
     peers = Peers(own, ADDRESSES, 1, connect, print)
-    for _ in range(peers_module.MOST_WAITING + 3):  # nobody takes any yet
+    for _ in range(MOST_WAITING + 3):  # nobody takes any yet
         peers.forward(computed)
     lines[0].dropped = 5
     assert peers.figures()["gradients_not_sent"] == 2 * 3 + 5
