@@ -14,7 +14,8 @@ from cluster.backends.ssh import syncing
 from cluster.backends.ssh.syncing import UNPACK, pack
 from cluster.model import Host, Place
 from cluster.on_host.states import IN_USE, hold
-from cluster.plan import IN_ITS_FOLDER, REMOTE_PYTHON
+from cluster.plan import REMOTE_PYTHON
+from cluster.processes import IN_ITS_FOLDER
 from cluster.ssh.failures import HostFailed
 from cluster.ssh.ssh import Connections
 from tests.cluster.conftest import copy_project
