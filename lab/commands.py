@@ -183,9 +183,9 @@ def _looks(parser: argparse.ArgumentParser, optional: bool = True) -> None:
 
 
 def _meta() -> str:
-    from lab.specs.spec import describe_meta
+    from lab.specs import meta
 
-    return f"Keys of meta:\n{describe_meta()}"
+    return f"Keys of meta:\n{meta.describe()}"
 
 
 def _check_installed() -> None:

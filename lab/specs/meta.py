@@ -1,6 +1,7 @@
 """The part ``meta`` of a spec: how often, how long and with what its trials run."""
 
 import dataclasses
+import textwrap
 from typing import Any
 
 import flags
@@ -143,3 +144,14 @@ def _values(given: dict[str, Any], kind: type, where: str) -> dict[str, Any]:
         if key not in known:
             refuse_key(f"{where}.{key}", known)
     return {key: check_value(known[key], value, f"{where}.{key}") for key, value in given.items()}
+
+
+def describe() -> str:
+    """Every key of ``meta`` with its meaning and its default, for ``--help``."""
+    lines = []
+    for kind, prefix in ((Meta, ""), (Resources, "resources."), (Standard, "standard.")):
+        for field in [one for one in dataclasses.fields(kind) if one.metadata]:
+            usual = "" if field.default is None else f" (default: {flags.text_of(field.default)})"
+            text = f"{prefix + field.name:<24}  {field.metadata['help']}{usual}"
+            lines.append(textwrap.fill(text, 98, initial_indent="  ", subsequent_indent=" " * 28))
+    return "\n".join(lines)

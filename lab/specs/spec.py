@@ -2,20 +2,19 @@
 
 import dataclasses
 import re
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import flags
 from algorithms import registry
 from environments import names
 from lab.specs import meta, search_space, slm
 from lab.specs.errors import refuse, refuse_key
-from lab.specs.meta import Meta, check_value, mapping
+from lab.specs.given import SHORT, USUAL, given_search, given_settings
+from lab.specs.meta import Meta, mapping
 from lab.specs.search_space import Searched
 from trainer.machine.launching import script_name
-from trainer.settings import checks, config, files, presets
+from trainer.settings import checks, config, files
 from trainer.settings.config import Settings
 from user_error import UserError, closest
 
@@ -23,25 +22,6 @@ KEYS = (
     *("description", "preset", "level", "levels", "algorithm", "agent", "settings", "by_level"),
     *("meta", "search", "frozen"),
 )
-# Short keys beside ``settings``, and the flags that they stand for.
-SHORT = {"level": "level_name", "algorithm": "algorithm", "agent": "agent_name"}
-SEARCHABLE = ("level", "algorithm", "agent", "settings")
-# The lab gives these to each session itself, and why.
-OWN = {
-    "logdir": "each session has a folder of its own",
-    "seed": "seeds count up from meta.seed",
-    "mode": "sessions train",
-    "job_name": "a session is one process",
-    "task": "a session is one process",
-    "watch": f"sessions run without a window; {script_name('bin/lab')} enjoy plays with the best",
-    "remotes": "sessions side by side would play on the same desktops; each starts its own",
-    **dict.fromkeys(
-        ("agents", "product", "bodies"),
-        f"a session trains one agent; train several with {script_name('bin/train')}",
-    ),
-}
-# Small networks report once a second, so that short sessions have curves, too.
-USUAL = {"report_every_s": 1.0, "keep_checkpoints": 1}
 NAME = re.compile(r"[\w.-]+")
 # What experiments are called after their spec, or its file.
 DEV, BENCHMARK = "_dev", "_benchmark"
@@ -164,7 +144,7 @@ def parse(name: str, given: Any, source: str) -> Spec:
     for key in content:
         if key not in KEYS:
             refuse_key(f"{where}.{key}", KEYS)
-    settings = _settings(content, where)
+    settings = given_settings(content, where)
     by_level = mapping(content.get("by_level"), f"{where}.by_level")
     for level, own in by_level.items():
         by_level[level] = mapping(own, f"{where}.by_level.{level}")
@@ -174,7 +154,7 @@ def parse(name: str, given: Any, source: str) -> Spec:
         settings=settings,
         by_level=by_level,
         meta=meta.read(content.get("meta"), f"{where}.meta"),
-        searched=tuple(_searched(content, settings, where)),
+        searched=tuple(given_search(content, settings, where)),
         description=str(content.get("description", "")),
         frozen=mapping(content.get("frozen"), f"{where}.frozen"),
         notes=tuple(notes),
@@ -191,102 +171,6 @@ def for_level(name: str, content: Mapping[str, Any], level: str, source: str) ->
     left_out = ("by_level", "level", "levels", "search")
     rest = {key: value for key, value in content.items() if key not in left_out}
     return parse(name, {**rest, "level": level, "settings": settings}, source)
-
-
-def _settings(content: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The settings that a spec gives: of its preset, its short keys, and its own."""
-    if "level" in content and "levels" in content:
-        refuse(f"{where}.levels", content["levels"], "either level or levels")
-    own = mapping(content.get("settings"), f"{where}.settings")
-    for name in own:
-        if name in OWN and not content.get("frozen"):
-            refuse(f"{where}.settings.{name}", own[name], f"nothing here: {OWN[name]}")
-        short = {flag: key for key, flag in SHORT.items()}.get(name)
-        if short in content:
-            refuse(f"{where}.settings.{name}", own[name], f"it once; {where}.{short} says it, too")
-    base = _preset(content, where)
-    named = {flag: content[key] for key, flag in SHORT.items() if key in content}
-    if "levels" in content:
-        listed = content["levels"]
-        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-            refuse(f"{where}.levels", listed, "a list of levels")
-        named["level_name"] = ",".join(listed)
-    given = USUAL | base | named | own
-    known = _known(str(given.get("algorithm", registry.DEFAULT)), f"{where}.algorithm")
-    checked = {}
-    for name, value in given.items():
-        key = next((key for key, flag in SHORT.items() if flag == name and key in content), None)
-        place = f"{where}.{key or f'settings.{name}'}"
-        if name not in known:
-            refuse(place, value, f"the name of a setting. {closest(name, known)}")
-        checked[name] = check_value(known[name], value, place)
-    if "algorithm" in checked:
-        checked["algorithm"] = registry.name_of(checked["algorithm"])
-    if content.get("frozen"):  # earlier versions passed over them
-        checked = {name: one for name, one in checked.items() if name not in checks.FOR_TRAINED}
-    if "level_name" not in checked:
-        raise UserError(f"{where}.level: found nothing; expected the level to play.")
-    return checked
-
-
-def _preset(content: Mapping[str, Any], where: str) -> dict[str, Any]:
-    if "preset" not in content:
-        return {}
-    name = str(content["preset"])
-    if name not in presets.names():
-        refuse(f"{where}.preset", name, f"a preset. {closest(name, presets.names())}")
-    found = files.load(presets.path_of(name), f"--preset={name}")
-    return {key: value for key, value in found.items() if key != files.DESCRIPTION}
-
-
-def _known(algorithm: str, where: str) -> dict[str, dataclasses.Field]:
-    try:
-        return {field.name: field for field in config.fields(algorithm)}
-    except UserError as error:
-        if ":" in algorithm:  # one of the user's own
-            raise UserError(f"{where}: {error}") from None
-        refuse(where, algorithm, f"an algorithm. {closest(algorithm, registry.KNOWN)}")
-
-
-def _searched(content: Mapping[str, Any], settings: dict[str, Any], where: str) -> list[Searched]:
-    where = f"{where}.search"
-    given = mapping(content.get("search"), where)
-    flat: list[tuple[str, str, Any]] = []  # path of keys, KEY__KIND, values
-    for key, value in given.items():
-        if key == "settings":
-            flat += [
-                (f"{where}.settings.{name}", name, one)
-                for name, one in mapping(value, f"{where}.settings").items()
-            ]
-        elif key.partition("__")[0] in SEARCHABLE:
-            flat.append((f"{where}.{key}", key, value))
-        else:
-            refuse_key(f"{where}.{key}", SEARCHABLE)
-    algorithms = {settings.get("algorithm", registry.DEFAULT)}
-    algorithms |= {
-        str(one)
-        for _, key, values in flat
-        if key.startswith("algorithm") and isinstance(values, list)
-        for one in values
-    }
-    known: dict[str, dataclasses.Field] = {}
-    for algorithm in algorithms:
-        known |= _known(str(algorithm), f"{where}.algorithm")
-    found = [_one(path, key, value, known) for path, key, value in flat]
-    for one in found:
-        if [other.name for other in found].count(one.name) > 1:
-            refuse(f"{where}.settings.{one.key}", list(one.values), f"{one.name} once")
-    return found
-
-
-def _one(path: str, key: str, value: Any, known: Mapping[str, dataclasses.Field]) -> Searched:
-    name, _, kind = key.partition("__")
-    name = SHORT.get(name, name)
-    if name in OWN:
-        refuse(path, value, f"nothing here: {OWN[name]}")
-    if name not in known:
-        refuse(path, value, f"the name of a setting before __. {closest(name, known)}")
-    return search_space.read(name, kind or search_space.GRID, value, known[name], path)
 
 
 def _check(spec: Spec, where: str) -> None:
@@ -364,14 +248,3 @@ def settings_of(values: Mapping[str, Any], where: str) -> Settings:
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
     return settings
-
-
-def describe_meta() -> str:
-    """Every key of ``meta`` with its meaning and its default, for ``--help``."""
-    lines = []
-    for kind, prefix in ((Meta, ""), (meta.Resources, "resources."), (meta.Standard, "standard.")):
-        for field in [one for one in dataclasses.fields(kind) if one.metadata]:
-            usual = "" if field.default is None else f" (default: {flags.text_of(field.default)})"
-            text = f"{prefix + field.name:<24}  {field.metadata['help']}{usual}"
-            lines.append(textwrap.fill(text, 98, initial_indent="  ", subsequent_indent=" " * 28))
-    return "\n".join(lines)
