@@ -201,12 +201,12 @@ def _run(given: argparse.Namespace) -> int:
     """Imports what a command needs, and does it."""
     _check_installed()
     if given.command in ("dev", "train", "search", "benchmark", "check", "run"):
-        from lab.actions import starting
+        from lab.actions import listed, starting
 
         if given.command == "check":
             return starting.check(given.spec)
         if given.command == "run":
-            return starting.run_many(given.spec, given)
+            return listed.run_many(given.spec, given)
         levels = given.levels if given.command == "benchmark" else ""
         return starting.start(given.command, given.spec, given, levels)
     if given.command in ("status", "graph", "enjoy"):

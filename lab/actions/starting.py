@@ -1,35 +1,32 @@
-"""Starts experiments, or goes on with them: check, dev, train, search, benchmark, run."""
+"""Starts an experiment, or goes on with it: check, dev, train, search, benchmark."""
 
 import contextlib
 import dataclasses
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from environments import names
 from lab.actions import locking
-from lab.results.standards import SETS
+from lab.actions.benchmarks import benchmark
 from lab.running.nodes import Nodes
 from lab.running.progress import Progress
 from lab.running.runner import Runner
 from lab.running.slots import Here, Places
 from lab.specs import frozen
 from lab.specs import spec as specs
-from lab.specs.errors import refuse, shown
-from lab.specs.meta import Resources, Standard
+from lab.specs.errors import refuse
+from lab.specs.meta import Resources
 from lab.specs.spec import Spec
 from lab.trials import plan
 from lab.trials.folder import Experiment, newest
 from trainer.machine.launching import module_command, script_name, with_project
-from trainer.settings import files
 from trainer.settings.config import Settings
 from trainer.storage.folder import make_writable
-from user_error import UserError, closest
+from user_error import UserError
 
-MODES = ("dev", "train", "search", "benchmark")
 # What a development run shortens.
 DEV_FRAMES = 5_000
 DEV_WARM_UP = 500  # agent steps, also where each is several frames
@@ -37,11 +34,6 @@ LOG = "lab.log"
 BEGINS_WITHIN_S = 30.0
 ENDS_WITHIN_S = 1.0  # where it is refused
 PASSED_ON = ("data", "cores", "engine", "ray_address")  # to a process in the background
-# In meta, specs of one benchmark may differ by their seeds, and by what only a search looks at.
-MAY_DIFFER = {
-    *("sessions", "seed", "trials", "search", "population", "early_stopping"),
-    *("finalists", "final_sessions"),
-}
 
 
 def check(argument: str) -> int:
@@ -60,8 +52,8 @@ def check(argument: str) -> int:
 def start(mode: str, argument: str, options: Any, levels: str = "") -> int:
     """Runs a spec in a mode, in a new folder or in that of an earlier start that has not ended."""
     if Path(argument).is_dir():
-        _check_goes_on(argument, options.new, levels)
-        experiment = _of_folder(mode, Path(argument))
+        check_goes_on(argument, options.new, levels)
+        experiment = of_folder(mode, Path(argument))
         if experiment.result():
             print(f"{experiment.folder} is finished; with {argument}/spec.json it runs again.")
             return 0
@@ -97,7 +89,7 @@ def places_of(resources: Resources, options: Any, held: int = 0) -> Places:
     return Here(resources, options.cores, held)
 
 
-def _check_goes_on(folder: str, new: bool, levels: str) -> None:
+def check_goes_on(folder: str, new: bool, levels: str) -> None:
     """Refuses what an experiment that is to go on would ignore."""
     given = "--new" if new else f"--levels={levels}" if levels else ""
     if given:
@@ -107,7 +99,7 @@ def _check_goes_on(folder: str, new: bool, levels: str) -> None:
         )
 
 
-def _of_folder(mode: str, folder: Path) -> Experiment:
+def of_folder(mode: str, folder: Path) -> Experiment:
     """The experiment of a folder, to go on with."""
     experiment = Experiment(folder)
     if experiment.mode != mode:
@@ -131,11 +123,11 @@ def _of_spec(mode: str, argument: str, options: Any, levels: str) -> Experiment:
     changed = frozen.changes(spec)
     if changed:
         print(f"This spec was frozen with other versions; figures may differ: {changed}.")
-    _make_writable(options.data)
+    make_data_writable(options.data)
     return Experiment.create(spec, mode, options.data, extra)
 
 
-def _make_writable(data: Path) -> None:
+def make_data_writable(data: Path) -> None:
     try:
         make_writable(data)
     except UserError as error:
@@ -146,7 +138,7 @@ def prepare(mode: str, argument: str, levels: str) -> tuple[Spec, dict[str, Any]
     """The spec that a mode runs, and what else belongs to the experiment."""
     path, name = specs.split(argument)
     if mode == "benchmark":
-        return _benchmark(path, name, levels)
+        return benchmark(path, name, levels)
     spec = specs.read(path, name)
     where = f"{path}: {spec.name}"
     if mode == "search" and not spec.searched:
@@ -169,74 +161,6 @@ def _short(spec: Spec) -> Spec:
         content["settings"]["replay_warm_up"] = DEV_WARM_UP
     content["meta"] |= {"sessions": min(spec.meta.sessions, 2)}
     return dataclasses.replace(specs.parse(spec.name + specs.DEV, content, "dev"), notes=spec.notes)
-
-
-def _benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]:
-    if Path(path).is_dir() or Path(path).name == "spec.json":
-        spec = specs.read(path, name)
-        extra = frozen.extra_of(spec)
-        if extra and levels:
-            raise UserError(f"--levels={levels}: {path} has its own levels; leave it out.")
-        if extra:
-            return spec, extra
-    every = specs.read_all(path, name)
-    chosen = SETS.get(levels) or [part.strip() for part in levels.split(",") if part.strip()]
-    if not chosen:
-        raise UserError(
-            f"--levels={levels}: expected {', '.join(SETS)}, or levels with commas between."
-        )
-    if twice := next((level for level in chosen if list(chosen).count(level) > 1), ""):
-        raise UserError(f"--levels={levels}: {twice} is given twice; expected each level once.")
-    known = {one.name: one.content() for one in every}
-    for one in every:
-        for level in chosen:
-            if "-" not in level and ":" not in level and level not in SETS and not _is_known(level):
-                near = closest(level, SETS)
-                raise UserError(
-                    f"--levels={levels}: found {level}; expected a set or levels. {near}"
-                )
-            specs.for_level(one.name, one.content(), level, path)
-        for level, own in one.by_level.items():
-            if level not in chosen:
-                expected = f"one of the levels that are played. {closest(level, chosen)}"
-                refuse(f"{path}: {one.name}.by_level.{level}", own, expected)
-    _check_alike(every, path)
-    standard = every[0].meta.standard
-    if len(chosen) > 1 and standard != Standard():
-        expected = "nothing here: a benchmark of several levels has the usual figures of each"
-        refuse(f"{path}: {every[0].name}.meta.standard", dataclasses.asdict(standard), expected)
-    title = specs.benchmark_of(path, name)
-    base = specs.parse(title, {**every[0].content(), "search": {}}, path)
-    return base, {"specs": known, "levels": list(chosen)}
-
-
-def _is_known(level: str) -> bool:
-    try:
-        names.find(level)
-    except UserError:
-        return False
-    return True
-
-
-def _check_alike(every: Sequence[Spec], path: str) -> None:
-    """Refuses specs that one benchmark cannot run alike."""
-    first, *others = every
-    wanted = _flat(first)
-    for one in others:
-        for key, value in _flat(one).items():
-            if value != wanted[key]:
-                expected = f"{shown(wanted[key])}, as {first.name} has: a benchmark runs all alike"
-                refuse(f"{path}: {one.name}.meta.{key}", value, expected)
-
-
-def _flat(spec: Spec) -> dict[str, Any]:
-    """What all specs of a benchmark have in common, by its path of keys in meta."""
-    found: dict[str, Any] = {}
-    for key, value in dataclasses.asdict(spec.meta).items():
-        if key not in MAY_DIFFER:
-            parts = value if isinstance(value, dict) else {}
-            found |= {f"{key}.{name}": one for name, one in parts.items()} or {key: value}
-    return found
 
 
 def run(experiment: Experiment, places: Places) -> int:
@@ -312,59 +236,3 @@ def detach(command: list[str], log: Path, options: Any, has_begun: Callable[[int
     if process.poll() not in (None, 0):
         raise UserError(f"{' '.join(command)} ended at once; see {log}.")
     return process.pid
-
-
-def run_many(path: str, options: Any) -> int:
-    """Runs the experiments of a file, one after another.
-
-    Of a list that was stopped on its way, what is finished does not run again.
-    """
-    listed = _listed(path)
-    finished = []
-    for mode, argument, levels in listed:  # refuses mistakes before the first one starts
-        found: Experiment | None
-        if Path(argument).is_dir():  # this experiment, and no newer one of the same spec
-            _check_goes_on(argument, options.new, levels)
-            found = _of_folder(mode, Path(argument))
-            spec = found.spec
-        else:
-            spec, extra = prepare(mode, argument, levels)
-            found = None if options.new else newest(options.data, spec, mode, extra)
-        places_of(spec.meta.resources, options, found.held_memory() if found else 0)
-        if found:
-            locking.check_free(found.folder)
-        finished.append(found if found and found.result() else None)
-    if options.detach:
-        _make_writable(options.data)
-        log = options.data / f"{Path(path).stem}.log"
-        size = log.stat().st_size if log.exists() else 0
-        command = ["run", path, *(["--new"] if options.new else [])]
-        process = detach(command, log, options, lambda _: log.stat().st_size > size)
-        print(f"{path} runs in process {process}; its output is in {log}.")
-        return 0
-    codes = []
-    for (mode, argument, levels), before in zip(listed, finished, strict=True):
-        if before and not all(finished):
-            print(f"{before.folder} is finished.")
-            continue
-        codes.append(start(mode, argument, options, levels))
-        if codes[-1] > 128:  # it was stopped
-            return codes[-1]
-    return max(codes, default=0)
-
-
-def _listed(path: str) -> list[tuple[str, str, str]]:
-    """The mode, spec and levels of each entry ``{spec file: {spec name: mode}}`` of a file.
-
-    A mode in place of the names is that of the whole file. Levels stand behind ``benchmark``.
-    """
-    found = []
-    for file, modes in files.load(Path(path), path).items():
-        beside = Path(file) if Path(file).exists() else Path(path).parent / file
-        for name, given in modes.items() if isinstance(modes, dict) else [("", modes)]:
-            mode, _, levels = str(given).partition(" ")
-            if mode not in MODES or (levels and mode != "benchmark"):
-                place = f"{path}: {file}{name and '.'}{name}"
-                refuse(place, given, f"a mode, such as {MODES[1]!r}. {closest(mode, MODES)}")
-            found.append((mode, f"{beside}{name and ':'}{name}", levels))
-    return found

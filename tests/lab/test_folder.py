@@ -3,7 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from lab.actions import starting
+from lab.actions import listed
 from lab.commands import main
 from lab.specs import spec as specs
 from lab.trials import folder, plan
@@ -65,7 +65,7 @@ def test_a_folder_in_a_list_is_that_experiment_and_no_newer_one(tmp_path, monkey
         many.write_text(json.dumps(listed))
         return main(["run", str(many), f"--data={tmp_path}"])
 
-    monkeypatch.setattr(starting, "start", start)
+    monkeypatch.setattr(listed, "start", start)
     assert run(old="train", new="train") == 0
     assert started == [str(old.folder)]
     assert capsys.readouterr().out == f"{new.folder} is finished.\n"
