@@ -15,7 +15,6 @@ from trainer.acting.actor import Actor
 from trainer.learning.batches import Batches
 from trainer.learning.learner import Learner
 from trainer.learning.minibatches import Passes
-from trainer.programs.training import passes_of
 from trainer.remote import wire
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -112,7 +111,7 @@ def learning(settings: Settings, threads: int, callers: int) -> list[Call]:
 
 def _several_updates(settings: Settings, learner: Learner) -> Passes | None:
     """How a batch is gone through where that takes several updates."""
-    passes = passes_of(settings, learner, 1)
+    passes = build.passes_of(settings, learner, 1)
     if passes is None or passes.epochs * passes.minibatches == 1:
         return None
     if not passes.are_alike:

@@ -22,6 +22,7 @@ from trainer.build.learners import (
     learner,
     learner_of,
     most_unrolls,
+    passes_of,
     random_unrolls,
     unroll,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "level_specs",
     "looks",
     "most_unrolls",
+    "passes_of",
     "player",
     "random_unrolls",
     "seat",

@@ -1,10 +1,10 @@
 """Learners, their batches, and what actors must send them."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from algorithms.feeding import IMPORTANCE, FirstInFirstOut, Gradients, InStep, Replayed
+from algorithms.feeding import ERROR, IMPORTANCE, FirstInFirstOut, Gradients, InStep, Replayed
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec
 from trainer.acting.actor import blank_unroll
@@ -14,6 +14,7 @@ from trainer.learning import replayed
 from trainer.learning.batches import Batches, bytes_needed
 from trainer.learning.contributions import Contributions
 from trainer.learning.learner import Learner
+from trainer.learning.minibatches import Passes
 from trainer.learning.replayed import GIB, Feeder, ReplayedBatches
 from trainer.learning.replayed import Shape as WindowShape
 from trainer.learning.rollouts import Crew, Rollouts
@@ -86,6 +87,31 @@ def batches(
     if feeding.replayed:
         _check_unrolls(feeding, unroll(settings, spec, agent), stores, say)
     return Batches(feeding, size, seed)
+
+
+def passes_of(settings: Settings, learner: Learner, learners: int) -> Passes | None:
+    """How to go through batches that are learned from more than once, or for several updates."""
+    feeding, size = settings.algorithm.feeding, settings.learning.batch_size
+    if isinstance(feeding, Replayed):
+        _check_errors(settings.program.algorithm, learner.algorithm.samples)
+        together = sizes.drawn_together(settings, learners)
+        return Passes(1, together, piece_length=0, pieces=together * size, drawn=True)
+    if not isinstance(feeding, InStep):
+        return None
+    unroll_length = settings.actors.unroll_length
+    # An agent that is no ``agents.Agent`` has no states at the beginnings of pieces.
+    whole = getattr(learner.agent, "is_recurrent", True)
+    return Passes.of(feeding, unroll_length, size, whole, settings.program.seed)
+
+
+def _check_errors(algorithm: str, samples: Sequence[str]) -> None:
+    """Refuses an algorithm of one's own that does not say how far off a replay's windows are."""
+    if ERROR not in samples:
+        raise UserError(
+            f"--algorithm={algorithm}: its samples are {', '.join(samples) or 'none'}, and it "
+            f"learns from a replay; expected {ERROR} among them, of which priorities are made. "
+            "Name it in `samples`, and return it with the loss."
+        )
 
 
 def check_windows(settings: Settings, spec: EnvironmentSpec, agent: Any) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -10,17 +10,16 @@ import tensorflow as tf
 
 from algorithms.feeding import ERROR, InStep, Replayed
 from algorithms.trajectory import Unroll
+from trainer import build
 from trainer.learning.batches import LOOK_EVERY_S, Batch
 from trainer.learning.contributions import Contribution
 from trainer.learning.learner import Learner, Statistics
-from trainer.learning.minibatches import Passes
 from trainer.machine.terminal import say
 from trainer.programs.patience import Patience
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
 from trainer.reporting.metrics import RECENT_EPISODES, Meter
 from trainer.reporting.pace import Pace
-from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.team.equality import Equality
 from trainer.team.team import ALONE, Round, Team
@@ -93,7 +92,7 @@ class Training:
         self._feeding = settings.algorithm.feeding
         longest_s = settings.team.max_batch_wait_s if team.size > 1 else math.inf
         self._patience = Patience(longest_s, self._feeding.actors_wait)
-        self._passes = passes_of(settings, learner, team.size)
+        self._passes = build.passes_of(settings, learner, team.size)
         if run and self._passes and (remark := self._passes.remark(self._feeding)):
             say(remark)
         # How many and how long whole episodes' unrolls are shows when they are there.
@@ -327,29 +326,4 @@ class Training:
             f"not finite and were skipped, so the run stops. The last good checkpoint is "
             f"{newest or 'none'}. Check the level's rewards and observations, or lower "
             "--learning_rate."
-        )
-
-
-def passes_of(settings: Settings, learner: Learner, learners: int) -> Passes | None:
-    """How to go through batches that are learned from more than once, or for several updates."""
-    feeding, size = settings.algorithm.feeding, settings.learning.batch_size
-    if isinstance(feeding, Replayed):
-        _check_errors(settings.program.algorithm, learner.algorithm.samples)
-        together = sizes.drawn_together(settings, learners)
-        return Passes(1, together, piece_length=0, pieces=together * size, drawn=True)
-    if not isinstance(feeding, InStep):
-        return None
-    unroll_length = settings.actors.unroll_length
-    # An agent that is no ``agents.Agent`` has no states at the beginnings of pieces.
-    whole = getattr(learner.agent, "is_recurrent", True)
-    return Passes.of(feeding, unroll_length, size, whole, settings.program.seed)
-
-
-def _check_errors(algorithm: str, samples: Sequence[str]) -> None:
-    """Refuses an algorithm of one's own that does not say how far off a replay's windows are."""
-    if ERROR not in samples:
-        raise UserError(
-            f"--algorithm={algorithm}: its samples are {', '.join(samples) or 'none'}, and it "
-            f"learns from a replay; expected {ERROR} among them, of which priorities are made. "
-            "Name it in `samples`, and return it with the loss."
         )
