@@ -6,20 +6,15 @@ taken over, those that were killed resume from their checkpoints.
 """
 
 import dataclasses
-import errno
-import os
-import shutil
-import sqlite3
 import time
 from typing import Any
 
 import numpy as np
-import sqlalchemy.exc
-from optuna.exceptions import StorageInternalError
 
 from lab.results import scoring, writing
 from lab.results.curves import curve_of
 from lab.running.progress import Progress, Snapshot, running_of
+from lab.running.room import WRITE_ERRORS, Room
 from lab.running.slots import Places
 from lab.trials import plan, proposing
 from lab.trials.folder import (
@@ -35,11 +30,7 @@ from lab.trials.sessions import ENDED, RUNNING, WAITING, Session
 from user_error import UserError
 
 LOOK_EVERY_S = 0.25
-# A disk that is full may get room; meanwhile sessions run on and their ends wait in their files.
-PAUSE_S, GIVE_UP_S = 2.0, 1800.0
-LEAST_FREE = 2**20
 STOP_WITHIN_S = 45.0
-WRITE_ERRORS = (OSError, StorageInternalError, sqlalchemy.exc.SQLAlchemyError, sqlite3.Error)
 
 
 class Runner:
@@ -57,7 +48,7 @@ class Runner:
         self._expected = plan.expected(experiment)
         self._compared: set[tuple[int, int]] = set()  # trials, at percentages of their frames
         self._proposals: proposing.Proposals | None = None
-        self._paused_since = 0.0
+        self._room = Room(experiment.folder, show.say)
 
     def stop(self, reason: str) -> None:
         """Asks it to end; sessions write checkpoints, and the same command goes on."""
@@ -74,9 +65,9 @@ class Runner:
                     done = self._step() and self._finish()
                 else:
                     begun = self._begin()
-                self._paused_since = 0.0
+                self._room.found()
             except WRITE_ERRORS as error:
-                self._pause(error)
+                self._room.wait(error)
             if not done:
                 time.sleep(LOOK_EVERY_S)
         if not done:
@@ -122,8 +113,7 @@ class Runner:
 
     def _step(self) -> bool:
         """Looks at all sessions once; returns whether there is nothing left to do."""
-        if shutil.disk_usage(self._experiment.folder).free < LEAST_FREE:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._room.check()
         ended = [key for key in self._taken if self._session(*key).state() != RUNNING]
         for key in ended:  # also sessions of trials that have been closed
             del self._taken[key]
@@ -306,27 +296,6 @@ class Runner:
                 session.stop()
             time.sleep(LOOK_EVERY_S)
 
-    def _pause(self, error: Exception) -> None:
-        """Waits for room on the disk; gives up after half an hour."""
-        folder, cause = self._experiment.folder, _cause(error)
-        # For a full disk, SQLite raises a subclass. Errors of neither kind do not come from a disk.
-        of_content = type(cause) is sqlite3.DatabaseError
-        if of_content or not isinstance(cause, OSError | sqlite3.Error):
-            raise UserError(
-                f"{folder / STUDY}: found no study ({cause}); expected what the lab has written. "
-                "Restore it from a copy, or remove it: the next start makes it from the records."
-            )
-        if not self._paused_since:
-            self._paused_since = time.monotonic()
-            reason = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
-            self._show.say(
-                f"{self._experiment.folder} cannot be written ({reason}). Sessions run on; the "
-                "experiment goes on once there is room."
-            )
-        if time.monotonic() - self._paused_since > GIVE_UP_S:
-            raise UserError(f"{self._experiment.folder} could not be written for too long: {error}")
-        time.sleep(PAUSE_S)
-
     def _snapshot(self) -> Snapshot:
         running = []
         for number, place in sorted(self._taken):
@@ -340,10 +309,3 @@ class Runner:
         ]
         places = self._places.count()
         return Snapshot(self._trials, running, self._expected, places, len(ended))
-
-
-def _cause(error: BaseException) -> BaseException:
-    """What Python's own SQLite has said, where Optuna and SQLAlchemy have wrapped it."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error

@@ -17,6 +17,7 @@ import sqlalchemy
 from optuna.exceptions import StorageInternalError
 
 from lab.actions import starting
+from lab.running import room
 from lab.running import runner as runners
 from lab.running.nodes import Placed
 from lab.running.progress import Progress
@@ -164,7 +165,7 @@ def test_a_study_that_is_damaged_is_one_line(measured):
 def test_what_is_no_matter_of_the_disk_is_not_waited_for(measured):
     runner = Runner(measured, Machines(1), Progress("twice"))
     with pytest.raises(UserError, match="found no study \\(Multiple rows"):
-        runner._pause(sqlalchemy.exc.MultipleResultsFound("Multiple rows were found"))
+        runner._room.wait(sqlalchemy.exc.MultipleResultsFound("Multiple rows were found"))
 
 
 def test_a_disk_that_is_full_at_the_start_or_the_end_of_a_search_is_waited_for(
@@ -186,7 +187,7 @@ def test_a_disk_that_is_full_at_the_start_or_the_end_of_a_search_is_waited_for(
 
     monkeypatch.setattr(runners.proposing, "Proposals", unless_full(opened))
     monkeypatch.setattr(measured, "finish", unless_full(finish))
-    monkeypatch.setattr(runners, "PAUSE_S", 0.01)
+    monkeypatch.setattr(room, "PAUSE_S", 0.01)
     runner = Runner(measured, Machines(1), Progress("full"))
     monkeypatch.setattr(runner, "_step", lambda: True)
     assert runner.run() and measured.result()["state"] == "finished" and not fails
