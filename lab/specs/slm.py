@@ -1,22 +1,16 @@
 """Translates specs in SLM Lab's layout: ``agent``, ``env``, ``body``, ``meta``, ``search``."""
 
 import functools
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
-
-import gymnasium
 
 from lab.specs import slm_keys as keys
 from lab.specs.errors import refuse, shown
 from lab.specs.meta import mapping
 from lab.specs.search_space import KINDS, LISTS
-from trainer.acting.settings import LevelSettings
+from lab.specs.slm_level import frames_of, level_of, limit_of
 from user_error import closest
-
-# Where a spec names no number of steps for an episode, and the level has none either.
-STEPS_OF_AN_EPISODE = 1000
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
@@ -64,7 +58,7 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
     agent_name = keys.NETWORKS.get(str(given.get("net.type")))
     return {
         "description": str(content.get("description", "")),
-        "level": _level_of(given),
+        "level": level_of(given),
         "algorithm": algorithm,
         **({"agent": agent_name} if agent_name else {}),
         "settings": settings,
@@ -178,7 +172,7 @@ def _settings(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
 
 def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     """Settings that several keys decide."""
-    settings: dict[str, Any] = {"total_environment_frames": _frames(given), **_limit(given)}
+    settings: dict[str, Any] = {"total_environment_frames": frames_of(given), **limit_of(given)}
     settings["num_actors"] = 1
     envs = settings["envs_per_actor"] = int(given.get("env.num_envs") or given.get("body.num") or 1)
     every = int(given.get("algorithm.training_frequency") or 1)
@@ -213,52 +207,6 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     if given.get("net.clamp_grad") is False:
         settings["gradients_clipping"] = 0.0
     return settings
-
-
-def _frames(given: Mapping[str, Any]) -> int:
-    """The frames of a session; there, steps of the agent are called frames."""
-    if given.get("env.max_frame"):
-        return int(given["env.max_frame"]) * _frames_of_a_step(given)
-    frames = _longest(given) * _frames_of_a_step(given)
-    if not frames and _frames_of_a_step(given) > 1:
-        frames = LevelSettings().max_episode_frames
-    known = gymnasium.registry.get(_level_of(given))
-    frames = frames or (known and known.max_episode_steps) or STEPS_OF_AN_EPISODE
-    return int(given.get("env.max_episode") or 1) * int(frames)
-
-
-def _longest(given: Mapping[str, Any]) -> int:
-    return int(given.get("env.max_timestep") or given.get("env.max_t") or 0)
-
-
-def _limit(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that end episodes after so many steps."""
-    steps, frames = _longest(given), _frames_of_a_step(given)
-    if not steps:
-        return {}
-    if frames > 1:
-        return {"max_episode_frames": steps * frames}
-    return {"env_kwargs": json.dumps({"max_episode_steps": steps})}
-
-
-def _frames_of_a_step(given: Mapping[str, Any]) -> int:
-    level = _level_of(given)
-    is_atari = "NoFrameskip" in level or level.startswith("ALE/")
-    return LevelSettings().frame_skip if is_atari else 1
-
-
-def _level_of(given: Mapping[str, Any]) -> str:
-    return _level(str(given.get("env.name", "")))
-
-
-def _level(name: str) -> str:
-    """The level; of ids that Gymnasium no longer has, the newest version."""
-    from environments import names
-    from environments.unity.builds import BUILDS
-
-    if name in BUILDS:
-        return f"unity:{name}"
-    return name if name in gymnasium.registry else (names.newest_version(name) or name)
 
 
 def _meta(given: Mapping[str, Any]) -> dict[str, Any]:
