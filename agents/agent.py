@@ -12,7 +12,7 @@ import tensorflow as tf
 from agents.backdrop import Backdrop
 from agents.distributions import Distribution
 from agents.frame_stack import beginnings, earlier_frames, stack_frames
-from agents.kinds.bodies import Alike, Unlike
+from agents.kinds.bodies import bodies_of
 from agents.kinds.normaliser import KindsNormaliser
 from agents.layers import Build, Linear
 from agents.lstm import LSTM, LSTMState
@@ -125,11 +125,7 @@ class Agent(snt.Module, abc.ABC):
         )
         self._check(network, heads, action_space)
         lstm_size = network.lstm or self.lstm_size
-        self._bodies = (
-            Unlike(network.kinds, network.masked)
-            if network.kinds
-            else Alike(action_space, network.masked)
-        )
+        self._bodies = bodies_of(action_space, network)
         self.distribution: Distribution = self._bodies.distribution
         self._earlier_frames = frame_stack - 1
         self._torso = self.make_torso(observation_space, frame_stack, build)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from agents.distributions import FORBIDDEN, Categorical, distribution_for
 from agents.kinds.distribution import OfKinds, chosen, padded
 from agents.layers import Build, Linear
-from agents.network import BodyKind
+from agents.network import BodyKind, Network
 
 
 class Alike:
@@ -111,6 +111,13 @@ class Unlike:
         """[N, K]: a one for the kind of each row."""
         number = observation[..., 0, 0, 0] if self._of_pictures else observation[..., -1]
         return tf.one_hot(tf.cast(number, tf.int32), len(self._own))
+
+
+def bodies_of(action_space: gym.Space, network: Network) -> Alike | Unlike:
+    """The bodies of a level, which are of the network's kinds if it has any."""
+    if network.kinds:
+        return Unlike(network.kinds, network.masked)
+    return Alike(action_space, network.masked)
 
 
 class _Heads(snt.Module):
