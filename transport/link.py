@@ -8,7 +8,6 @@ import contextlib
 import functools
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,13 +18,13 @@ from transport.asking import Limit, Pauses, Waiting
 from transport.connection import Connection, Process
 from transport.in_process import Closed
 from transport.layout import Layout, arrays_layout
-from transport.messages import FINISHED, Header, Identity, Lost, Refused, Silent, Stranger
+from transport.messages import FINISHED, Identity, Lost, Refused, Silent, Stranger
+from transport.telling import TRIES_BEFORE_A_LINE, Telling
+from transport.this_end import ThisEnd
 
 # Retries are cheap, and an actor that waits longer may miss the start of its learner.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 1.0
 LEAVE_WITHIN_S = 2.0
-# A block that was not taken so often is worth a line: the first times, the queue may be full.
-TRIES_BEFORE_A_LINE = 3
 
 
 class Link:
@@ -67,20 +66,15 @@ class Link:
             of_learner: this end is a learner, too, and counts as no actor.
         """
         self._connect = connect
-        self._learner = learner
-        self._identity = identity
-        self._fingerprint = messages.fingerprint(identity)
+        self._this_end = ThisEnd(name, identity, of_learner)
+        self._telling = Telling(say, learner, timeout_s, of_learner)
         self._blocks = blocks
-        self._timeout_s = timeout_s
         self._pauses = Pauses(timeout_s / messages.BEATS_PER_TIMEOUT, ask_every_s)
         self._in_step = ask_every_s is not None
         self._fetch_every_s = fetch_every_s
         self._limit = Limit(timeout_s)  # of a fetch of weights
         self._load = load
-        self._say = say
-        self._id = uuid.uuid4()
         self._of_learner = of_learner
-        self._about_me = {"actor": self._id.hex, "name": name, "is_learner": of_learner}
         self._changed = threading.Condition()
         self._connection: Connection | None = None
         self._failure: Exception = Lost("it no longer answers")  # why another thread gave it up
@@ -92,7 +86,6 @@ class Link:
         self._waiting = Waiting()
         self._closing = False
         self.dropped = 0  # blocks that another learner has refused
-        self._said: set[str] = set()  # why the learner is waited for, since the connection was lost
         self._refusal: Refused | None = None
         self._end: Exception | None = None
         self._threads = [
@@ -175,15 +168,14 @@ class Link:
         """
         process = self._process
         if too_many := messages.too_many(count, process.most, process.largest):
-            self._drop(self._refused_by_learner(too_many))
+            self._drop(self._telling.refused(too_many))
             return
         packed = self._blocks.pack(block, count)
         now = time.monotonic()
         with self._changed:
             self._number += 1
             waited = self._waiting.take(now)
-            header = Header(self._fingerprint, self._id.bytes, self._number, count, waited)
-            self._block = header.pack(), packed
+            self._block = self._this_end.header(self._number, count, waited).pack(), packed
             self._only_for = self._announced if self._in_step else ""
             self._changed.notify_all()
 
@@ -222,7 +214,7 @@ class Link:
         """The failure, if another try would most likely fail in the same way."""
         # Once it was the learner that answered there, whoever does now may be in its way only.
         if isinstance(error, Stranger) and not self._process.id:
-            return Refused(f"refused the learner at {self._learner}: {error}.")
+            return Refused(f"refused the learner at {self._telling.learner}: {error}.")
         return error if isinstance(error, Refused) else None
 
     def _introduce(self, connection: Connection) -> None:
@@ -232,14 +224,11 @@ class Link:
         if self.is_finished and about["process"] == self._process.id:
             connection.close()  # without a hello, so that it need not wait for this end to leave
             raise Lost("it has finished")
-        connection.write(self._letter("hello", identity=self._identity))
-        places = ("there", "here") if self._of_learner else messages.PLACES
-        of_actors = about["identity"]
-        theirs = about.get("of_learners", of_actors) if self._of_learner else of_actors
-        differing = messages.differences(theirs, self._identity, places)
+        connection.write(self._this_end.hello())
+        differing = self._this_end.differences(about)
         if differing:
             connection.close()
-            raise self._refused_by_learner(differing)
+            raise self._telling.refused(differing)
         with self._changed:
             self._refusal = None
             self._process = Process(
@@ -249,22 +238,21 @@ class Link:
                 about.get("largest"),
             )
             self._connection = connection
-            self._said.clear()
             self._changed.notify_all()
-        self._say(f"Connected to the learner at {self._learner}.")
+        self._telling.connected()
 
     def _stay(self, connection: Connection) -> None:
         """Says that this end is there, and asks for weights, until the connection fails."""
         process = self._process
         while not self._is_to_leave():
-            self._note(process, connection.write(self._letter("beat")))
+            self._note(process, connection.write(self._this_end.letter("beat")))
             with self._changed:
                 # Before the learner's first weights, an actor has nothing else to do.
                 pause = 0.1 if self._process.version < 0 else self._pauses.next()
                 self._changed.wait_for(functools.partial(self._is_due, connection, pause), pause)
                 if self._connection is not connection:
                     raise self._failure
-        connection.write(self._letter("bye"))
+        connection.write(self._this_end.letter("bye"))
         with self._changed:
             self._connection = None
         connection.close()
@@ -295,19 +283,8 @@ class Link:
         with self._changed:
             self._connection = None
             self._changed.notify_all()
-        why = str(error).removesuffix(".") or "no answer"
-        # Of what passes by itself, one reason is enough.
-        kind = why if isinstance(error, Refused | Stranger) else ""
-        if kind not in self._said and not self._closing:
-            self._said.add(kind)
-            self._say(f"Waiting for the learner at {self._learner} ({why}).")
-
-    def _refused_by_learner(self, why: str) -> Refused:
-        me = "learner" if self._of_learner else "actor"
-        return Refused(f"the learner at {self._learner} refuses this {me}: {why}.")
-
-    def _letter(self, kind: str, **more: Any) -> bytes:
-        return messages.encode({"kind": kind, **self._about_me, **more})
+        if not self._closing:
+            self._telling.waits(error)
 
     # Thread 2: weights.
 
@@ -319,7 +296,8 @@ class Link:
                     return
                 connection, process = self._connection, self._process
             if process.late_weights == 1:  # and the learner has answered since
-                self._say_late(process)
+                assert process.weights is not None
+                self._telling.late(process.weights.size())
             try:
                 packed, version = connection.weights(self._limit.seconds)
             except Silent:
@@ -352,16 +330,6 @@ class Link:
             process.fetch_from = time.monotonic() + self._fetch_every_s
             self._changed.notify_all()
 
-    def _say_late(self, process: Process) -> None:
-        assert process.weights is not None
-        size = process.weights.size()
-        self._say(
-            f"The learner at {self._learner} is there, but its weights of {size / 1e6:.3g} MB take "
-            f"longer than {self._timeout_s:g} s: the link carries less than "
-            f"{size / self._timeout_s / 1e6:.2g} MB/s for each that fetches them. Trying further, "
-            "with more time after each try; a longer --peer_timeout_s gives it from the first."
-        )
-
     def _give_up(self, connection: Connection, error: Exception) -> None:
         """Leaves a connection that has failed to thread 1."""
         with self._changed:
@@ -391,7 +359,7 @@ class Link:
                 # The other thread checks whether the learner is there.
                 tries += 1
                 if tries == TRIES_BEFORE_A_LINE:
-                    self._say_not_taken(block.nbytes)
+                    self._telling.not_taken(block.nbytes)
                 continue
             except Refused as refused:
                 self._drop(refused)
@@ -409,16 +377,7 @@ class Link:
         self.dropped += 1
         if not self._process.has_refused:
             self._process.has_refused = True
-            self._say(f"A block was dropped: {refused} Further ones are dropped without a line.")
-
-    def _say_not_taken(self, size: int) -> None:
-        self._say(
-            f"The learner at {self._learner} is there, but has not taken a block of "
-            f"{size / 1e6:.3g} MB in {TRIES_BEFORE_A_LINE} tries of {self._timeout_s:g} s: its "
-            "queue is full, or the link carries less than "
-            f"{size / self._timeout_s / 1e6:.2g} MB/s. A longer --peer_timeout_s gives a slow link "
-            "time. Trying further."
-        )
+            self._telling.dropped(refused)
 
     def _done(self) -> None:
         self._block = None

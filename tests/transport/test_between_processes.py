@@ -167,12 +167,12 @@ def test_a_silent_actor_is_reported_missing_but_one_that_leaves_is_not():
     leaving, silent = Actor(learner, "leaving"), Actor(learner, "silent")
     with running(learner, leaving):
         connection = learner.connection()
-        connection.write(silent.link._letter("hello", identity=silent.link._identity))
+        connection.write(silent.link._this_end.hello())
         eventually(lambda: "leaving has joined" in str(learner.printed))
         leaving.link.__exit__()
         eventually(lambda: "leaving has left" in str(learner.printed))
         eventually(lambda: "nothing has been heard of silent" in str(learner.printed))
-        connection.write(silent.link._letter("beat"))
+        connection.write(silent.link._this_end.letter("beat"))
         eventually(lambda: "silent is back" in str(learner.printed))
     assert "heard of leaving" not in str(learner.printed)
 
