@@ -33,7 +33,7 @@ from benchmarks.tools.ports import free_port
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, mean, steady_rate
 from flags import setting
-from lab.trials.keeper import visible_gpus
+from lab.trials.claims import visible_gpus
 from trainer.machine.quota import usable_cores
 from trainer.settings.config import Settings
 from user_error import UserError

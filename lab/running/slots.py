@@ -4,7 +4,7 @@ import os
 from typing import Protocol
 
 from lab.specs.meta import Meta, Resources
-from lab.trials.keeper import is_claimed
+from lab.trials.claims import is_claimed
 from lab.trials.sessions import Session, launch_here
 from trainer.machine.quota import free_memory, usable_cores
 from user_error import UserError

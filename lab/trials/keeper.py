@@ -12,20 +12,22 @@ Of several GPUs the session sees the one that the fewest others have.
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import math
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+if not __package__:  # it runs alone, and what it imports is found from its file
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from lab.trials.claims import GPUS, claim, claim_gpu, held, locked, visible_gpus
 
 STATE, LOCK, OUTPUT = "session.json", ".keeper", "output.txt"
 # In the environment of a session, for which TERMs that come together are then one.
@@ -41,9 +43,6 @@ GRACE_S = 30.0
 WRITE_AGAIN_S = 2.0
 NOTED_EVERY_S = 60.0
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
-GPUS = "CUDA_VISIBLE_DEVICES"
-GPUS_WITHIN_S = 20.0
-SESSIONS_OF_GPU = 64  # that are counted
 STOPPED, TIMED_OUT, SILENT = "stopped", "timed out", "hanging"
 BUSY = 11  # the exit code of a keeper that found another
 
@@ -56,137 +55,27 @@ def main(arguments: list[str]) -> int:
     folder, timeout, silent, cores, *command = arguments
     parent = os.getppid() if cores.startswith("+") else 0
     lock = open(Path(folder) / LOCK, "a")  # noqa: SIM115 (held until this process ends)
-    while not _locked(lock.fileno()):
+    while not locked(lock.fileno()):
         if not parent or os.getppid() != parent:
             return BUSY
         time.sleep(LOOK_EVERY_S)  # it still ends on a machine that was lost
-    claimed = _claim(int(cores)) if parent else _held([int(core) for core in cores.split(",")])
+    claimed = claim(int(cores)) if parent else held([int(core) for core in cores.split(",")])
     with contextlib.suppress(OSError):  # those cores may be offline
         os.sched_setaffinity(0, claimed)
     keeper = Keeper(Path(folder), float(timeout), float(silent), parent, claimed)
     if len(gpus := visible_gpus()) > 1:
-        os.environ[GPUS] = _claim_gpu(gpus)
+        os.environ[GPUS] = claim_gpu(gpus)
     keeper.run(command, lock.fileno())
     return 0
-
-
-def _locked(file: int) -> bool:
-    """Locks an open file; returns whether no other process has it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # the file system has no locks
-    return True
-
-
-def _claim(count: int) -> list[int]:
-    """Cores that no other session on this machine has claimed; held until this process ends."""
-    claimed: list[int] = []
-    cores = sorted(os.sched_getaffinity(0))
-    with contextlib.suppress(OSError):  # a full disk; others may then have the same cores
-        folder = _claims("cores")
-        for core in cores:
-            if len(claimed) < count:
-                file = _opened(folder / str(core))
-                if _locked(file):
-                    claimed.append(core)
-                else:
-                    os.close(file)
-    return claimed or cores[:count]
-
-
-def _held(cores: list[int]) -> list[int]:
-    """These cores, claimed where no other session has them; held until this process ends."""
-    with contextlib.suppress(OSError):  # a full disk; they are used anyway
-        folder = _claims("cores")
-        for core in cores:
-            _locked(_opened(folder / str(core)))
-    return cores
-
-
-def is_claimed(core: int) -> bool:
-    """Whether a session on this machine has claimed a core."""
-    try:
-        file = _opened(_claims("cores") / str(core))
-    except OSError:
-        return False
-    is_free = _locked(file)
-    os.close(file)
-    return not is_free
-
-
-def visible_gpus() -> list[str]:
-    """The names of the GPUs that this process may use; none where there are none."""
-    asked = os.environ.get(GPUS)
-    if asked is not None:
-        names = [name.strip() for name in asked.split(",")]
-        hidden = [place for place, name in enumerate(names) if name in ("", "-1", "NoDevFiles")]
-        return names[: hidden[0]] if hidden else names  # CUDA sees none after one that is none
-    try:
-        listed = subprocess.run(
-            ["nvidia-smi", "--list-gpus"],
-            capture_output=True, timeout=GPUS_WITHIN_S, check=True, text=True,
-        ).stdout  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return []
-    found: list[str] = []
-    for name in re.findall(r"UUID: ((?:GPU|MIG)-[^)\s]+)", listed):
-        if name.startswith("MIG") and found and found[-1].startswith("GPU"):
-            found.pop()  # a GPU that is divided is used by its parts only
-        found.append(name)
-    return found
-
-
-def _claim_gpu(gpus: list[str]) -> str:
-    """The GPU that the fewest sessions on this machine have; it counts until this process ends."""
-    try:
-        return _freest(gpus)
-    except OSError:  # a full disk; others may then have the same GPU
-        return gpus[os.getpid() % len(gpus)]
-
-
-def _freest(gpus: list[str]) -> str:
-    folder = _claims("gpus")
-
-    def of(gpu: str, place: int) -> int:
-        return _opened(folder / f"{gpu.replace('/', '-')}.{place}")
-
-    def is_free(gpu: str, place: int) -> bool:
-        file = of(gpu, place)
-        found = _locked(file)
-        os.close(file)
-        return found
-
-    with open(folder / "turn", "a") as turn:
-        with contextlib.suppress(OSError):  # the file system has no locks
-            fcntl.flock(turn, fcntl.LOCK_EX)  # two at once would choose the same
-        free = {gpu: [one for one in range(SESSIONS_OF_GPU) if is_free(gpu, one)] for gpu in gpus}
-        chosen = max(gpus, key=lambda gpu: len(free[gpu]))
-        for place in free[chosen][:1]:
-            _locked(of(chosen, place))
-    return chosen
-
-
-def _claims(what: str) -> Path:
-    """The folder of files that stand for a machine's cores or GPUs."""
-    folder = Path(tempfile.gettempdir()) / f"impala-{what}-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
 
 
 def is_locked(folder: Path) -> bool:
     """Whether a keeper, or the session that it has left, holds a session's folder."""
     try:
         with open(folder / LOCK, "a") as file:
-            return not _locked(file.fileno())
+            return not locked(file.fileno())
     except OSError:
         return False
-
-
-def _opened(path: Path) -> int:
-    return os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
 class Keeper:

@@ -8,7 +8,7 @@ from benchmarks.tools.ports import free_ports
 from benchmarks.whole.scaleup.cases import Case, Reports, given_flags, training_flags
 from benchmarks.whole.scaleup.options import Chosen
 from benchmarks.whole.scaleup.processes import PROGRAM, Processes
-from lab.trials.keeper import visible_gpus
+from lab.trials.claims import visible_gpus
 from trainer.settings import sizes
 from trainer.storage.records import read_metrics
 

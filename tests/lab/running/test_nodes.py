@@ -23,7 +23,7 @@ from lab.running.nodes import Placed
 from lab.running.progress import Progress
 from lab.running.runner import Runner
 from lab.specs.meta import Resources
-from lab.trials import keeper, sessions
+from lab.trials import claims, keeper, sessions
 from lab.trials.folder import Experiment
 from tests.lab.conftest import QUICK, wait_for
 from trainer.storage.checkpoints import Checkpoint, Store
@@ -140,9 +140,9 @@ def test_a_task_of_ray_says_how_it_has_ended():
 
 
 def test_a_keeper_that_cannot_claim_anything_takes_what_others_may_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(keeper.tempfile, "tempdir", str(tmp_path / "nowhere"))
-    assert keeper._claim(1) == sorted(os.sched_getaffinity(0))[:1]
-    assert keeper._claim_gpu(["0", "1"]) in ("0", "1")
+    monkeypatch.setattr(claims.tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert claims.claim(1) == sorted(os.sched_getaffinity(0))[:1]
+    assert claims.claim_gpu(["0", "1"]) in ("0", "1")
 
 
 @pytest.fixture

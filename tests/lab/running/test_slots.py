@@ -8,7 +8,7 @@ from lab.actions import looking
 from lab.running import slots
 from lab.running.slots import GIB
 from lab.specs.meta import Resources
-from lab.trials import keeper
+from lab.trials import claims
 from user_error import UserError
 
 
@@ -17,7 +17,7 @@ def eight_cores(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(slots, "usable_cores", lambda: 8)
     monkeypatch.setattr(slots, "free_memory", lambda: 4 * GIB)  # as a container's limit leaves
-    monkeypatch.setattr(keeper, "_claims", lambda what: tmp_path)
+    monkeypatch.setattr(claims, "_claims", lambda what: tmp_path)
 
 
 def test_there_are_as_many_places_as_cores_and_memory_carry(eight_cores):
@@ -33,8 +33,8 @@ def test_what_sessions_hold_that_are_taken_over_is_theirs(eight_cores):
 
 
 def test_cores_of_other_experiments_come_last(eight_cores):
-    assert keeper._held([0, 2]) == [0, 2]
-    assert keeper.is_claimed(0) and not keeper.is_claimed(1)
+    assert claims.held([0, 2]) == [0, 2]
+    assert claims.is_claimed(0) and not claims.is_claimed(1)
     assert slots.slots(Resources(memory_gb=0.1)) == [[1], [3], [4], [5], [6], [7], [0], [2]]
     assert slots.slots(Resources(memory_gb=0.1), 2) == [[1], [3]]
 
@@ -43,8 +43,8 @@ def test_cores_can_be_had_without_a_folder_for_claims(eight_cores, monkeypatch):
     def fails(what):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(keeper, "_claims", fails)
-    assert keeper._held([1]) == [1] and not keeper.is_claimed(1)
+    monkeypatch.setattr(claims, "_claims", fails)
+    assert claims.held([1]) == [1] and not claims.is_claimed(1)
 
 
 def test_a_spec_names_also_its_benchmark_and_its_short_runs(lab):
