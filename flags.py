@@ -171,9 +171,9 @@ _number.__name__ = "whole number"
 
 
 def _boolean(text: str) -> bool:
-    if text.lower() in ("true", "1", "yes"):
+    if text.lower() in ("true", "1", "yes", "on"):
         return True
-    if text.lower() in ("false", "0", "no"):
+    if text.lower() in ("false", "0", "no", "off"):
         return False
     raise ValueError(text)
 

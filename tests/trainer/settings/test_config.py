@@ -66,6 +66,9 @@ def test_switches_can_be_turned_on_and_off():
     assert config.parse(["--watch"]).trained.watch
     assert not config.parse(["--nopopart"]).algorithm.popart
     assert not config.parse(["--popart=false"]).algorithm.popart
+    # As the page of all settings has them.
+    assert not config.parse(["--popart=off"]).algorithm.popart
+    assert config.parse(["--colour=on"]).level.colour
 
 
 def test_flags_are_known_as_given_whatever_their_value():
