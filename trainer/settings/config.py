@@ -63,7 +63,7 @@ class Settings:
     trained: TrainedSettings
 
     def __init__(self, **values: Any):
-        algorithm = registry.name_of(values.get("algorithm", registry.DEFAULT))
+        algorithm = registry.name_of(str(values.get("algorithm", registry.DEFAULT)))
         values = dict(registry.settings_of(algorithm).defaults) | values | {"algorithm": algorithm}
         for name, kind in kinds(algorithm).items():
             own = [field for field in dataclasses.fields(kind) if field.name in values]
@@ -87,8 +87,15 @@ class Settings:
         }
 
     def replace(self, **changes: Any) -> "Settings":
-        """The same settings but for these."""
-        return Settings(**(self.flat() | changes))
+        """The same settings but for these; another algorithm brings its own defaults."""
+        algorithm, values = self.program.algorithm, self.flat()
+        if registry.name_of(str(changes.get("algorithm", algorithm))) != algorithm:
+            values = {
+                field.name: values[field.name]
+                for field in fields(algorithm)
+                if values[field.name] != field.default
+            }
+        return Settings(**(values | changes))
 
     @property
     def run_folder(self) -> str:

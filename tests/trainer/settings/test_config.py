@@ -295,6 +295,24 @@ def test_an_algorithm_has_its_own_defaults_of_other_settings():
     assert "--unroll_length=10" in config.to_flags(changed)
 
 
+def test_settings_can_be_those_of_another_algorithm():
+    settings = Settings(level_name="CartPole-v1", discounting=0.9, unroll_length=7)
+    changed = settings.replace(algorithm="PPO", epochs=3)
+    assert changed == Settings(
+        algorithm="ppo", level_name="CartPole-v1", discounting=0.9, unroll_length=7, epochs=3
+    )
+    assert Settings(algorithm="ppo").replace(algorithm="impala") == Settings()
+    assert Settings(algorithm="ppo").replace(algorithm="a2c") == Settings(algorithm="a2c")
+    with pytest.raises(TypeError, match="replay_share is a setting of --algorithm=impala"):
+        Settings(replay_share=0.5).replace(algorithm="ppo")
+
+
+@pytest.mark.parametrize("name", [None, 5, "pop"])
+def test_an_algorithm_that_is_none_is_refused_in_settings_too(name):
+    with pytest.raises(UserError, match=f"--algorithm={name} is not known"):
+        Settings(algorithm=name)
+
+
 def of_ones_own(monkeypatch: pytest.MonkeyPatch, name: str, **defaults: Any) -> str:
     """The name of an algorithm with one setting of this name, and defaults of others."""
     field = (name, float, setting(0.3, "Learning", "chance of a random action"))
