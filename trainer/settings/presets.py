@@ -28,7 +28,15 @@ def path_of(name: str) -> Path:
 def listing() -> str:
     """Each preset with its description, a line each."""
     width = max(map(len, names()), default=0)
-    return "\n".join(f"{name:<{width}}  {description(name)}" for name in names())
+    return "\n".join(f"{name:<{width}}  {_described(name)}" for name in names())
+
+
+def _described(name: str) -> str:
+    """What a preset is for, or what is wrong with its file."""
+    try:
+        return description(name)
+    except UserError as error:  # of one's own: it is not in the way of others
+        return str(error)
 
 
 def description(name: str) -> str:

@@ -68,6 +68,9 @@ def read(
 ) -> Found:
     """What the preset and file of a command line say; ``--preset=help`` lists the presets."""
     chosen = named(arguments)
+    for flag, what in (("preset", "preset"), ("config", "file")):
+        if getattr(chosen, flag) == "":  # as where a variable of the shell has another name
+            raise UserError(f"--{flag}= names nothing. Name a {what}, or leave the flag out.")
     return collect(chosen.preset, chosen.config, chosen.algorithm, definitions, ignored)
 
 

@@ -78,6 +78,24 @@ def test_presets_are_listed_where_the_output_has_not_all_of_their_letters(progra
     assert len(listed.stdout.splitlines()) == len(presets.names()) and not listed.stderr
 
 
+def test_a_preset_of_ones_own_that_is_broken_keeps_nobody_from_the_others(tmp_path, monkeypatch):
+    (tmp_path / "good.yaml").write_text("description: quick\nseed: 2\n")
+    (tmp_path / "wrong.yaml").write_text("seed: 1\nseed: 2\n")
+    monkeypatch.setattr(presets, "FOLDER", tmp_path)
+    assert presets.listing().splitlines() == [
+        "good   quick",
+        "wrong  --preset=wrong: seed is given twice.",
+    ]
+    assert config.parse(["--preset=good"]).program.seed == 2
+
+
+@pytest.mark.parametrize("flag", ["--preset", "--config"])
+@pytest.mark.parametrize("parse", [config.parse, options.parse])
+def test_a_preset_or_file_without_a_name_is_refused(flag, parse):
+    with pytest.raises(UserError, match=f"^{flag}= names nothing"):
+        parse([f"{flag}=", "--seed=2"])
+
+
 def test_an_unknown_preset_is_answered_with_the_closest():
     answer = refusal("--preset=pong_to_cores")
     assert "--preset=pong_to_cores is not known" in answer
@@ -110,6 +128,13 @@ def test_settings_of_a_run_are_a_file(written):
     before = config.parse(["--level_name=A-v0,B-v0", "--sticky_actions=0.25", "--nopopart"])
     assert config.parse([written(config.to_json(before), "settings.json")]) == before
     assert config.parse([written(config.to_json(Settings()), "settings.json")]) == Settings()
+
+
+def test_settings_of_a_cluster_are_those_of_a_training_here(written):
+    of_process = ["--job_name=learner", "--learner_host=10.0.0.1:8001", "--actor_hosts=h:1,h:2"]
+    file = written(config.to_json(config.parse([*of_process, "--batch_size=16"])), "settings.json")
+    here = config.parse([file, "--job_name=local"])
+    assert (here.program.job_name, here.learning.batch_size) == ("local", 16)
 
 
 def test_a_training_passes_over_what_a_file_has_for_its_agent(written):
