@@ -2,12 +2,13 @@
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import flags
 from algorithms import registry
 from flags import setting
+from trainer.machine.launching import script_name
 from trainer.settings import checks, config, sources
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -249,10 +250,11 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     """Options and settings from a command line; ``UserError`` says what is wrong with a flag."""
     # Resolved here: hosts need neither the file nor the preset. Settings that the plan decides may
     # be in a file, because settings.json of a run has them all.
+    given = sources.given(arguments)
+    _check_decided(given)
     algorithm, defaults = sources.read(arguments, _definitions, DECIDED)
     config.check_owner(arguments, algorithm, [field.name for field in dataclasses.fields(Options)])
     parsed = flags.parse(make_parser(algorithm), arguments, defaults)
-    given = sources.given(arguments)
     values = checks.without_unused(config.without_sources(parsed), given)
     own = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in values.items() if name in own})
@@ -265,6 +267,16 @@ def parse(arguments: Sequence[str]) -> tuple[Options, Settings]:
     checks.check_ranges(settings)
     _check(options)
     return options, settings
+
+
+def _check_decided(given: Collection[str]) -> None:
+    """Refuses flags of single processes, which only look as if they were unknown."""
+    for name in given:
+        if name in DECIDED:
+            raise UserError(
+                f"--{name} is decided for each process by its row or its place in the run: leave "
+                f"it out. A single process is started with {script_name('experiment.py')}."
+            )
 
 
 def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:

@@ -49,7 +49,9 @@ def test_commands_are_quoted_once_for_each_shell_and_hold_no_password():
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--job_name=actor"], "there is no flag --job_name"),
+        (["--job_name=actor"], "--job_name is decided for each process"),
+        (["--mode=test"], "--mode is decided for each process"),
+        (["--workers_csv_path=x", "--num_actors", "3"], "--num_actors is decided for each process"),
         (["--workers_csv"], "Did you mean --workers_csv_path"),
         ([], "--workers_csv_path is not given"),
         (["--action=pause"], "invalid choice: 'pause'"),

@@ -81,7 +81,7 @@ def test_secure_processes_are_given_the_file_of_their_job_and_others_none():
     assert actor["credentials"] == "logs/x/credentials/actor.pem"
     assert learner["transport"] == actor["transport"] == "secure"
     assert "credentials" not in str([process.argv for process in plan(rows).processes])
-    with pytest.raises(UserError, match="there is no flag --credentials"):
+    with pytest.raises(UserError, match="--credentials is decided for each process"):
         plan(rows, "--credentials=x")
 
 
