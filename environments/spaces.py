@@ -78,7 +78,9 @@ def _with_resized_images(env: gymnasium.Env, view: View) -> gymnasium.Env:
     channels = space.shape[2] if len(space.shape) == 3 else 1
     kind = np.uint8 if space.dtype == np.uint8 else np.float32
     shape = (view.height, view.width, channels)
-    resized = spaces.Box(space.low.min(), space.high.max(), shape, kind)
+    with np.errstate(over="ignore"):
+        low, high = space.low.min().astype(kind), space.high.max().astype(kind)
+    resized = spaces.Box(low, high, shape, kind)
     crop = view.crop_of(*space.shape[:2])
 
     def show(image: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Spaces: whatever an agent says is an action of the environment."""
 
+from typing import Any
+
 import gymnasium
 import hypothesis
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from environments.spaces import agent_actions, is_image, numbers, shown, with_plain_observations
 from environments.view import View
 
+TRUTH: Any = np.bool_  # which Gymnasium's types do not have
 ACTION_SPACES = st.one_of(
     st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-5, 5)),
     st.lists(st.integers(1, 5), min_size=1, max_size=4).map(spaces.MultiDiscrete),
@@ -76,6 +79,8 @@ class Still(gymnasium.Env):
         (spaces.Box(0, 255, (17, 13, 6), np.uint8), (12, 10, 6), np.uint8),
         (spaces.Box(0, 255, (84, 84, 9), np.uint8), (12, 10, 9), np.uint8),
         (spaces.Box(0, 1, (4, 4, 16), np.float32), (12, 10, 16), np.float32),  # a board
+        (spaces.Box(0, 1, (10, 10, 4), TRUTH), (12, 10, 4), np.float32),  # as in MinAtar
+        (spaces.Box(0, 1, (5, 2), TRUTH), (10,), np.float32),
         (spaces.Discrete(4, start=2), (4,), np.float32),
         (spaces.MultiDiscrete([2, 3]), (5,), np.float32),
         (spaces.MultiBinary(3), (3,), np.float32),
