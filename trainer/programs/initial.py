@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from algorithms.algorithm import Algorithm
+from algorithms.registry import settings_of
 from trainer import build
 from trainer.learning.learner import Learner
 from trainer.settings import config
@@ -36,6 +37,7 @@ def find(source: str, registry: str, learner: Learner) -> tuple[Path, Checkpoint
             "checkpoint's or bundle's file, https://...#sha256=..., or zoo:NAME."
         )
     path, checkpoint = found
+    _check_is_agent(source, checkpoint)
     given = [array.shape for array in checkpoint.weights.values()]
     if given != [tuple(variable.shape) for variable in learner.weights]:
         trained = checkpoint.settings
@@ -47,6 +49,16 @@ def find(source: str, registry: str, learner: Learner) -> tuple[Path, Checkpoint
         )
     _check_heads(source, checkpoint, learner)
     return path, checkpoint
+
+
+def _check_is_agent(source: str, checkpoint: Checkpoint) -> None:
+    """Refuses a world model; what names code to import is not looked at."""
+    algorithm = checkpoint.settings["algorithm"]
+    if ":" not in algorithm and settings_of(algorithm).program:
+        raise UserError(
+            f"--initial_weights={source} is a world model and no agent; --model_bundle of "
+            f"--algorithm={algorithm} takes it."
+        )
 
 
 def _check_heads(source: str, checkpoint: Checkpoint, learner: Learner) -> None:

@@ -88,8 +88,11 @@ def check_folder_of_several(folder: Path, agents: str) -> None:
         )
 
 
-def check_initial(checkpoint: Checkpoint, source: str, where: Path) -> None:
-    """Refuses ``--initial_weights`` where a run goes on that did not begin with them."""
+def check_initial(checkpoint: Checkpoint, source: str, where: Path) -> str:
+    """Refuses ``--initial_weights`` where a run goes on that did not begin with them.
+
+    Returns those that it began with, which a resume need not name.
+    """
     before = checkpoint.settings.get("initial_weights") or ""
     if source and source != before:
         trained = f"with --initial_weights={before}" if before else "without that flag"
@@ -97,6 +100,7 @@ def check_initial(checkpoint: Checkpoint, source: str, where: Path) -> None:
             f"--initial_weights={source}: the run in {where} goes on from its newest checkpoint, "
             f"which was trained {trained}. Leave it out, or choose another --logdir."
         )
+    return before
 
 
 def check_fits(

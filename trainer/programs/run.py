@@ -87,7 +87,9 @@ class Run:
         self._level_since = 0
         self.has_changed_level = False  # since it was stopped
         if self._found:
-            resuming.check_initial(self._found[1], source, self.folder)
+            began_with = resuming.check_initial(self._found[1], source, self.folder)
+            # Recorded again, so that the first command still fits after one that leaves it out.
+            settings = self._settings = settings.replace(initial_weights=began_with)
             self.has_changed_level = resuming.has_other_level(self._found[1], settings)
             self._level_since = resuming.level_since(self._found[1], settings)
             resuming.check_fits(self._found[1], learner, settings, spec, self.folder)

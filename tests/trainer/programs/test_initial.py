@@ -84,6 +84,17 @@ def test_values_of_actions_are_no_policy(tmp_path):
         assert initial.find(str(file), "", old.learner)
 
 
+def test_a_world_model_is_no_agent_to_start_from(tmp_path):
+    of = made("impala")
+    model, file = kept(of), tmp_path / "model.npz"
+    model.settings["algorithm"] = "simple"
+    with open(file, "wb") as opened:
+        checkpoints.write(model, opened)
+    words = f"^--initial_weights={file} is a world model and no agent; --model_bundle"
+    with pytest.raises(UserError, match=words):
+        initial.find(str(file), "", of.learner)
+
+
 def test_a_target_network_is_in_no_bundle_and_begins_as_the_network_that_was_taken():
     old, new = made("dqn"), made("dqn")
     for weight in old.learner.weights:

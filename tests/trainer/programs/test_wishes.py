@@ -96,6 +96,10 @@ def test_a_run_starts_from_the_weights_of_another(tmp_path, capsys):
     assert second.algorithm["popart_seen"][0] == seen
     run(tmp_path / "second", initial_weights=str(tmp_path / "first"), total_environment_frames=600)
     assert "Resuming from" in capsys.readouterr().out
+    # A resume that leaves the flag out does not make it wrong in the next one.
+    run(tmp_path / "second", total_environment_frames=700)
+    run(tmp_path / "second", initial_weights=str(tmp_path / "first"), total_environment_frames=800)
+    assert newest(tmp_path / "second").settings["initial_weights"] == str(tmp_path / "first")
     kept = (tmp_path / "second" / "settings.json").read_bytes()
     for folder, trained in (
         ("first", "without that flag"),
