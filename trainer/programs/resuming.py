@@ -176,12 +176,14 @@ def arrays_of(checkpoint: Checkpoint) -> dict[str, dict[str, np.ndarray]]:
 def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
     """Warnings about what resumes in another way than it stopped."""
     warnings = []
-    before, now = checkpoint.settings["level_name"], settings.level.level_name
-    if has_other_level(checkpoint, settings):
+    if changed := _changed_level(checkpoint, settings):
+        before, now = (
+            " ".join(f"--{name}={each[when]}" for name, each in changed.items()) for when in (0, 1)
+        )
         warnings.append(
-            f"the run was trained with --level_name={before} and continues with {now}: the frame "
-            "count continues, too; mean return and best checkpoint start afresh, and the best one "
-            "until now is kept under another name."
+            f"the run was trained with {before} and continues with {now}: the frame count "
+            "continues, too; mean return and best checkpoint start afresh, and the best one until "
+            "now is kept under another name."
         )
     was, clips = (
         values.get("reward_clipping", "none") for values in (checkpoint.settings, settings.flat())
@@ -223,13 +225,25 @@ def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
 
 
 def has_other_level(checkpoint: Checkpoint, settings: Settings) -> bool:
-    """Whether the checkpoint is of a run that played another level."""
-    return _levels(checkpoint) != settings.level.levels
+    """Whether the checkpoint is of a run that played another level, or one made otherwise."""
+    return bool(_changed_level(checkpoint, settings))
+
+
+def _changed_level(checkpoint: Checkpoint, settings: Settings) -> dict[str, tuple[str, str]]:
+    """What names or makes the level and has changed: as it was, and as it is now."""
+    now = settings.flat()
+    both = {name: (str(checkpoint.settings.get(name) or ""), now[name]) for name in OF_WORLD}
+    return {name: each for name, each in both.items() if _listed(each[0]) != _listed(each[1])}
 
 
 def _levels(checkpoint: Checkpoint) -> list[str]:
     """The levels that a checkpoint's run played, in order."""
-    return [name.strip() for name in checkpoint.settings["level_name"].split(",")]
+    return _listed(checkpoint.settings["level_name"])
+
+
+def _listed(text: str) -> list[str]:
+    """What stands between commas."""
+    return [one.strip() for one in text.split(",")]
 
 
 def level_since(checkpoint: Checkpoint, settings: Settings) -> int:

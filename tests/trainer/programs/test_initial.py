@@ -159,6 +159,28 @@ def test_a_list_of_levels_is_the_same_with_spaces_between():
 
 
 @pytest.mark.parametrize(
+    ("name", "was", "same", "other"),
+    [
+        ("env_kwargs", "gravity=-5,wind=true", "gravity=-5, wind=true", ""),
+        ("env_kwargs", "", "", "gravity=-5"),
+        ("wrappers", "mine:One,mine:Two", "mine:One, mine:Two", "mine:Two,mine:One"),
+    ],
+)
+def test_a_level_that_is_made_otherwise_is_another_one(name, was, same, other):
+    counters = {"environment_frames": 100, "recent_returns": [[1.0]], "episodes": 3}
+    before = Settings(level_name="LunarLander-v3", **{name: was})
+    resumed = Checkpoint({}, {}, {}, counters=counters, settings=before.flat())
+    assert not resuming.changes(resumed, before.replace(**{name: same}))
+    now = before.replace(**{name: other})
+    [warning] = resuming.changes(resumed, now)
+    assert f"was trained with --{name}={was} and continues with --{name}={other}: " in warning
+    assert resuming.level_since(resumed, now) == 100
+    assert resuming.counters(resumed, now) == {"environment_frames": 100, "episodes": 3}
+    del resumed.settings[name]  # as of a run before there was this setting
+    assert resuming.has_other_level(resumed, now) == bool(other)
+
+
+@pytest.mark.parametrize(
     ("agent", "changes"),
     [
         ("VectorAgent", {"separate_baseline": "on"}),

@@ -298,7 +298,7 @@ def test_resuming_with_another_level_prints_a_warning(tmp_path, run_here):
     assert run_here(folder, for_frames(1000), level=level(Tens))[0] == 0
     code, output, errors = run_here(folder, for_frames(2000), level=level(Steps))
     assert code == 0, errors
-    assert f"and continues with {level(Steps)}" in output
+    assert f"and continues with --level_name={level(Steps)}" in output
     assert "--total_environment_frames was 1,000 and is 2,000 now: the learning" in output
     # Nothing of the old level's returns is left in the mean, and its best checkpoint is kept.
     rows = read_metrics(tmp_path)
