@@ -11,7 +11,7 @@ import tensorflow as tf
 from environments import VectorEnvironment
 from trainer import build, seats
 from trainer.acting.actor import Seat, SharedActor
-from trainer.learning.batches import LOOK_EVERY_S
+from trainer.learning.batches import LOOK_EVERY_S, steps_in
 from trainer.machine import cores
 from trainer.machine.terminal import say
 from trainer.machine.threads import leave_if
@@ -79,20 +79,19 @@ def _play(settings: Settings, turns: Sequence["_Turns"], stop: StopSignal) -> No
     with contextlib.closing(seats.environment_of(agents, settings, task, start)) as environment:
         pairs = list(zip(turns, environment.parts, strict=True))
         actor = SharedActor(environment, [one.seat(part, task) for one, part in pairs], check)
-        rows = sum(part.num_envs * part.spec.frames_per_step for part in environment.parts)
-        frames = settings.actors.unroll_length * rows
         while True:
             check()
             wanted = [one.wants() for one in turns]
-            ready = None not in wanted and any(wanted)  # nobody may be there to play for
-            if ready:
+            frames = 0
+            if None not in wanted and any(wanted):  # nobody may be there to play for
                 for one, wants in zip(turns, wanted, strict=True):
                     if wants:
                         one.begin()
                 for (one, part), wants, block in zip(pairs, wanted, actor.unrolls(), strict=True):
+                    frames += steps_in(block) * part.spec.frames_per_step
                     if wants:
                         one.put(block, part.num_envs)
-            pace.add(frames if ready else 0)
+            pace.add(frames)
 
 
 class _Turns:

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import credentials
@@ -144,3 +145,50 @@ def test_an_actor_whose_learners_are_all_away_plays_for_nobody(monkeypatch):
     with pytest.raises(actor_of_agents._Leave, match="the test"):
         actor_of_agents._play(Settings(), turns, stop)
     assert len(asked) == 5
+
+
+def test_resets_of_its_bodies_are_no_frames_of_an_actor(monkeypatch):
+    stop, counted = StopSignal(), []
+
+    class There:
+        """What it does for a learner that wants each block."""
+
+        agent = is_finished = None
+        acting = SimpleNamespace(version=3)
+
+        def has_weights(self) -> bool:
+            return True
+
+        def seat(self, part: Any, task: int) -> None:
+            pass
+
+        def wants(self) -> bool:
+            return True
+
+        def begin(self) -> None:
+            pass
+
+        def put(self, block: Any, count: int) -> None:
+            stop.request("the test")
+
+    class Counting:
+        """What it reports its speed with."""
+
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def add(self, frames: int) -> None:
+            counted.append(frames)
+
+    first = np.array([[True, True], [False, False], [True, False]])
+    block = SimpleNamespace(environment=SimpleNamespace(first=first))
+    part = SimpleNamespace(num_envs=2, spec=SimpleNamespace(frames_per_step=4))
+    environment = SimpleNamespace(parts=[part], close=lambda: None)
+    monkeypatch.setattr(actor_of_agents.seats, "environment_of", lambda *_: environment)
+    monkeypatch.setattr(actor_of_agents, "Pace", Counting)
+    shared = SimpleNamespace(unrolls=lambda: [block])
+    monkeypatch.setattr(actor_of_agents, "SharedActor", lambda *_: shared)
+    turns: Any = [There()]
+    with pytest.raises(actor_of_agents._Leave, match="the test"):
+        actor_of_agents._play(Settings(), turns, stop)
+    assert sum(counted) == 4 * 3
