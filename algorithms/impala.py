@@ -13,6 +13,7 @@ from algorithms.advantage_scale import AdvantageScale
 from algorithms.algorithm import Algorithm, Loss
 from algorithms.popart import PopArt
 from algorithms.trajectory import Unroll
+from user_error import UserError
 
 
 class Impala(Algorithm):
@@ -29,6 +30,11 @@ class Impala(Algorithm):
     def start(self, agent: Any) -> None:
         """Creates PopArt's estimates, with ``--popart``."""
         if self.settings.popart:
+            if getattr(agent, "baseline_head", None) is None:
+                raise UserError(
+                    f"--agent_name: {type(agent).__name__} has no baseline_head, which --popart "
+                    "rescales. Give it one like that of agents.Agent, or give --nopopart."
+                )
             self._popart = PopArt(agent.baseline_head, self.levels)
 
     @property

@@ -1,11 +1,16 @@
 """PopArt keeps values the same while it changes the units in which they are learned."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from agents.layers import Build, Linear
+from algorithms.impala import Impala
+from algorithms.own_settings.impala import ImpalaSettings
 from algorithms.popart import PopArt
+from user_error import UserError
 
 LEVELS = 3
 FEATURES = np.float32(np.random.default_rng(0).normal(size=[50, 8]))
@@ -116,3 +121,9 @@ def test_equal_targets_do_not_divide_by_zero():
         popart.update(popart.sums(tf.fill([20, 4], 7.0), [0, 0, 1, 1], tf.ones([20, 4])))
     assert np.isfinite(head.weights.numpy()).all()
     np.testing.assert_allclose(values(popart, head), before, atol=1e-4)
+
+
+def test_an_agent_without_a_head_to_rescale_is_refused():
+    with pytest.raises(UserError, match="SimpleNamespace has no baseline_head, which --popart"):
+        Impala(ImpalaSettings(), levels=1).start(SimpleNamespace())
+    Impala(ImpalaSettings(popart=False), levels=1).start(SimpleNamespace())

@@ -4,6 +4,7 @@ A batch may be cut into pieces that do not depend on each other, so TensorFlow c
 parallel, and all cores have work even when a single operation cannot use more of them.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,15 +130,26 @@ class Contributions:
             loss = self._algorithm.loss(self._agent, piece, prepared)
             count = part * tf.reduce_mean(loss.weights)
             weighted = loss.total * count
-        figures = {"total_loss": loss.total, **loss.figures}
+        given = {"total_loss": loss.total, **loss.figures}
         contribution = Contribution(
             gradients=self._all_of(tape.gradient(weighted, self._trained)),
             count=count,
-            figures=tf.stack([figures[name] for name in self.averaged]) * count,
+            figures=tf.stack(self._named("figures", self.averaged, given)) * count,
             sums=loss.sums,
             frames=self._frame_sums(piece.environment),
         )
-        return contribution, [loss.samples[name] for name in self._algorithm.samples]
+        return contribution, self._named("samples", self._algorithm.samples, loss.samples)
+
+    @staticmethod
+    def _named(what: str, names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
+        """What a loss gives by these names; an error if one of one's own leaves some out."""
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise UserError(
+                f"--algorithm: its loss gives no {', '.join(missing)} in `{what}`, where it names "
+                "them. Return them with each loss, or leave out their names."
+            )
+        return [given[name] for name in names]
 
     def _all_of(self, gradients: list[tf.Tensor | None]) -> list[tf.Tensor]:
         """The gradients, where there is one for each weight."""

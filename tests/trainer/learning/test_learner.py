@@ -359,3 +359,15 @@ def test_the_error_for_a_weight_without_gradient_names_it():
     learner = build.learner_of(agent, made.settings)
     with pytest.raises(UserError, match="does not depend on extra:0.*trainable=False"):
         learner.update(block(made.settings), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("what", "named"), [("figures", "policy_gradient_loss, "), ("samples", "baseline, ")]
+)
+def test_the_error_for_what_a_loss_leaves_out_names_it(what, named, monkeypatch):
+    made = parts(small("CartPole-v1"))
+    algorithm = made.learner.algorithm
+    loss = algorithm.loss
+    monkeypatch.setattr(algorithm, "loss", lambda *given: loss(*given)._replace(**{what: {}}))
+    with pytest.raises(UserError, match=f"its loss gives no {named}.* in `{what}`"):
+        made.learner.update(block(made.settings), 1.0)
