@@ -1,6 +1,7 @@
-"""The root's modules, which import-linter cannot name: what each of them may import."""
+"""Layers and folders, as far as import-linter does not know them, and the page about them."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,11 @@ def test_no_folder_has_more_than_fifteen_modules():
         if not inside[0].startswith(".") and path.name != "__init__.py":
             folders.setdefault(path.parent, []).append(path.name)
     assert {f.name: len(m) for f, m in folders.items() if len(m) > 15} == {}
+
+
+@pytest.mark.parametrize("package", ["trainer", "cluster", "lab"])
+def test_the_page_of_the_architecture_has_every_module(package):
+    words = set(re.findall(r"\w+", (ROOT / "docs/architecture.md").read_text()))
+    # Each package has an `__init__`, and most have their settings.
+    own = {path.stem for path in (ROOT / package).rglob("*.py")} - {"__init__", "__main__"}
+    assert own <= words, own - words
