@@ -1,9 +1,9 @@
 """What is searched: keys ``KEY__KIND`` of a spec, and how a value is drawn for each."""
 
 import dataclasses
-import itertools
 import math
 import statistics
+from collections.abc import Iterable
 from typing import Any
 
 from flags import kind_of, value_of
@@ -43,11 +43,30 @@ class Searched:
         return round(value) if self.whole else value
 
 
-def grid(searched: tuple[Searched, ...], all_lists: bool = False) -> list[dict[str, Any]]:
-    """Every combination of the keys that are gone through in full; one without keys if none are."""
-    keys = [one for one in searched if one.kind == GRID or (all_lists and one.kind == "choice")]
-    points = itertools.product(*(one.values for one in keys))
-    return [dict(zip([one.name for one in keys], point, strict=True)) for point in points]
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """Every combination of keys, of which there may be too many for a list; one without keys."""
+
+    keys: tuple[Searched, ...]
+
+    @classmethod
+    def of(cls, searched: Iterable[Searched], all_lists: bool = False) -> "Grid":
+        """That of the keys that are gone through in full."""
+        kinds = LISTS if all_lists else (GRID,)
+        return cls(tuple(one for one in searched if one.kind in kinds))
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return math.prod(len(one.values) for one in self.keys)
+
+    def point(self, place: int) -> dict[str, Any]:
+        """The combination at this place, counted from 0; the last key changes first."""
+        found = {}
+        for one in reversed(self.keys):
+            place, which = divmod(place, len(one.values))
+            found[one.name] = one.values[which]
+        return {one.name: found[one.name] for one in self.keys}
 
 
 def read(name: str, kind: str, given: Any, field: dataclasses.Field, where: str) -> Searched:

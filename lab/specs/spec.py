@@ -192,9 +192,9 @@ def _check(spec: Spec, where: str) -> None:
             refuse(
                 f"{where}.meta.search", name, f"another search: {wrong[0].key} cannot be its part"
             )
-    lists = search_space.grid(spec.searched, all_lists=True)
-    for point in lists[:MOST_CHECKED]:
-        settings = settings_of(spec.settings | point, where)
+    lists = search_space.Grid.of(spec.searched, all_lists=True)
+    for place in range(min(lists.size, MOST_CHECKED)):
+        settings = settings_of(spec.settings | lists.point(place), where)
         if not spec.frozen:
             _check_reports(settings.reporting.report_every_s, spec.meta, where)
 

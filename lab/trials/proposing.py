@@ -35,7 +35,7 @@ class Proposals:
         optuna.logging.set_verbosity(logging.ERROR)
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         self._meta, self._searched = meta, tuple(searched)
-        self._grid = search_space.grid(self._searched, meta.search == "grid")
+        self._grid = search_space.Grid.of(self._searched, meta.search == "grid")
         self._study = _study(path)
         self._distributions = {one.name: distribution(one) for one in self._searched}
 
@@ -49,9 +49,10 @@ class Proposals:
 
         Each place has a seed of its own: a search that goes on draws nothing twice.
         """
-        grid_values = self._grid[place % len(self._grid)]
+        draw, point = divmod(place, self._grid.size)
+        grid_values = self._grid.point(point)
         # Each draw is made for every point of the grid.
-        seed = (self._meta.seed * 1_000_003 + place // len(self._grid)) % MOST_SEEDS
+        seed = (self._meta.seed * 1_000_003 + draw) % MOST_SEEDS
         sampler = _sampler(self._meta, seed)
         if grid_values:
             sampler = optuna.samplers.PartialFixedSampler(grid_values, sampler)
@@ -161,7 +162,7 @@ def _opened(path: Path) -> optuna.storages.RDBStorage:
 
 def total(meta: Meta, searched: Sequence[Searched]) -> int:
     """How many trials a search has: its draws, each with every point of its grid."""
-    points = len(search_space.grid(tuple(searched), meta.search == "grid"))
+    points = search_space.Grid.of(searched, meta.search == "grid").size
     drawn = [one for one in searched if one.kind != GRID and meta.search != "grid"]
     return points * (meta.trials if drawn else 1)
 

@@ -93,6 +93,19 @@ def test_a_grid_is_every_combination(tmp_path):
     assert len({tuple(one.items()) for one in found}) == 4
 
 
+def test_there_may_be_more_combinations_than_fit_into_memory(tmp_path):
+    keys = ("learning_rate", "discounting", "gae_lambda", "entropy_cost", "baseline_cost",
+            "clip_ratio", "clip_values", "decay", "epsilon", "most_policy_change")  # fmt: skip
+    values = [round(0.05 * place, 2) for place in range(1, 11)]
+    settings = {f"{key}__choice": values for key in keys}
+    content = {"level": "CartPole-v1", "algorithm": "ppo", "search": {"settings": settings}}
+    spec = specs.parse("mine", content, "f")
+    lists = search_space.Grid.of(spec.searched, all_lists=True)
+    assert lists.size == 10**10 and total(spec.meta, spec.searched) == 16
+    assert lists.point(0) == dict.fromkeys(keys, 0.05)
+    assert lists.point(10**10 - 2) == dict.fromkeys(keys, 0.5) | {keys[-1]: 0.45}
+
+
 def test_each_draw_is_made_with_every_point_of_a_grid(tmp_path):
     spec = spec_of("random", NUMBERS | {"unroll_length__grid_search": [5, 10]}, trials=3)
     assert total(spec.meta, spec.searched) == 6
