@@ -51,8 +51,7 @@ def status(argument: str, data: Path) -> int:
     ranked = plan.ranked(trials)
     for trial in [*ranked, *(one for one in trials if one not in ranked)]:
         sessions = experiment.sessions(trial)
-        rows = [session.rows() for session in sessions]
-        frames = sum(row[-1]["environment_frames"] for row in rows if row)
+        frames = sum(session.newest().get("environment_frames", 0) for session in sessions)
         running = (
             sum(session.state() == RUNNING for session in sessions) if trial.state == OPEN else 0
         )

@@ -56,7 +56,7 @@ class Snapshot(NamedTuple):
 
 def running_of(trial: Trial, place: int, session: Session) -> Running:
     """What a running session has last reported."""
-    row = (session.rows() or [{}])[-1]
+    row = session.newest()
     return Running(
         trial, place, session.seed, row.get("environment_frames", 0), session.total_frames(),
         row.get("mean_episode_return"), row.get("time_left"),

@@ -176,10 +176,12 @@ class Runner:
         for percent in proposing.RUNGS:
             if (trial.number, percent) in self._compared:
                 continue
-            curves = [curve_of(session.rows()) for session in sessions]
             at = max(session.total_frames() for session in sessions) * percent / 100
             if any(one.is_empty or one.frames[-1] < at for one in curves):
                 return
+            if any(one.newest().get("environment_frames", 0) < at for one in sessions):
+                return
+            curves = [curve_of(session.rows()) for session in sessions]
             value = float(np.mean([np.interp(at, one.frames, one.returns) for one in curves]))
             if self._proposals and self._proposals.should_end(trial, percent, value):
                 self._close(

@@ -19,7 +19,7 @@ from trainer.machine.launching import PROJECT
 from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Store
-from trainer.storage.records import read_metrics, write_whole
+from trainer.storage.records import newest_metrics, read_metrics, write_whole
 from user_error import NotWritten, UserError
 
 RUNNING, ENDED, WAITING = "running", "ended", "waiting"
@@ -213,6 +213,13 @@ class Session:
             return read_metrics(self.folder)
         except OSError:
             return []
+
+    def newest(self) -> dict[str, Any]:
+        """Its last report; empty without one. Long sessions have too many to read all each time."""
+        try:
+            return newest_metrics(self.folder)
+        except OSError:
+            return {}
 
     def forget(self) -> None:
         """Removes all that it has left, so that it can run afresh."""

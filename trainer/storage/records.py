@@ -18,6 +18,7 @@ from trainer.storage.npz import replacing
 
 METRICS = "metrics.jsonl"
 SETTINGS = "settings.json"
+LONGEST_ROW = 2**18  # bytes, of a report and of what a crash left after it
 
 
 class GrowingFile:
@@ -100,6 +101,17 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
             rows.pop()
         rows.append(row)
     return rows
+
+
+def newest_metrics(folder: Path) -> dict[str, Any]:
+    """The last report in a run's folder; empty without one. Reads only the end of the file."""
+    path = folder / METRICS
+    if not path.exists():
+        return {}
+    with open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_ROW))
+        lines = file.read().splitlines()
+    return next((row for line in reversed(lines) if (row := _parse(line)) is not None), {})
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from lab.actions import starting
+from lab.actions import looking, starting
 from lab.results import page, writing
 from lab.running import slots
 from lab.running.progress import Progress
@@ -102,6 +102,33 @@ def test_a_trial_that_lags_behind_ends_although_it_could_not_be_closed_at_once(
     for trial in runner._trials:
         runner._look_at(trial)
     assert [one.state for one in experiment.trials()] == ["open", "stopped early"]
+
+
+def test_of_what_runs_only_the_last_reports_are_read(lab, monkeypatch):
+    """A session of some hours has many thousands."""
+
+    def read(_):
+        raise AssertionError("all were read")
+
+    spec, extra = starting.prepare("search", lab.spec(early_stopping="halving"), "")
+    experiment = Experiment.create(spec, "search", lab.data, extra)
+    known = {"CartPole-v1": {"return": 20.0, "deviation": 1.0, "episodes": 100}}
+    (experiment.folder / "random_play.json").write_text(json.dumps(known))
+    runner = Runner(experiment, Here(spec.meta.resources), Progress("hours"))
+    assert runner._begin()
+    [trial] = runner._new_trials()
+    experiment.save(trial)
+    runner._trials.append(trial)
+    runner._taken = {(0, 0): 0}
+    [session] = experiment.sessions(trial)
+    session.folder.mkdir(parents=True)
+    rows = [{"environment_frames": frames, "mean_episode_return": 9.0} for frames in (100, 200)]
+    (session.folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    monkeypatch.setattr(sessions, "read_metrics", read)
+    runner._look_at(trial)  # before the first quarter of its frames
+    [running] = runner._snapshot().running
+    assert (running.frames, running.mean_return) == (200, 9.0)
+    assert looking.status(str(experiment.folder), lab.data) == 0
 
 
 def test_a_session_that_outlives_its_lab_keeps_its_cores(lab, monkeypatch):

@@ -15,6 +15,7 @@ from tests.trainer.reports import ABOUT, events, figures, of_levels, samples, sc
 from trainer.reporting import wording
 from trainer.reporting.reporter import Reporter, read_metrics
 from trainer.settings import config
+from trainer.storage.records import LONGEST_ROW, newest_metrics
 
 ROOT = Path(__file__).parents[3]
 
@@ -37,6 +38,19 @@ def test_metrics_hold_every_figure_of_every_report(reporter, tmp_path):
         reporter.report(report, samples())
     assert read_metrics(tmp_path) == reports
     assert read_metrics(tmp_path / "metrics.jsonl") == reports
+
+
+def test_the_newest_report_is_found_at_the_end_of_a_file(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert newest_metrics(tmp_path) == newest_metrics(tmp_path / "none") == {}
+    path.write_text("")
+    assert newest_metrics(tmp_path) == {}
+    row = {"environment_frames": 7, "figure": "x" * 1000}
+    many = [json.dumps(row | {"environment_frames": frames}) for frames in range(1000)]
+    # A resume has undone some, and a crash has cut off the last one.
+    path.write_text("\n".join([*many, json.dumps(row), '{"environment_fra']))
+    assert path.stat().st_size > 3 * LONGEST_ROW
+    assert newest_metrics(tmp_path) == row == read_metrics(tmp_path)[-1]
 
 
 def test_the_best_return_is_of_as_many_episodes_as_a_mean_has(reporter):
