@@ -1,5 +1,6 @@
 """Starts the experiments that a file lists, one after another: run."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ from lab.actions.starting import (
 from lab.specs.errors import refuse
 from lab.trials.folder import Experiment, newest
 from trainer.settings import files
-from user_error import closest
+from user_error import UserError, closest
 
 MODES = ("dev", "train", "search", "benchmark")
 
 
 def run_many(path: str, options: Any) -> int:
-    """Runs the experiments of a file, one after another.
+    """Runs the experiments of a file, one after another, and returns the highest exit code.
 
     Of a list that was stopped on its way, what is finished does not run again.
     """
@@ -54,10 +55,19 @@ def run_many(path: str, options: Any) -> int:
         if before and not all(finished):
             print(f"{before.folder} is finished.")
             continue
-        codes.append(start(mode, argument, options, levels))
+        codes.append(_one_of_many(mode, argument, options, levels))
         if codes[-1] > 128:  # it was stopped
             return codes[-1]
-    return max(codes, default=0)
+    return max(codes)
+
+
+def _one_of_many(mode: str, argument: str, options: Any, levels: str) -> int:
+    """Runs an experiment of a list; what keeps it from running is not in the way of the others."""
+    try:
+        return start(mode, argument, options, levels)
+    except UserError as error:
+        print(f"lab: {argument}: {error}", file=sys.stderr, flush=True)
+        return 2
 
 
 def _listed(path: str) -> list[tuple[str, str, str]]:
@@ -74,4 +84,8 @@ def _listed(path: str) -> list[tuple[str, str, str]]:
                 place = f"{path}: {file}{name and '.'}{name}"
                 refuse(place, given, f"a mode, such as {MODES[1]!r}. {closest(mode, MODES)}")
             found.append((mode, f"{beside}{name and ':'}{name}", levels))
+    if not found:
+        raise UserError(
+            f'{path}: found no experiment; expected some, such as {{"specs.yaml": "{MODES[1]}"}}.'
+        )
     return found

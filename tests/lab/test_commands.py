@@ -46,6 +46,25 @@ def test_what_the_lab_needs_is_named_where_it_is_missing(monkeypatch, capsys, re
     assert told == f"{missing} pip install '.[lab]' in the project's folder.\n"
 
 
+@pytest.mark.parametrize("content", ["{}", '{"specs.yaml": {}}'])
+def test_a_list_of_no_experiment_is_refused(content, tmp_path: Path, capsys):
+    many = tmp_path / "many.json"
+    many.write_text(content)
+    assert main(["run", str(many)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"lab: {many}: found no experiment; expected some, such as")
+    assert told.count("\n") == 1
+
+
+def test_retry_needs_a_folder_and_says_so(capsys):
+    with pytest.raises(UserError, match="are required: folder. bin/lab retry --help"):
+        parse(["retry"])
+    with pytest.raises(SystemExit):
+        parse(["retry", "--help"])
+    assert "newest of all" not in capsys.readouterr().out
+    assert parse(["retry", "data/one"]).trials == []
+
+
 @pytest.fixture
 def own_package(tmp_path: Path, monkeypatch) -> None:
     """The current folder has a package that is called as one of the project's."""

@@ -70,6 +70,24 @@ def test_a_level_without_a_result_of_random_play_is_not_in_the_way_of_others(lab
     assert said.splitlines()[-1].endswith("the simulator has lost its licence")
 
 
+def test_what_keeps_an_experiment_from_running_is_not_in_the_way_of_the_others_of_a_list(lab):
+    meta = {"resources": {"memory_gb": 0.1}}
+    content = {
+        "fails": {"level": "tests.lab.level_that_fails:Fails", "meta": meta,
+                  "settings": {"total_environment_frames": 500, "env_kwargs": "broken=true"}},
+        "works": {"level": "CartPole-v1", "meta": meta,
+                  "settings": {"total_environment_frames": 500}},
+    }  # fmt: skip
+    (lab.folder / "specs.json").write_text(json.dumps(content))
+    (lab.folder / "many.json").write_text('{"specs.json": {"fails": "train", "works": "train"}}')
+    said = lab.run("run", "many.json", "--data=data", code=2)
+    [line] = [one for one in said.splitlines() if one.startswith("lab: ")]
+    assert line.startswith("lab: specs.json:fails: random play on tests.lab.level_that_fails")
+    assert line.endswith("the simulator has lost its licence")
+    [finished] = lab.data.glob("*/experiment_data.json")
+    assert finished.parent.name.startswith("works_")
+
+
 def test_nothing_is_left_of_sessions_that_outlive_their_trial(lab):
     spec = lab.write(
         {"level": "CartPole-v1", "settings": {"reporters": "none"},
