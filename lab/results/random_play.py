@@ -46,6 +46,7 @@ class RandomPlay:
     def __init__(self, path: Path):
         self._path = path
         self._known: dict[str, dict[str, float]] = {}
+        self._is_kept = True  # in the file, for which there may be no room
         self._process: subprocess.Popen[str] | None = None
         self._is_stopped = False
         with contextlib.suppress(OSError, ValueError):
@@ -78,6 +79,8 @@ class RandomPlay:
         Each is kept as soon as it is known, as many take half an hour; ``say`` gets the progress.
         ``failed`` gets the errors of worlds, after which the others are measured still.
         """
+        if not self._is_kept:
+            self._keep({})
         missing = {
             name: dataclasses.asdict(world)
             for values in every
@@ -87,13 +90,20 @@ class RandomPlay:
         for number, (name, world) in enumerate(missing.items(), 1):
             say(f"random play on {name}, {number} of {len(missing)}, for {LONGEST_S:g} s at most")
             try:
-                self._known |= measured({name: world}, self._begun)
+                found = measured({name: world}, self._begun)
             except UserError as error:
                 if failed is None or self._is_stopped:
                     raise
                 failed(error)
                 continue
-            write_whole(self._path, json.dumps(self._known, indent=1).encode())
+            self._keep(found)
+
+    def _keep(self, found: Mapping[str, dict[str, float]]) -> None:
+        """Adds what was measured; may raise OSError, after which the next call writes it."""
+        self._known |= found
+        self._is_kept = False
+        write_whole(self._path, json.dumps(self._known, indent=1).encode())
+        self._is_kept = True
 
     def _begun(self, process: subprocess.Popen[str]) -> None:
         self._process = process

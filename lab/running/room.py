@@ -47,15 +47,18 @@ class Room:
                 f"{folder / STUDY}: found no study ({cause}); expected what the lab has written. "
                 "Restore it from a copy, or remove it: the next start makes it from the records."
             )
+        reason = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
         if not self._paused_since:
             self._paused_since = time.monotonic()
-            reason = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
             self._say(
                 f"{folder} cannot be written ({reason}). Sessions run on; the "
                 "experiment goes on once there is room."
             )
         if time.monotonic() - self._paused_since > GIVE_UP_S:
-            raise UserError(f"{folder} could not be written for too long: {error}")
+            raise UserError(
+                f"{folder} could not be written for {GIVE_UP_S / 60:g} minutes ({reason}). "
+                "Sessions run on; make room, and the same command, without --new, goes on."
+            )
         time.sleep(PAUSE_S)
 
 

@@ -160,9 +160,11 @@ class Runner:
                 continue
             failed = trial.attempts.get(str(place), 0)
             if failed < self._experiment.spec.meta.retries:
-                trial.attempts[str(place)] = failed + 1
-                self._experiment.save(trial)
                 session.forget()
+                attempts = trial.attempts | {str(place): failed + 1}
+                # Written first: without room for it, the attempt does not count.
+                self._experiment.save(dataclasses.replace(trial, attempts=attempts))
+                trial.attempts = attempts
                 self._show.say(f"{trial.name} s{place} failed ({end.reason}); it runs again.")
                 return
             self._close(trial, FAILED, f"s{place}: {end.reason}")
@@ -177,11 +179,11 @@ class Runner:
             if (trial.number, percent) in self._compared:
                 continue
             at = max(session.total_frames() for session in sessions) * percent / 100
-            if any(one.is_empty or one.frames[-1] < at for one in curves):
-                return
             if any(one.newest().get("environment_frames", 0) < at for one in sessions):
                 return
             curves = [curve_of(session.rows()) for session in sessions]
+            if any(one.is_empty or one.frames[-1] < at for one in curves):
+                return
             value = float(np.mean([np.interp(at, one.frames, one.returns) for one in curves]))
             if self._proposals and self._proposals.should_end(trial, percent, value):
                 self._close(

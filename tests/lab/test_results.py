@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import errno
 import subprocess
 import threading
 import urllib.request
@@ -156,6 +157,27 @@ def test_each_world_that_random_play_has_been_measured_on_is_kept(tmp_path, monk
 
 
 @pytest.mark.parametrize(
+def test_random_play_for_which_there_was_no_room_is_written_later(tmp_path, monkeypatch):
+    measured: list[str] = []
+
+    def measure(settings, begun):
+        measured.extend(settings)
+        return {name: {"return": 1.0} for name in settings}
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(random_play, "measured", measure)
+    path, wanted = tmp_path / "random_play.json", [{"level_name": "CartPole-v1"}]
+    play = random_play.RandomPlay(path)
+    with monkeypatch.context() as patched, pytest.raises(OSError):
+        patched.setattr(random_play, "write_whole", full)
+        play.measure(wanted)
+    play.measure(wanted)
+    assert json.loads(path.read_text()) == {"CartPole-v1": {"return": 1.0}}
+    assert measured == ["CartPole-v1"]  # once
+
+
     ("standard", "words"),
     [
         ({"solved_return": -1200.0}, "solved_return: found -1200; expected more than -1200, the"),

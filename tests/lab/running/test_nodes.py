@@ -1,5 +1,6 @@
 """Sessions on other machines, for which processes stand in: lost, stopped, and never twice."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -9,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import psutil
@@ -194,6 +196,41 @@ def test_a_disk_that_is_full_at_the_start_or_the_end_of_a_search_is_waited_for(
     said = capsys.readouterr().out
     assert said.count("cannot be written (database or disk is full)") == 1
     assert said.count("cannot be written (No space left on device)") == 1
+
+
+def test_an_attempt_for_whose_record_there_was_no_room_is_not_lost(measured, monkeypatch):
+    measured.spec = dataclasses.replace(
+        measured.spec, meta=dataclasses.replace(measured.spec.meta, retries=1)
+    )
+    runner = Runner(measured, Machines(1), Progress("full"))
+    assert runner._begin()
+    [trial] = runner._new_trials()
+    runner._trials.append(trial)
+    [session] = measured.sessions(trial)
+    session.folder.mkdir(parents=True)
+    ended = {"state": "ended", "code": 2, "ended_by": "", "started": 0.0, "ended": 1.0}
+    (session.folder / keeper.STATE).write_text(json.dumps(ended))
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError):
+        patched.setattr(measured, "save", full)
+        runner._look_at(trial)
+    runner._look_at(trial)
+    assert trial.state == "open" and session.state() == sessions.WAITING
+
+
+def test_a_disk_that_stays_full_is_one_line(measured):
+    runner = Runner(measured, Machines(1), Progress("full"))
+    runner._paused_since = time.monotonic() - 2 * runners.GIVE_UP_S
+    full = sqlite3.OperationalError("database or disk is full")
+    error = sqlalchemy.exc.OperationalError("INSERT INTO trials", {}, full)
+    error.__cause__ = full
+    with pytest.raises(UserError) as told:
+        runner._pause(error)
+    assert "\n" in str(error) and "\n" not in str(told.value)
+    assert "for 30 minutes (database or disk is full). Sessions run on" in str(told.value)
 
 
 def keeping(folder, *command, **options):
