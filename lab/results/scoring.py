@@ -1,5 +1,7 @@
 """The figures of a trial, from the reports of its sessions and the standards of its levels."""
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +10,9 @@ import numpy as np
 from lab.results import fitness, standards
 from lab.results.curves import Curve
 from lab.results.random_play import RandomPlay
+from lab.specs.meta import Standard
 from lab.trials.folder import Experiment, Trial
+from trainer.settings.config import Settings
 from user_error import UserError
 
 
@@ -57,3 +61,11 @@ def check_standard(experiment: Experiment, trials: Sequence[Trial], random: Rand
             "meta.standard.solved_return and solved_frames: when "
             f"{spec.settings['level_name']} counts as solved is not known."
         )
+    searched = [one.values for one in spec.searched if one.name == "level_name"]
+    for name in itertools.chain(*searched):
+        levels = Settings(level_name=name).level.levels
+        if not standards.level_of(levels, -math.inf, Standard()).has_standard:
+            raise UserError(
+                f"{spec.name}.meta.objective: found fitness; expected another: when {name}, which "
+                "is searched, counts as solved is not known."
+            )

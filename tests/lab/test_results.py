@@ -1,9 +1,10 @@
 """What comes out: benchmark figures with known answers, the page in a browser, HParams."""
 
+import contextlib
 import csv
 import dataclasses
-import json
 import errno
+import json
 import subprocess
 import threading
 import urllib.request
@@ -156,7 +157,6 @@ def test_each_world_that_random_play_has_been_measured_on_is_kept(tmp_path, monk
     assert said[-1].startswith("random play on Catch-v0, 2 of 3, ")
 
 
-@pytest.mark.parametrize(
 def test_random_play_for_which_there_was_no_room_is_written_later(tmp_path, monkeypatch):
     measured: list[str] = []
 
@@ -178,6 +178,7 @@ def test_random_play_for_which_there_was_no_room_is_written_later(tmp_path, monk
     assert measured == ["CartPole-v1"]  # once
 
 
+@pytest.mark.parametrize(
     ("standard", "words"),
     [
         ({"solved_return": -1200.0}, "solved_return: found -1200; expected more than -1200, the"),
@@ -199,6 +200,22 @@ def test_a_standard_that_would_reward_bad_play_is_refused(standard, words, tmp_p
         check(standard)
     assert "\n" not in str(told.value)
     check({"solved_return": -200.0})
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [("Pendulum-v1", "found fitness; expected another: when Pendulum-v1, which is"), ("", "")],
+)
+def test_fitness_is_refused_where_a_searched_level_has_none(level, words, tmp_path):
+    file = tmp_path / "known.json"
+    file.write_text(json.dumps({"CartPole-v1": {"return": 20.0}}))
+    levels = ["CartPole-v1", "CartPole-v1, Acrobot-v1", *([level] if level else [])]
+    content = {"level": "CartPole-v1", "meta": {"objective": "fitness"},
+               "settings": {"num_actors": 2}, "search": {"level__choice": levels}}  # fmt: skip
+    experiment = Experiment.create(specs.parse("mine", content, "f"), "search", tmp_path, {})
+    refused = pytest.raises(UserError, match=words) if words else contextlib.nullcontext()
+    with refused:
+        scoring.check_standard(experiment, [], random_play.RandomPlay(file))
 
 
 def test_a_measurement_that_is_stopped_leaves_nothing(tmp_path):
