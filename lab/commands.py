@@ -38,7 +38,7 @@ Results are in data/NAME_DATE/; open its index.html. bin/lab COMMAND --help says
 """
 SPEC = "SPEC[:NAME]: a file of specs and the name of one; or the folder of an experiment"
 ENGINES = ("local", "ray")
-FOLDER = "folder of an experiment, or SPEC[:NAME] for its newest; default: the newest of all"
+FOLDER = "folder of an experiment, or SPEC[:NAME] for its newest"
 
 # Adds a command: its name, its line in --help, and what its own --help says at the end.
 Command = Callable[..., argparse.ArgumentParser]
@@ -138,7 +138,9 @@ def _add_looking(command: Command) -> None:
         _looks(command(name, text))
     again = command("retry", "let failed trials run again, with the next start")
     _looks(again, optional=False)
-    again.add_argument("trials", nargs="*", help="such as t3 t7; default: all that failed")
+    again.add_argument(
+        "trials", nargs="*", default=[], help="such as t3 t7; default: all that failed"
+    )
     _looks(command("enjoy", "play with the best checkpoint of the best trial",
                    f"After -- come flags of {script_name('bin/train')}, such as: "
                    "-- --video=best.gif"))  # fmt: skip
@@ -153,11 +155,16 @@ def _add_folders(command: Command) -> None:
     )
     compare.add_argument("folders", nargs="+", help="folders of experiments")
     compare.add_argument("--reach", type=float, help="say when this mean return was reached")
-    compare.add_argument("--out", type=Path, default=Path("data/compared"), help="OUT.csv, OUT.png")
+    compare.add_argument(
+        "--out", type=Path, default=Path("data/compared"),
+        help="writes OUT.csv and OUT.png; default: data/compared",
+    )  # fmt: skip
     watch = command("watch", "copy results to a folder as they come, from other hosts, too")
     watch.add_argument("source", help="folder, or HOST:FOLDER over SSH")
     watch.add_argument("target", type=Path, help="folder to copy to")
-    watch.add_argument("--every_s", type=float, default=10.0, help="seconds between looks")
+    watch.add_argument(
+        "--every_s", type=float, default=10.0, help="seconds between looks; default: 10"
+    )
     watch.add_argument("--once", action="store_true", help="copy what is there and end")
     clear = command("clear", "remove the folder of an experiment, after asking")
     clear.add_argument("folder", help="folder of an experiment")
@@ -166,7 +173,9 @@ def _add_folders(command: Command) -> None:
 
 def _starts(parser: argparse.ArgumentParser, text: str = SPEC) -> None:
     parser.add_argument("spec", help=text)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="where folders are made")
+    parser.add_argument(
+        "--data", type=Path, default=Path("data"), help="where folders are made; default: data"
+    )
     parser.add_argument("--cores", type=int, default=0, help="use only so many cores; default: all")
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0],
                         help="where sessions run; local: here, ray: on the nodes of a Ray "
@@ -178,8 +187,11 @@ def _starts(parser: argparse.ArgumentParser, text: str = SPEC) -> None:
 
 
 def _looks(parser: argparse.ArgumentParser, optional: bool = True) -> None:
-    parser.add_argument("folder", nargs="?" if optional else None, default="", help=FOLDER)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="where folders are")
+    usual = "; default: the newest of all" if optional else ""
+    parser.add_argument("folder", nargs="?" if optional else None, default="", help=FOLDER + usual)
+    parser.add_argument(
+        "--data", type=Path, default=Path("data"), help="where folders are; default: data"
+    )
 
 
 def _meta() -> str:

@@ -189,7 +189,7 @@ def run(experiment: Experiment, places: Places) -> int:
     if finished:
         show.say(closing(experiment))
         return 1 if experiment.result()["failed"] else 0
-    show.say(f"Stopped. The same command goes on with {experiment.folder}.")
+    show.say(f"Stopped. The same command, without --new, goes on with {experiment.folder}.")
     return 128 + reason[0]
 
 

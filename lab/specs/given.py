@@ -49,7 +49,8 @@ def given_settings(content: Mapping[str, Any], where: str) -> dict[str, Any]:
     named = {flag: content[key] for key, flag in SHORT.items() if key in content}
     if "levels" in content:
         listed = content["levels"]
-        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        is_list = isinstance(listed, list) and listed
+        if not is_list or not all(isinstance(one, str) for one in listed):
             refuse(f"{where}.levels", listed, "a list of levels")
         named["level_name"] = ",".join(listed)
     given = USUAL | base | named | own

@@ -100,6 +100,12 @@ def test_levels_are_trained_together():
     assert spec.levels == ["CartPole-v1", "Acrobot-v1"]
 
 
+@pytest.mark.parametrize("levels", [[], "CartPole-v1", [1]])
+def test_what_is_no_list_of_levels_is_refused(levels):
+    with pytest.raises(UserError, match="f: mine.levels: found .*; expected a list of levels"):
+        specs.parse("mine", {"levels": levels}, "f")
+
+
 def test_numbers_that_yaml_reads_as_text_are_ends_of_ranges(tmp_path):
     file = tmp_path / "f.yaml"
     file.write_text(

@@ -236,5 +236,5 @@ def test_a_stop_while_random_play_is_measured_leaves_the_trial_open(lab):
     assert os.getpgid(measuring.pid) != os.getpgid(process.pid)  # Ctrl-C does not reach it
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGINT and "The same command goes on" in said
+    assert process.returncode == 128 + signal.SIGINT and "same command, without --new, goes" in said
     assert lab.trials()[0]["state"] == "open" and not measuring.is_running()
