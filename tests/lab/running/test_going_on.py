@@ -143,7 +143,8 @@ def test_a_session_that_outlives_its_lab_keeps_its_cores(lab, monkeypatch):
     experiment.save(trial)
     for slot, session in zip((2, 0), experiment.sessions(trial), strict=True):
         places.start(session, slot, spec.meta)
-        wait_for(session.written)
+        # Whoever ends the test knows by then what is to be killed.
+        wait_for(lambda: session.written().get("child"))  # noqa: B023
     runner = Runner(experiment, places, Progress("next"))
     runner._take_over()
     assert runner._taken == {(0, 0): 2, (0, 1): 0} and runner._free_slot() == 1
