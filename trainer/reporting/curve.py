@@ -1,4 +1,4 @@
-"""The picture of a run: raw return over frames and over time."""
+"""The picture of a run: raw return and length of episodes, over frames and over time."""
 
 import io
 import math
@@ -14,7 +14,8 @@ from trainer.storage.records import read_metrics, write_whole
 NAME = "learning_curve.png"
 # With more levels, lines have no names: their colors would be too similar to tell apart.
 LEVELS_NAMED = 10
-GREY, BLUE, ORANGE = "#8a8f98", "#1f6feb", "#d9730d"
+GREY, BLUE, ORANGE, GREEN = "#8a8f98", "#1f6feb", "#d9730d", "#1a7f37"
+HEIGHT, HEIGHT_OF_LENGTHS = 4.2, 1.4  # inches
 
 
 def write_curve(folder: Path, title: str, since: int = 0) -> Path:
@@ -28,7 +29,7 @@ def write_curve(folder: Path, title: str, since: int = 0) -> Path:
     def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
         _draw(axes, xs, reported)
 
-    return _write(folder, title, reported, draw)
+    return _write(folder, title, draw, {GREEN: reported})
 
 
 def write_curves(folder: Path, title: str, runs: Mapping[str, Path]) -> Path:
@@ -37,15 +38,16 @@ def write_curves(folder: Path, title: str, runs: Mapping[str, Path]) -> Path:
     The return of each body of an agent is a thin line where it has several.
     """
     of_agents = {name: _rows(own) for name, own in runs.items()}
+    colors = [f"C{index}" for index in range(len(runs))]  # of which ten are different
 
     def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
-        for index, (name, rows) in enumerate(of_agents.items()):
-            _draw_agent(axes, [xs(row) for row in rows], rows, name, f"C{index % 10}")
+        for (name, rows), color in zip(of_agents.items(), colors, strict=True):
+            _draw_agent(axes, [xs(row) for row in rows], rows, name, color)
         if not any(of_agents.values()):
             _write_empty(axes)
         _tidy(axes)
 
-    return _write(folder, title, [row for rows in of_agents.values() for row in rows], draw)
+    return _write(folder, title, draw, dict(zip(colors, of_agents.values(), strict=True)))
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:
@@ -60,28 +62,53 @@ def _having(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _write(
     folder: Path,
     title: str,
-    rows: list[dict[str, Any]],
     draw: Callable[[Any, Callable[[dict[str, Any]], float]], None],
+    reports: Mapping[str, list[dict[str, Any]]],
 ) -> Path:
-    """A picture of what ``draw`` draws over frames, and over the time that ``rows`` took."""
+    """A picture of what ``draw`` draws over frames, and over the time that the reports took.
+
+    Below that are the lengths of episodes; ``reports`` are all, by the colour of their lengths.
+    """
     # Matplotlib takes a second to import, so a run imports it only at its end.
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import EngFormatter
 
-    figure = Figure(figsize=(10, 4.2), layout=ConstrainedLayoutEngine(wspace=0.06))
+    lengths = {color: _having("mean_episode_length", rows) for color, rows in reports.items()}
+    heights = [HEIGHT, HEIGHT_OF_LENGTHS] if any(lengths.values()) else [HEIGHT]
+    figure = Figure(figsize=(10, sum(heights)), layout=ConstrainedLayoutEngine(wspace=0.06))
     figure.suptitle(literal(title), fontsize=12)
-    left, right = figure.subplots(1, 2, sharey=True)
-    scale, unit = time_unit(rows)
-    draw(left, lambda row: row["environment_frames"])
-    draw(right, lambda row: row["wall_time"] / scale)
+    panels = figure.subplots(
+        len(heights), 2, sharex="col", sharey="row", squeeze=False, height_ratios=heights
+    )
+    scale, unit = time_unit([row for rows in reports.values() for row in rows])
+    over = (lambda row: row["environment_frames"], lambda row: row["wall_time"] / scale)
+    for axes, xs in zip(panels[0], over, strict=True):
+        draw(axes, xs)
+    for below in panels[1:]:
+        below[0].set_ylabel("mean length")
+        for axes, xs in zip(below, over, strict=True):
+            _draw_lengths(axes, xs, lengths)
+    (left, right), (first, *_) = panels[-1], panels[0]
     left.set_xlabel("environment frames")
-    left.set_ylabel("mean raw return")
+    first.set_ylabel("mean raw return")
     right.set_xlabel(f"time ({unit})")
     left.xaxis.set_major_formatter(EngFormatter(sep=""))
-    _add_legend(figure, left)
+    _add_legend(figure, first)
     write_whole(folder / NAME, png(figure))
     return folder / NAME
+
+
+def _draw_lengths(
+    axes: Any,
+    x: Callable[[dict[str, Any]], float],
+    lengths: Mapping[str, list[dict[str, Any]]],
+) -> None:
+    for color, rows in lengths.items():
+        values = [row["mean_episode_length"] for row in rows]
+        xs = [x(row) for row in rows]
+        axes.plot(xs, values, color=color, linewidth=1.2, marker=_marker(rows), markersize=3)
+    _tidy(axes)
 
 
 def _draw_agent(

@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from tests.trainer.reports import figures, of_levels
-from trainer.reporting.curve import title, write_curve
+from trainer.reporting.curve import title, write_curve, write_curves
 
-BLUE, ORANGE = (0x1F, 0x6F, 0xEB), (0xD9, 0x73, 0x0D)
+BLUE, ORANGE, GREEN = (0x1F, 0x6F, 0xEB), (0xD9, 0x73, 0x0D), (0x1A, 0x7F, 0x37)
 TITLE = "PongNoFrameskip-v4 · SimpleConvNetAgent"
 
 
@@ -44,6 +44,33 @@ def test_a_climbing_return_climbs_in_both_panels(tmp_path):
         x, y = columns[half], rows[half]
         assert np.ptp(x) > 300 and np.ptp(y) > 200
         assert np.corrcoef(x, y)[0, 1] < -0.99
+
+
+def test_lengths_of_episodes_are_drawn_below_the_returns(tmp_path):
+    rows = climbing(200)
+    falling = [row | {"mean_episode_length": 500.0 - i} for i, row in enumerate(rows)]
+    picture = draw(tmp_path, falling)
+    (returns, _), (lengths, columns) = places_of(picture, BLUE), places_of(picture, GREEN)
+    middle = picture.shape[1] // 2
+    for half in (columns < middle, columns >= middle):
+        x, y = columns[half], lengths[half]
+        assert y.min() > returns.max() and np.ptp(x) > 300
+        assert np.corrcoef(x, y)[0, 1] > 0.99
+    unknown = draw(tmp_path, [row | {"mean_episode_length": None} for row in rows])
+    assert not len(places_of(unknown, GREEN)[0]) and len(unknown) < len(picture)
+
+
+def test_the_lengths_of_each_agent_have_its_colour(tmp_path):
+    runs = {"left": tmp_path / "left", "right": tmp_path / "right"}
+    for folder, change in zip(runs.values(), (1, -1), strict=True):
+        folder.mkdir()
+        lengths = [{"mean_episode_length": 500.0 + change * i} for i in range(200)]
+        draw(folder, [row | one for row, one in zip(climbing(200), lengths, strict=True)])
+    with Image.open(write_curves(tmp_path, TITLE, runs)) as picture:
+        all_of_it = np.asarray(picture.convert("RGB")).astype(int)
+    below = all_of_it[len(all_of_it) * 3 // 4 : -80]  # returns are above, the legend is below
+    for color in (0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E):
+        assert len(places_of(below, color)[0]) > 100
 
 
 def test_evaluations_stand_at_the_frames_of_the_weights_that_played_them(tmp_path):
