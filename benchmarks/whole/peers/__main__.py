@@ -14,12 +14,14 @@ The others are installed into environments of their own from PyPI, in ~/.cache/i
 the versions in the lists beside this file. That is done once and takes several GB. If one fails,
 its reason is printed, its log is kept in --results, and the others continue.
 
-  Sample Factory   APPO with V-trace over envpool, one worker with all environments; two lines of
-                   its learner that fail with V-trace are patched as it starts. The threads of its
-                   learner, one by default, are searched once a machine and network for the most
-                   steps a second
-  RLlib            IMPALA of the new API, one runner with all environments, the learner in the
-                   driver's process; of the rows that it counts, those it adds itself are left out
+  Sample Factory   APPO with V-trace over envpool; two lines of its learner that fail with V-trace
+                   are patched as it starts. The threads of its learner, one by default, and its
+                   workers are searched
+  RLlib            IMPALA of the new API, the learner in the driver's process; of the rows that it
+                   counts, those it adds itself are left out. Its runners are searched
+
+A search is for the most steps a second, once a machine and network; what it has found is in the
+table. Each worker, runner and actor plays as many environments: --peer_envs, --envs_per_actor.
 """
 
 import dataclasses
@@ -47,7 +49,7 @@ COLUMNS = (
     Column("network", 20),
     Column("trainer", 30),
     Column("precision", 10),
-    Column("settings", 10),
+    Column("settings", 20),
     Column("agent steps/s", 24, ",.0f"),
     Column("first update, s", 16, ".1f"),
     Column("ours / this", 20, ".2f"),
@@ -78,14 +80,16 @@ class Own(Options):
     level_name: str = setting("PongNoFrameskip-v4", "Measuring", "an Atari game")
     unroll_length: int = setting(20, "Measuring", "agent steps in an unroll", least=2)
     batch_size: int = setting(32, "Measuring", "unrolls in an update", least=1)
-    peer_envs: int = setting(32, "Measuring", "environments of a peer", least=1)
+    peer_envs: int = setting(
+        32, "Measuring", "environments of each of a peer's workers or runners", least=1
+    )
     envs_per_actor: int = setting(
         32, "Measuring", "environments of each of this trainer's actors", least=1
     )
     warm_up_s: float = setting(20.0, "Measuring", "left out of each run", least=0)
     seconds: float = setting(40.0, "Measuring", "measured of each run", above=0)
     tune_s: float = setting(
-        40.0, "Measuring", "seconds of each way in the search for a peer's threads", above=0
+        40.0, "Measuring", "seconds of each way in the search for a peer's fastest", above=0
     )
 
 

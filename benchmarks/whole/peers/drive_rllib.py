@@ -1,7 +1,7 @@
 """RLlib's IMPALA (new API) on an Atari game; run by a Python that has it, with its work as JSON.
 
-One runner steps all environments; the learner is in the driver's process. Prints how many agent
-steps were trained on, see ``benchmarks.whole.peers.running``.
+Each runner steps a batch of environments; the learner is in the driver's process. Prints how many
+agent steps were trained on, see ``benchmarks.whole.peers.running``.
 """
 
 import json
@@ -99,7 +99,7 @@ def config(work):
         IMPALAConfig()
         .environment(ENV)
         .env_runners(
-            num_env_runners=1,
+            num_env_runners=work["runners"],
             num_envs_per_env_runner=work["envs"],
             rollout_fragment_length=work["unroll_length"],
             gym_env_vectorize_mode="vector_entry_point",

@@ -1,9 +1,9 @@
 """Sample Factory's APPO on an Atari game; run by a Python that has it, with its work as JSON.
 
-Where the work is a "rom", one worker steps all environments through envpool, which preprocesses
-them in C++ threads; where it is a "level", it learns with the settings that Sample Factory itself
-has for Atari games in envpool. Prints how many agent steps were trained on, and the mean return of
-the last 100 training episodes, see ``benchmarks.whole.peers.running``.
+Where the work is a "rom", each worker steps a batch of environments through envpool, which
+preprocesses them in C++ threads; where it is a "level", it learns with the settings that Sample
+Factory itself has for Atari games in envpool. Prints how many agent steps were trained on, and the
+mean return of the last 100 training episodes, see ``benchmarks.whole.peers.running``.
 """
 
 import functools
@@ -89,11 +89,11 @@ def flags(work):
         "--normalize_input=False",
         "--normalize_returns=False",
         "--obs_scale=255.0",
-        # Asynchronous: the worker plays on while the learner learns.
+        # Asynchronous: workers play on while the learner learns.
         "--async_rl=True",
         "--serial_mode=False",
         "--batched_sampling=True",
-        "--num_workers=1",
+        f"--num_workers={work['workers']}",
         "--num_envs_per_worker=1",
         "--worker_num_splits=1",
         f"--rollout={work['unroll_length']}",

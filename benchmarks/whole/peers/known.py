@@ -32,10 +32,12 @@ class Peer(NamedTuple):
 
 
 THREADS = tuple(2**n for n in range(cores().bit_length()))
+WORKERS = (1, 2, 4)
 
 PEERS = (
-    Peer("sample_factory", "Sample Factory 2.1.1 APPO", {"threads": THREADS}),
-    Peer("rllib", "RLlib 2.60 IMPALA"),
+    Peer("sample_factory", "Sample Factory 2.1.1 APPO", {"threads": THREADS, "workers": WORKERS}),
+    # Ray starts no more of them than there are cores.
+    Peer("rllib", "RLlib 2.60 IMPALA", {"runners": tuple(n for n in WORKERS if n <= cores())}),
 )
 
 
@@ -58,7 +60,7 @@ UNTIL_PEERS = (
     Peer(
         "sample_factory",
         "Sample Factory 2.1.1 APPO",
-        {"threads": THREADS, "workers": (1, 2, 4)},
+        {"threads": THREADS, "workers": WORKERS},
         frozenset({("ppo", "PongNoFrameskip-v4")}),
     ),
 )

@@ -50,7 +50,7 @@ class Work(NamedTuple):
     agent_name: str
     unroll_length: int
     batch_size: int
-    envs: int
+    envs: int  # of each worker
     seed: int
 
 

@@ -28,7 +28,8 @@ def fastest(
         known = json.loads(kept.read_text())
     except (OSError, ValueError):
         known = {}
-    key = json.dumps([processor(), tune_s, {**work, "seed": 0}], sort_keys=True)
+    asked = [processor(), tune_s, dict(peer.ways), {**work, "seed": 0}]
+    key = json.dumps(asked, sort_keys=True)
     if key not in known:
         known[key] = _searched(peer, python, work, tune_s, log)
         try:

@@ -54,6 +54,7 @@ class Config:
     def build_algo(self):
         asked = self.asked
         assert asked["num_envs_per_env_runner"] == 32 and asked["seed"] == 1, asked
+        assert asked["num_env_runners"] == 2, asked
         assert asked["train_batch_size_per_learner"] == 640, asked
         return Algorithm()
 
@@ -105,6 +106,7 @@ class Runner:
 def parsed(arguments, *more):
     assert "--batch_size=640" in arguments and "--rollout=20" in arguments, arguments
     assert "--encoder_conv_architecture=convnet_atari" in arguments
+    assert "--num_workers=2" in arguments, arguments
     return None, None
 
 fake("envpool")
@@ -153,7 +155,7 @@ fake("stable_baselines3.common.env_util",
 fake("stable_baselines3.common.vec_env")
 """
 
-ATARI = Work("pong", "SimpleConvNetAgent", 20, 32, 32, 1)._asdict() | {"threads": 2}
+ATARI = Work("pong", "SimpleConvNetAgent", 20, 32, 32, 1)._asdict()
 CARTPOLE = {
     "algorithm": "ppo", "level": "CartPole-v1", "seed": 1, "threads": 1, "processes": False,
 }  # fmt: skip
@@ -161,8 +163,8 @@ PONG = {
     "algorithm": "ppo", "level": "PongNoFrameskip-v4", "seed": 1, "threads": 2, "workers": 2,
 }  # fmt: skip
 LIBRARIES = {
-    "rllib": (RLLIB, ATARI),
-    "sample_factory": (SAMPLE_FACTORY, ATARI),
+    "rllib": (RLLIB, ATARI | {"runners": 2}),
+    "sample_factory": (SAMPLE_FACTORY, ATARI | {"threads": 2, "workers": 2}),
     "sb3": (SB3, CARTPOLE),
 }
 

@@ -126,8 +126,9 @@ def test_peers_are_chosen_by_name():
         chosen("rlib")
 
 
-def test_every_peer_has_a_driver_and_pinned_packages():
+def test_every_peer_has_a_search_a_driver_and_pinned_packages():
     for peer in PEERS:
+        assert peer.ways
         assert peer.driver.exists()
         lines = peer.packages.read_text().splitlines()
         pins = [line for line in lines if line and not line.startswith("#")]
@@ -185,6 +186,9 @@ def test_a_peer_runs_with_the_fastest_of_its_ways_which_is_searched_once(tmp_pat
         assert contender.tune("SimpleConvNetAgent") == "threads=2"
         assert contender.run("SimpleConvNetAgent").steps_per_second > 1000
         monkeypatch.setattr(tuning, "_searched", None)  # its result is kept
+    monkeypatch.setattr(tuning, "_searched", lambda *_: {"threads": 4, "workers": 1})
+    more = peer._replace(ways={**peer.ways, "workers": (1, 2)})  # … for the same ways only
+    assert program.theirs(own, more).tune("SimpleConvNetAgent") == "threads=4 workers=1"
 
 
 def test_a_search_whose_result_cannot_be_kept_was_not_in_vain(tmp_path, monkeypatch, capsys):
