@@ -73,9 +73,9 @@ def make_plan(
     nodes = ",".join(dict.fromkeys(row.ip for row in learners if row.ip)) or "any"
     team = [Process("learners", "learner", nodes, names)]
     processes = team if is_team else [Process(names[0], "learner", nodes)]
-    jobs = [(_key(learning), tuple(one.name for one in processes))]
+    jobs = [(key_of(learning), tuple(one.name for one in processes))]
     for one, numbers in acting:
-        jobs.append((_key(one), tuple(f"actor-{number}" for number in numbers)))
+        jobs.append((key_of(one), tuple(f"actor-{number}" for number in numbers)))
     processes += [Process(f"actor-{n}", "actor", row.ip or "any") for n, row in enumerate(actors)]
     links = tuple((f"actor-{n}", names[n % len(names)]) for n in range(len(actors)))
     return KubernetesPlan(
@@ -238,5 +238,6 @@ def _secrets(name: str, settings: Settings) -> tuple[tuple[str, str], ...]:
     return ((f"{name}-learner", credentials.LEARNER), (f"{name}-actor", credentials.ACTOR))
 
 
-def _key(manifest: Manifest) -> str:
+def key_of(manifest: Manifest) -> str:
+    """By which a record and a plan name a job."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"

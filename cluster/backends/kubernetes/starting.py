@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 
 import credentials
@@ -11,7 +12,8 @@ from cluster.actions.next_steps import failure, print_next_steps
 from cluster.actions.seen import Seen
 from cluster.backends.kubernetes import folder, looking, manifests, stopping
 from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
-from cluster.backends.kubernetes.model import RUN_ID, RUN_LABEL, KubernetesPlan
+from cluster.backends.kubernetes.model import RUN_ID, RUN_LABEL, KubernetesPlan, Manifest
+from cluster.backends.kubernetes.plan import key_of
 from cluster.model import Host, Place
 from cluster.options import Options
 from cluster.record import Part, Record
@@ -55,9 +57,10 @@ def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
     seen = None
     try:
         with show.console().status("creating, and waiting for the learners to listen"):
-            problems = _create(plan, record, cluster)
-            if not problems:
-                problems, seen = _wait(record, options, cluster)
+            problems, refused = _create(plan, record, options, cluster)
+            if record.parts[0].name not in refused:
+                found, seen = _wait(record, options, refused, cluster)
+                problems += found
     except BaseException:
         stopping.stop(record, options, cluster)
         raise
@@ -81,7 +84,13 @@ def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
     return 0
 
 
-def _create(plan: KubernetesPlan, record: Record, cluster: Cluster) -> list[str]:
+def _create(
+    plan: KubernetesPlan, record: Record, options: Options, cluster: Cluster
+) -> tuple[list[str], set[str]]:
+    """Creates the objects; returns why some were refused, and the processes that do not come."""
+    problems: list[str] = []
+    refused: set[str] = set()
+    jobs = dict(plan.jobs)
     marks = manifests.labels(plan.name, "learner")
     marks = {name: text.replace(RUN_ID, record.run_id) for name, text in marks.items()}
     for one in [*folder.secrets(plan, marks), *folder.of_run(plan, record.run_id)]:
@@ -90,17 +99,36 @@ def _create(plan: KubernetesPlan, record: Record, cluster: Cluster) -> list[str]
         except KubernetesFailed as error:
             if error.status == 409 and one["kind"] == "PersistentVolumeClaim":
                 continue  # of an earlier run in this folder, which this one continues
-            return [f"  {one['kind']} {one['metadata']['name']}: {error}"]
-    return []
+            problems.append(f"  {one['kind']} {one['metadata']['name']}: {error}")
+            if not (options.allow_partial and _may_lack(one, plan)):
+                return problems, {one.name for one in plan.processes}
+            refused.update(jobs.get(key_of(one), ()))
+    return problems, refused
 
 
-def _wait(record: Record, options: Options, cluster: Cluster) -> tuple[list[str], Seen]:
-    """Waits until the learners listen, or for long enough to see that they wait for a node."""
+def _may_lack(one: Manifest, plan: KubernetesPlan) -> bool:
+    """Whether learners can do without an object: actors, or a second protection."""
+    if one["kind"] == "NetworkPolicy":
+        return bool(plan.secrets)  # else it is the only one
+    return key_of(one) in [key for key, _ in plan.jobs[1:]]
+
+
+def _wait(
+    record: Record, options: Options, refused: Collection[str], cluster: Cluster
+) -> tuple[list[str], Seen]:
+    """Waits until the learners listen, or for long enough to see that they wait for a node.
+
+    Why those do not come that were ``refused`` is known already.
+    """
     started = time.monotonic()
     learners = [part.name for part in record.parts if part.job == "learner"]
     while True:
         seen = looking.look(record, cluster)
-        problems = [failure(one) for one in seen.parts if one.has_failed and not one.is_unseen]
+        problems = [
+            failure(one)
+            for one in seen.parts
+            if one.has_failed and not one.is_unseen and one.name not in refused
+        ]
         first = [one for one in seen.parts if one.name in learners]
         seconds = time.monotonic() - started
         may_live = any(one.is_alive or one.is_unseen for one in first)

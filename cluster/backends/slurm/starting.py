@@ -3,6 +3,7 @@
 import json
 import time
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 
 import credentials
@@ -47,8 +48,9 @@ def start(plan: SlurmPlan, options: Options, settings: Settings, here: Here) -> 
     records.write(record, _files(plan, record, options, here))
     try:
         with show.console().status("submitting, and waiting for the learners to listen"):
-            problems = _submit(plan, record)
-            found, seen = _wait(record, options) if not problems else ([], None)
+            problems, refused = _submit(plan, record, options)
+            is_there = record.parts[0].name not in refused
+            found, seen = _wait(record, options, refused) if is_there else ([], None)
     except BaseException:
         stopping.stop(record, options)
         raise
@@ -100,8 +102,11 @@ def _spec(process: Process, record: Record, folder: Path, options: Options, here
     }
 
 
-def _submit(plan: SlurmPlan, record: Record) -> list[str]:
+def _submit(plan: SlurmPlan, record: Record, options: Options) -> tuple[list[str], set[str]]:
+    """Submits the jobs; returns why some were refused, and the processes that do not come."""
     folder = looking.records_of(record)
+    problems: list[str] = []
+    refused: set[str] = set()
     for job in plan.jobs:
         if record.allocation:
             allocation.launch(folder / f"{job.name}.sbatch", record)
@@ -109,12 +114,18 @@ def _submit(plan: SlurmPlan, record: Record) -> list[str]:
         try:
             queue.run("sbatch", "--parsable", str(folder / f"{job.name}.sbatch"))
         except SlurmFailed as error:
-            return [f"  {job.name}: {error}"]
-    return []
+            problems.append(f"  {job.name}: {error}")
+            if job is plan.jobs[0] or not options.allow_partial:  # the first one has the learners
+                return problems, {one.name for one in plan.processes}
+            refused.update(job.processes)
+    return problems, refused
 
 
-def _wait(record: Record, options: Options) -> tuple[list[str], Seen]:
-    """Waits until the learners listen, or for long enough to see that they wait in the queue."""
+def _wait(record: Record, options: Options, refused: Collection[str]) -> tuple[list[str], Seen]:
+    """Waits until the learners listen, or for long enough to see that they wait in the queue.
+
+    Why those do not come that were ``refused`` is known already.
+    """
     started = time.monotonic()
     folder = looking.records_of(record)
     learner = record.parts[0]
@@ -130,7 +141,11 @@ def _wait(record: Record, options: Options) -> tuple[list[str], Seen]:
             continue
         else:
             return [f"  {learner.name}: {first.state}"], seen
-        problems = [failure(one) for one in seen.parts if one.has_failed and not one.is_unseen]
+        problems = [
+            failure(one)
+            for one in seen.parts
+            if one.has_failed and not one.is_unseen and one.name not in refused
+        ]
         seconds = time.monotonic() - started
         if (problems and not options.allow_partial) or not first.is_alive:
             return problems, seen

@@ -112,7 +112,7 @@ def test_what_waits_is_stopped_when_the_learners_have_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ):
     made, stopped = planned("--learners=1", "--actors=1", logdir=str(tmp_path / "run")), []
-    monkeypatch.setattr(starting, "_create", lambda *_: [])
+    monkeypatch.setattr(starting, "_create", lambda *_: ([], set()))
     learner = Part("learner-0", "learner", Place(Host("n1", 22), "", ""))
     seen = SeenPart(learner, "done", last_lines=("All frames are played.",))
     monkeypatch.setattr(starting, "_wait", lambda *_: ([], Seen([seen], {}, {}, {})))
@@ -121,3 +121,44 @@ def test_what_waits_is_stopped_when_the_learners_have_nothing_to_do(
     assert starting.start(made, Options(), cluster) == 0 and len(stopped) == 1
     said = capsys.readouterr().out
     assert "ended at once, without an error:\n  | All frames are played.\n" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "end", "flags", "code"),
+    [
+        ("Job", "-actors-1", (), 0),
+        ("NetworkPolicy", "-actor", (), 0),
+        ("NetworkPolicy", "-actor", ("--transport=tensorflow",), 1),  # the run's only protection
+        ("PersistentVolumeClaim", "-logs", (), 1),
+        ("Job", "-learner", (), 1),
+    ],
+)
+def test_a_run_that_may_lack_something_lacks_nothing_that_learners_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, kind: str, end: str, flags, code: int
+):
+    csv = "job,ip\nlearner,\nactor,n1\nactor,n77\n"
+    made = planned(*flags, csv=csv, logdir=str(tmp_path / "run"))
+    without: list[set[str]] = []
+
+    class Refuses(Objects):
+        """A cluster that takes all but one object."""
+
+        def create(self, one: dict[str, Any]) -> None:
+            name = one["metadata"]["name"]
+            if one["kind"] == kind and name.endswith(end):
+                raise KubernetesFailed("you are not allowed to", 403)
+            self.jobs.append(name)
+
+    def look(record: Any, options: Any, refused: set[str], cluster: Any) -> Any:
+        without.append(refused)
+        learner = Part("learner-0", "learner", Place(Host("n1", 22), "", ""))
+        return [], Seen([SeenPart(learner, "running")], {}, {}, {})
+
+    monkeypatch.setattr(starting, "_wait", look)
+    monkeypatch.setattr(stopping, "stop", lambda *_: 0)
+    cluster: Any = Refuses()
+    assert starting.start(made, Options(allow_partial=True), cluster) == code
+    said = capsys.readouterr().out
+    assert "you are not allowed to" in said
+    assert ("the rest keeps running" if code == 0 else "the run is stopped again") in said
+    assert without == ([{"actor-1"} if end == "-actors-1" else set()] if code == 0 else [])
