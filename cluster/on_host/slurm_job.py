@@ -20,6 +20,9 @@ from cluster.on_host.keeper import Keeper
 # A job whose time limit is shorter than Slurm's warning would be put back for ever.
 SHORT_S = 60.0
 SHORT_RUNS = 3
+# A busy scheduler is asked again, for about as long as the warning leaves.
+REQUEUED_WITHIN_S, AGAIN_S = 60.0, 5.0
+NOT_REQUEUED = 75  # EX_TEMPFAIL: the same command goes on from the checkpoint
 
 
 class JobKeeper(Keeper):
@@ -34,15 +37,19 @@ class JobKeeper(Keeper):
     def run(self) -> int:
         """Supervises the process; returns its last exit code."""
         code = super().run()
+        if not self._requeues:
+            return code
         restarts = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
-        if self._requeues and time.monotonic() - self._begun < SHORT_S and restarts >= SHORT_RUNS:
-            self._log("the time limit leaves no time to run; not requeued again")
-        elif self._requeues:
-            done = subprocess.run(
-                ["scontrol", "requeue", own_job()], capture_output=True, text=True, check=False
-            )
-            self._log(f"the time limit is near; requeued {done.stderr.strip()}".rstrip())
-        return code
+        if time.monotonic() - self._begun < SHORT_S and restarts >= SHORT_RUNS:
+            problem = "it leaves no time to run"
+        else:
+            problem = requeue()
+        if not problem:
+            self._log("the time limit is near; requeued")
+            return code
+        self._log(f"the time limit is near; not requeued: {problem}")
+        self._write(state="ended", exit_code=NOT_REQUEUED)  # nothing starts it again
+        return NOT_REQUEUED
 
     def _is_mine(self) -> bool:
         # Not by a lock: that of a node that has died may last as long as its file server wants.
@@ -54,6 +61,26 @@ class JobKeeper(Keeper):
     def _yield(self, number: int, _: object) -> None:
         self._requeues = True
         self._stop(signal.SIGTERM, _)
+
+
+def requeue() -> str:
+    """Puts this job back into the queue; says why that is not possible, or ""."""
+    asked: list[int] = []  # to end, as Slurm does with a job that goes back or is cancelled
+    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    end = time.monotonic() + REQUEUED_WITHIN_S
+    while True:
+        try:
+            done = subprocess.run(
+                ["scontrol", "requeue", own_job()], capture_output=True, text=True, check=False
+            )
+            if done.returncode <= 0 or asked:  # below 0: it was ended with the job
+                return ""
+            problem = " ".join(done.stderr.split()) or "scontrol failed"
+        except OSError as error:  # in a container that has no Slurm
+            problem = f"scontrol: {error.strerror}"
+        if time.monotonic() >= end:
+            return problem
+        time.sleep(AGAIN_S)
 
 
 def own_job() -> str:
