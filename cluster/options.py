@@ -313,16 +313,16 @@ EXAMPLES = """examples:
 
 def _check(options: Options) -> None:
     starts = options.action in ("start", "check", "sync", "restart")
-    if starts and options.backend == "ssh" and not options.workers_csv_path:
-        raise UserError(
-            "--workers_csv_path is not given: name the CSV of hosts, for example "
-            "sandbox/local_workers_example.csv."
-        )
     for flag, backends in OF.items():
         is_given = getattr(options, flag) != DEFAULTS[flag]
         if starts and options.backend not in backends and is_given:
             named = " or --backend=".join(backends)
             raise UserError(f"--{flag} is for --backend={named}: give that, too, or leave it out.")
+    if starts and options.backend == "ssh" and not options.workers_csv_path:
+        raise UserError(
+            "--workers_csv_path is not given: name the CSV of hosts, for example "
+            "sandbox/local_workers_example.csv."
+        )
     for flag, actions in FOR.items():
         if getattr(options, flag) != DEFAULTS[flag] and options.action not in actions:
             raise UserError(

@@ -163,7 +163,8 @@ class KubernetesBackend:
 def _fixed(action: str) -> str:
     return (
         f"--action={action} is for hosts of your own: Kubernetes gets a run's actors as a "
-        "whole. Use --action=restart with other --actors; the run resumes from its last checkpoint."
+        "whole. Use --backend=kubernetes --action=restart with other --actors; the run resumes "
+        "from its last checkpoint."
     )
 
 

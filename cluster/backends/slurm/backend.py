@@ -13,7 +13,7 @@ from cluster.backends.backend import Tails
 from cluster.backends.slurm import allocation, looking, queue, starting, stopping
 from cluster.backends.slurm.model import RUN_ID, SlurmPlan
 from cluster.backends.slurm.plan import make_plan, rows_of
-from cluster.backends.slurm.queue import SlurmFailed
+from cluster.backends.slurm.queue import SlurmAway, SlurmFailed
 from cluster.backends.ssh import progress
 from cluster.backends.ssh.backend import hosts_of_before
 from cluster.inventory import hosts_csv
@@ -68,6 +68,8 @@ class SlurmBackend:
                 queue.run("sbatch", "--test-only", text=job.script)
             except SlurmFailed as error:
                 remedy = "fix --learner_resources, --actor_resources or column ip"
+                if isinstance(error, SlurmAway):
+                    remedy = "give this command where sbatch works, or again later"
                 table.add_row(job.name, str(error), remedy)
         if table.rows:
             show.console().print(table)
@@ -111,5 +113,6 @@ class SlurmBackend:
 def _fixed(action: str) -> str:
     return (
         f"--action={action} is for hosts of your own: Slurm gets a run's actors as a whole. Use "
-        "--action=restart with other --actors; the run resumes from its last checkpoint."
+        "--backend=slurm --action=restart with other --actors; the run resumes from its last "
+        "checkpoint."
     )

@@ -27,6 +27,10 @@ class SlurmFailed(Exception):
     """A command of Slurm that failed; the text is its error in one line."""
 
 
+class SlurmAway(SlurmFailed):
+    """Slurm itself has said nothing: it is not here, or does not answer."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Task:
     """A job, one task of an array, or a step."""
@@ -61,9 +65,9 @@ def run(*command: str, text: str | None = None) -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise SlurmFailed(f"there is no command {command[0]} here") from None
+        raise SlurmAway(f"there is no command {command[0]} here") from None
     except (OSError, subprocess.TimeoutExpired):
-        raise SlurmFailed(f"{command[0]} does not answer within {ANSWERS_WITHIN_S:g} s") from None
+        raise SlurmAway(f"{command[0]} does not answer within {ANSWERS_WITHIN_S:g} s") from None
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
         own = f"{command[0]}: "

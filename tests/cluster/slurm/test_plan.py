@@ -225,8 +225,9 @@ def test_a_wrong_flag_is_told(flags: list[str], told: str):
 
 
 def test_flags_of_slurm_are_refused_elsewhere():
-    with pytest.raises(UserError, match="--actors is for --backend=slurm"):
-        options.parse(["--workers_csv_path=x", "--actors=3"])
+    for given in (["--workers_csv_path=x", "--actors=3"], ["--actors=3", "--action=restart"]):
+        with pytest.raises(UserError, match="--actors is for --backend=slurm"):
+            options.parse(given)
 
 
 @pytest.mark.parametrize(
@@ -318,6 +319,18 @@ def test_a_command_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(queue.SlurmFailed, match="there is no command sbatch here"):
         queue.run("sbatch")
+
+
+def test_where_slurm_is_not_its_options_are_not_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(tmp_path)
+    made = SlurmBackend(*options.parse(["--backend=slurm", "--learners=1", "--logdir=logs/run"]))
+    made.prepare()
+    assert not made.check()
+    said = capsys.readouterr().out
+    assert "give this command where sbatch works" in said and "_resources" not in said
 
 
 def test_an_option_may_be_one_word_or_two():
