@@ -51,6 +51,8 @@ class Cluster:
             self.context, default = _context_of(config, context)
         except (config.ConfigException, OSError, *MALFORMED) as error:
             try:
+                if context:  # another cluster than that of the pod in which this may run
+                    raise config.ConfigException
                 config.load_incluster_config(client_configuration=settings)
             except config.ConfigException:
                 raise UserError(

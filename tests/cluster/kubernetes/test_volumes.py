@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from cluster import options, record
+from cluster.backends.kubernetes.api import Cluster
 from cluster.backends.kubernetes.backend import KubernetesBackend
 from cluster.record import Record
 from tests.cluster.kubernetes.emulator import NAMESPACE, Server
 from tests.cluster.kubernetes.test_plan import of_kind, planned
+from user_error import UserError
 
 
 @pytest.fixture
@@ -63,3 +65,12 @@ def test_another_size_or_class_than_a_volume_has_is_told(capsys: pytest.CaptureF
     told = problem(capsys, "--storage=50Gi")
     assert "of 10Gi, not of --storage=50Gi" in told and "give --storage=10Gi, or change it" in told
     assert "of class slow, not of --storage_class=fast" in problem(capsys, "--storage_class=fast")
+
+
+@pytest.mark.usefixtures("server")
+def test_a_context_that_there_is_not_is_not_the_cluster_of_ones_own_pod(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("kubernetes.config.load_incluster_config", lambda **_: None)
+    with pytest.raises(UserError, match="no cluster is configured .*nosuch"):
+        Cluster("", "nosuch")
