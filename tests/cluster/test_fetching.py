@@ -13,6 +13,7 @@ from cluster.model import Host, Place
 from cluster.on_host.answers import answer
 from cluster.record import Listener, Record
 from cluster.ssh.failures import HostFailed
+from tests.cluster.slurm.full_disk import full
 from user_error import UserError
 
 HOST = Host("192.0.2.1", 22, "ann")
@@ -73,6 +74,20 @@ def test_a_copy_goes_on_where_it_stopped(
     assert (here / "best.npz").read_bytes() == content
     assert [path.name for path in here.iterdir()] == ["best.npz"]
     assert fetch(there, run, here) == 0 and len(there.pieces) == 4
+
+
+def test_a_disk_that_fills_up_ends_the_copy_in_a_line_and_it_goes_on(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    (run / "best.npz").write_bytes(b"content")
+    there, here = There(), tmp_path / "here"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert fetch(there, run, here) == 1
+    said = "cannot be written (No space left on device).\nGive the same command to go on where it"
+    assert said in capsys.readouterr().out
+    assert fetch(there, run, here) == 0 and there.pieces == [0]
+    assert (here / "best.npz").read_bytes() == b"content"
 
 
 def test_what_was_begun_with_another_version_is_begun_again(run: Path, tmp_path: Path):

@@ -187,8 +187,11 @@ def fetch(record: Record, hosts: Hosts, folder: str, which: str, patience_s: flo
             return 0
         copy.check()
         changed = copy.run()
-    except HostFailed as error:
-        print(f"{host}: {error}")
+    except (HostFailed, OSError) as error:
+        if isinstance(error, OSError):  # of a disk here
+            print(f"{error.filename or folder} cannot be written ({error.strerror}).")
+        else:
+            print(f"{host}: {error}")
         print("Give the same command to go on where it stopped.")
         return 1
     size = _megabytes(sum(copy.copied.values()))
