@@ -31,6 +31,15 @@ def located(given: str, flag: str, registry: str = "") -> Path | None:
 
     ``registry`` is a file or address of names; "" is the project's own.
     """
+    try:
+        return _located(given, flag, registry)
+    except OSError as error:  # what a registry names, or the cache, is somebody else's
+        raise UserError(
+            f"{flag}={given}: {error.filename} cannot be read ({error.strerror})."
+        ) from None
+
+
+def _located(given: str, flag: str, registry: str) -> Path | None:
     if given.startswith(NAMED):
         return _named(given.removeprefix(NAMED), f"{flag}={given}", registry)
     if not ADDRESS.match(given):

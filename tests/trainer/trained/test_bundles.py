@@ -392,3 +392,9 @@ def test_the_commands_of_an_export_name_the_algorithm_and_code_that_a_file_must_
 def test_an_address_that_none_can_be_is_one_line(run):
     assert "could not be fetched (" in refused(f"http://127.0.0.1:9/a b.npz#sha256={'0' * 64}")
     assert "cannot be read (" in refused("zoo:pole", registry="http://127.0.0.1:9/a b.yaml")
+
+
+def test_what_a_registry_names_and_nobody_can_look_at_is_one_line(run):
+    Path("far.yaml").write_text(f"far: {{source: {'x' * 300}, sha256: {'f' * 64}}}\n")
+    told = refused("zoo:far", registry="far.yaml")
+    assert told.startswith("--checkpoint=zoo:far: xxx") and "(File name too long)" in told
