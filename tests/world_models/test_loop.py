@@ -14,6 +14,7 @@ import experiment
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import make_run
 from tests.world_models.catch_model import SMALL, flags, small
+from trainer.machine.launching import typed
 from trainer.settings import config
 from trainer.storage.checkpoints import Store
 from trainer.storage.played import read_all
@@ -196,11 +197,14 @@ def test_any_algorithm_learns_in_the_model_from_stacks_of_pictures(tmp_path, bas
     assert reported[-1]["environment_frames"] >= 120
 
 
-def test_each_phase_runs_alone(tmp_path):
+def test_each_phase_runs_alone(tmp_path, capsys):
+    folder = tmp_path / "a run"
     for phase in ("collect", "model", "policy", "collect"):
-        assert experiment.main(flags(tmp_path, phase=phase)) == 0
-    assert model_of(tmp_path).updates == 4
-    assert read_metrics(tmp_path / "policy")[-1]["environment_frames"] >= 120
+        assert experiment.main(flags(folder, phase=phase)) == 0
+    assert model_of(folder).updates == 4
+    assert read_metrics(folder / "policy")[-1]["environment_frames"] >= 120
+    looks = f"{typed(sys.executable)} -m world_models.evaluate --subjects=model"
+    assert f"Done. See how right it is: {looks} '--logdir={folder}'\n" in capsys.readouterr().out
 
 
 def test_play_too_short_to_judge_a_model_by_is_no_mistake(tmp_path):

@@ -170,11 +170,13 @@ def test_an_installed_user_is_shown_commands_that_there_are(
     monkeypatch.setattr(launching, "is_checkout", lambda: False)
     monkeypatch.setattr(sys, "executable", "/there/bin/python")
     words = ["--mode=export", "--algorithm=simple", "--export_format=bundle"]
-    assert experiment.main([*words, f"--logdir={evaluated}", f"--export_dir={tmp_path}"]) == 0
+    folder = tmp_path / "a folder"
+    assert experiment.main([*words, f"--logdir={evaluated}", f"--export_dir={folder}"]) == 0
+    given = f"'--model_bundle={folder / 'Catch-v0_model.npz'}'"
     told = capsys.readouterr().out
     for name in ("evaluate", "play"):
-        assert f"/there/bin/python -m world_models.{name} --model_bundle=" in told
-    assert "impala-train --algorithm=simple --phase=policy --model_bundle=" in told
+        assert f"/there/bin/python -m world_models.{name} {given}" in told
+    assert f"impala-train --algorithm=simple --phase=policy {given}" in told
 
 
 def test_a_policys_card_has_its_real_return_and_not_the_dreamed_one(evaluated, tmp_path):
@@ -205,8 +207,11 @@ def test_a_run_that_starts_with_a_models_file_trains_it_on_its_own_play(bundle, 
         assert found
         return found
 
+    file = tmp_path / "model.npz"
+    shutil.copy(bundle, file)
+
     def went_on(phase: str) -> str:
-        assert experiment.main(flags(tmp_path, model_bundle=bundle, phase=phase)) == 0
+        assert experiment.main(flags(tmp_path, model_bundle=file, phase=phase)) == 0
         return capsys.readouterr().out
 
     assert "its 4 updates do not count as this run's" in went_on("collect")
@@ -218,6 +223,7 @@ def test_a_run_that_starts_with_a_models_file_trains_it_on_its_own_play(bundle, 
     assert newest().counters["updates"] == 8
     *_, last = read_metrics(tmp_path / "world_model")
     assert last["updates"] == 8 and last["model/learning_rate"] == pytest.approx(0.00005)
+    file.unlink()  # the run has a model of its own
     assert "nothing is left to compute" in went_on("model")
     assert newest().counters["updates"] == 8
 

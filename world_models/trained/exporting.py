@@ -6,6 +6,7 @@ only some stacks of pictures, so that a policy can be trained in the model anywh
 
 import dataclasses
 import json
+import shlex
 import sys
 import time
 from collections.abc import Collection
@@ -63,10 +64,11 @@ def export(settings: Settings, given: Collection[str] = ()) -> None:
     bundle.counters |= {name: run.checkpoint.counters[name] for name in counters}
     content = written(bundle, path)
     print(f"Bundled the world model of {run.where} into {path} ({len(content):,} bytes).")
-    python, train = typed(sys.executable), script_name("bin/train")
-    print(f"  evaluate  {python} -m world_models.evaluate {FLAG}={path}")
-    print(f"  play      {python} -m world_models.play {FLAG}={path}")
-    print(f"  train in  {train} --algorithm=simple --phase=policy {FLAG}={path}")
+    python, train = shlex.quote(typed(sys.executable)), script_name("bin/train")
+    this = shlex.quote(f"{FLAG}={path}")
+    print(f"  evaluate  {python} -m world_models.evaluate {this}")
+    print(f"  play      {python} -m world_models.play {this}")
+    print(f"  train in  {train} --algorithm=simple --phase=policy {this}")
     print(f"  registry  {name}: {entry(path.name, content)}")
 
 

@@ -62,7 +62,13 @@ def completed(settings: Settings, given: Collection[str]) -> Settings:
         return settings
     flat = settings.flat()
     chosen = {name: flat[name] for name in given if name in flat}
-    _, checkpoint = find(own.model_bundle, settings.storage.registry, chosen)
+    try:
+        _, checkpoint = find(own.model_bundle, settings.storage.registry, chosen)
+    except UserError:
+        kept = _own_model(settings)
+        if kept is None:
+            raise
+        checkpoint = kept
     theirs, level = checkpoint.settings, settings.level.level_name
     if "level_name" in given and level != theirs["level_name"]:
         raise UserError(
@@ -71,6 +77,13 @@ def completed(settings: Settings, given: Collection[str]) -> Settings:
         )
     names = [name for name in (*fields_of(LevelSettings), *OF_MODEL) if name in theirs]
     return settings.replace(**{name: theirs[name] for name in names if name not in given})
+
+
+def _own_model(settings: Settings) -> Checkpoint | None:
+    """That of a run that goes on, which needs the file no more that it started with."""
+    if not settings.storage.logdir:  # the folder is that of the level, which the file would tell
+        return None
+    return world_model.newest(folders.of(settings).model, lambda text: None)
 
 
 def begun(bundle: Checkpoint) -> Checkpoint:

@@ -5,6 +5,8 @@ goes through the same list of phases, passes over what is reached and goes on wh
 """
 
 import contextlib
+import shlex
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 
 from environments import EnvironmentSpec
 from trainer import build
+from trainer.machine.launching import typed
 from trainer.programs.stopping import StopSignal
 from trainer.settings import config
 from trainer.settings.config import Settings
@@ -43,7 +46,7 @@ from world_models.training.world_model import WorldModel, action_count
 NEXT = {
     "all": "Play the real game with the policy: --mode=test",
     "collect": "Train a model of this play: --phase=model",
-    "model": "See how right it is: python -m world_models.evaluate --subjects=model",
+    "model": "See how right it is: PYTHON -m world_models.evaluate --subjects=model",
     "policy": "Play the real game with the policy: --mode=test",
 }
 
@@ -129,7 +132,8 @@ class Loop:
                 self._say(f"Stopped in {phase.kind} of epoch {phase.epoch}: {self._stop.name}.")
                 self._say("The same command goes on from here.")
                 return
-        self._say(f"Done. {NEXT[settings.algorithm.phase]} --logdir={folder}")
+        then = NEXT[settings.algorithm.phase].replace("PYTHON", typed(sys.executable))
+        self._say(f"Done. {then} {shlex.quote(f'--logdir={folder}')}")
 
     def _check_input(self, first: Phase) -> None:
         """Refuses a phase that is run alone and lacks what comes before it."""
