@@ -138,12 +138,15 @@ class Tab:
         """Calls `pause` until the page is there whole and the expression `ready` is true."""
         # What it throws may pass, as a page may make later what it names.
         complete = (
-            f"(() => {{ try {{ return document.readyState === 'complete' && Boolean({ready}); }}"
-            " catch (error) { return String(error); } })()"
+            "(() => { try { return document.readyState !== 'complete' ? null :"
+            f" Boolean({ready}); }} catch (error) {{ return String(error); }} }})()"
         )
         until = time.monotonic() + ANSWERS_WITHIN_S
         while (found := self.evaluate(complete)) is not True:
             if time.monotonic() > until:
+                if found is None:
+                    told = f"is not loaded whole within {ANSWERS_WITHIN_S:g} s"
+                    raise ChromiumUnready(f"{url} {told}")
                 thrown = f" ({' '.join(found.split())})" if found else ""
                 raise ChromiumUnready(f"{url} never had {ready}{thrown}")
             pause()

@@ -57,6 +57,8 @@ class BrowserLevel(gymnasium.Env):
             self.observation_space: spaces.Box = self._first_space()
         except ChromiumUnready as error:
             raise UserError(f"{error}.") from None
+        except ChromiumLost as error:  # such as by a script that never ends
+            raise UserError(f"{page.url}: {error}.") from None
 
     def _opened(self) -> Tab:
         """A new browser, in which nothing is pressed or shown."""

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import signal
+import socket
 import time
 from typing import Any
 
@@ -219,6 +220,31 @@ def test_a_page_that_does_not_come_is_a_mistake_at_first_and_then_loaded_in_anot
         assert env.step(1)[1] == 1
         told = capfd.readouterr().err
         assert told.count("\n") == 1 and "page.html does not answer within 30 s; it is" in told
+
+
+def test_a_page_whose_script_never_ends_is_named(described, monkeypatch, one_line):
+    told = "Chromium does not answer: nothing for 30 s"
+
+    def silent(tab: Tab, expression: str) -> Any:
+        raise ChromiumSilent(told)
+
+    monkeypatch.setattr(Tab, "evaluate", silent)
+    one_line(lambda: undressed(f"browser:{described}/page.yaml"), f"/page.html: {told}.")
+
+
+@pytest.mark.parametrize("kind", ["virtual", "real"])
+def test_a_page_that_waits_for_a_picture_is_not_loaded_whole(
+    described, kind, monkeypatch, one_line
+):
+    monkeypatch.setattr(chromium, "ANSWERS_WITHIN_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        (described / "waits.html").write_text(f"{PAGE}<img src='http://{address}/'>")
+        (described / "waits.yaml").write_text(
+            DESCRIPTION.replace("page.html", "waits.html") + f"time: {kind}"
+        )
+        told = "waits.html is not loaded whole within 1 s."
+        one_line(lambda: undressed(f"browser:{described}/waits.yaml"), told)
 
 
 def test_a_new_browser_that_shows_nothing_at_once_is_given_its_clock(described, monkeypatch):
