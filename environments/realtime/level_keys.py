@@ -73,19 +73,21 @@ def keys_of(env: gymnasium.Env) -> tuple[Action, ...]:
     """The keys to hold for each action of an environment, in the order of its actions.
 
     They are those of the environment's ``keys_of_actions``, where it names keys for each of them.
-    Otherwise Atari's actions are arrows and the space bar, and action 3 of others is the key 3;
-    no key is action 0.
+    Otherwise Atari's actions, and others that are called like them, are arrows and the space bar,
+    and action 3 of others is the key 3; no key is action 0.
     """
     plain: Any = env.unwrapped
     if takes_events(env):
         return plain.desktop_actions
     count = int(env.action_space.n)  # type: ignore[attr-defined]
-    meanings = plain.get_action_meanings() if hasattr(plain, "get_action_meanings") else []
-    if meanings and meanings[0] == "NOOP":
-        return tuple(Action(held=_atari(meaning)) for meaning in meanings)
     own = getattr(plain, "keys_of_actions", None)
     if own and len(own) == count:
         return tuple(Action(held=_own(names)) for names in own)
+    meanings = plain.get_action_meanings() if hasattr(plain, "get_action_meanings") else []
+    called = [_atari(meaning) for meaning in meanings]
+    # Words that are not Atari's would be no key at all, and nothing that an agent can do.
+    if called and not called[0] and len(called) == len({*called}) == count:
+        return tuple(Action(held=held) for held in called)
     if count > len(_OTHER_KEYS):
         raise UserError(f"--level_name: {count} actions are more than there are keys for.")
     return (Action(), *(Action(held=frozenset(key)) for key in _OTHER_KEYS[1:count]))
@@ -104,10 +106,10 @@ def _own(names: Any) -> frozenset[str]:
 def picture(env: gymnasium.Env, level_name: str) -> np.ndarray:
     """What the level draws for people, uint8 [height, width, 3]."""
     drawn = env.render()
-    if not (isinstance(drawn, np.ndarray) and drawn.ndim == 3):
+    if not (isinstance(drawn, np.ndarray) and drawn.ndim == 3 and drawn.shape[2] == 3):
         raise UserError(
-            f"--level_name: {level_name} draws no pictures (render_mode='rgb_array'), so there "
-            "is nothing to show on a desktop."
+            f"--level_name: {level_name} draws no pictures of three colours "
+            "(render_mode='rgb_array'), so there is nothing to show on a desktop."
         )
     return drawn.astype(np.uint8, copy=False)
 

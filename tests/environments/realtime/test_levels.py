@@ -104,6 +104,30 @@ def test_the_keys_that_a_level_names_are_known_ones(names, told, monkeypatch, on
     one_line(lambda: keys_of(env), "keys_of_actions", told)
 
 
+@pytest.mark.parametrize(
+    "own, meanings, keys",
+    [
+        ((), ["NOOP", "RIGHTFIRE", "UP"], ["", "right+space", "up"]),
+        ((), ["NOOP", "jump", "right"], ["", "1", "2"]),
+        ((), ["NOOP", "RIGHT", "RIGHT"], ["", "1", "2"]),
+        ((), ["NOOP", "RIGHT"], ["", "1", "2"]),
+        ((("up",), (), ("down",)), ["NOOP", "RIGHT", "LEFT"], ["up", "", "down"]),
+    ],
+)
+def test_each_action_has_keys_whatever_a_level_calls_it(own, meanings, keys, monkeypatch):
+    monkeypatch.setattr(FromFive, "keys_of_actions", own)
+    monkeypatch.setattr(FromFive, "get_action_meanings", lambda self: meanings, raising=False)
+    found = keys_of(made(f"{HERE}:FromFive", View()))
+    assert found == tuple(Action(held=frozenset(one.split("+")) - {""}) for one in keys)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1), (8, 8, 4)])
+def test_a_picture_that_a_window_cannot_show_is_refused(shape, monkeypatch, one_line):
+    monkeypatch.setattr(FromFive, "render", lambda self: np.zeros(shape, np.uint8))
+    told = f"{HERE}:FromFive draws no pictures of three colours"
+    one_line(lambda: LevelWorld(f"{HERE}:FromFive", View(), 0.0, 1), told)
+
+
 def test_actions_at_points_are_within_the_picture(tmp_path, one_line):
     (tmp_path / "page.html").write_text("")
     page = tmp_path / "page.yaml"
