@@ -155,6 +155,11 @@ def find(level_name: str) -> Level:
     own = _OWN.fullmatch(level_name)
     if own:
         return OwnLevel(own["module"], own["attribute"])
+    if level_name.endswith(DESCRIPTIONS):
+        raise UserError(
+            f"--level_name: {level_name} is a file: expected vnc:{level_name} for a program (which "
+            f"a remote serves by --game), or browser:{level_name} for a page."
+        )
     successor = newest_version(level_name)
     if successor:
         raise UserError(

@@ -36,7 +36,8 @@ def made(level_name: str, view: View) -> gymnasium.Env:
             max_episode_steps=108_000,
         )
     if isinstance(level, RealTimeLevel):
-        raise UserError(f"--level_name: {level_name} is on a desktop already.")
+        served = f"--{'game' if level.is_program else 'level_name'}={level.served}"
+        raise UserError(f"--level_name: {level_name} is on a desktop already; give {served}.")
     if isinstance(level, BodiesLevel):
         raise UserError(f"--level_name: {level_name} is for several bodies; a desktop has one.")
     if isinstance(level, UnityLevel):

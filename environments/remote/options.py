@@ -12,7 +12,9 @@ GROUP, WHERE = "What to serve", "Where"
 class Options:
     """What a remote serves, and where it listens."""
 
-    level_name: str = setting("", GROUP, "a Gymnasium level or Atari game, drawn in a window")
+    level_name: str = setting(
+        "", GROUP, "a Gymnasium level, Atari game or browser:PAGE, drawn in a window"
+    )
     game: str = setting("", GROUP, "a program instead, described in a YAML file")
     fps: float = setting(
         0.0, GROUP, "frames a second; 0: the speed for human players", least=0, most=MOST_FPS

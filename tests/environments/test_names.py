@@ -80,6 +80,11 @@ def test_an_unknown_level_is_told_with_its_nearest(given, nearest, one_line):
     one_line(lambda: environments.make(given, 1, 0), f"there is no level {given!r}", nearest)
 
 
+@pytest.mark.parametrize("name", ["sandbox/racer.yaml", "page.yml"])
+def test_a_file_is_told_with_what_stands_before_it(name, one_line):
+    one_line(lambda: find(name), f"{name} is a file: expected vnc:{name}", f"browser:{name}")
+
+
 def test_an_id_without_a_version_is_no_older_one(monkeypatch, one_line):
     environments.known_levels()  # is kept, and not with this one
     monkeypatch.setitem(gymnasium.registry, "Thing", gymnasium.spec("CartPole-v1"))

@@ -59,6 +59,9 @@ def test_mistakes_are_told_in_one_line(tmp_path):
     assert "it cannot be written (No such file" in told and "\n" not in told
     told = refusal("--level_name=Catch-v0", PATH="/nowhere", HOME=str(tmp_path))
     assert "bin/setup --extra=vnc" in told and "\n" not in told
+    for name, fits in (("vnc:Catch-v0", "--level_name=Catch-v0"), ("vnc:a.yaml", "--game=a.yaml")):
+        told = refusal(f"--level_name={name}")
+        assert f"{name} is on a desktop already; give {fits}." in told and "\n" not in told
     assert "one of --level_name and --game" in refusal()
     assert "Discrete" in refusal("--level_name=Pendulum-v1")
     told = refusal("--game=sandbox/racer.yaml", "--env_kwargs=a=1")
