@@ -8,10 +8,21 @@ import yaml
 from user_error import UserError
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, as one of the two would not count."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise ValueError(f"{key} is given twice")
+        return super().construct_mapping(node, deep)
+
+
 def read(path: str, told: str) -> Any:
     """What a YAML file holds; the ``UserError`` of one that cannot be read begins with ``told``."""
     try:
-        return yaml.safe_load(Path(path).read_text("utf-8"))
+        return yaml.load(Path(path).read_text("utf-8"), _Loader)
     except OSError as error:
         reason = error.strerror or str(error)
     except UnicodeDecodeError:

@@ -16,6 +16,7 @@ MINIWOB = "miniwob/"
 # From the query line down, and to the right of the page's edge, lies what tasks are about.
 _TASK_TOP, _TASK_SIZE, _CELL = 50, 160, 20
 VIRTUAL, REAL = "virtual", "real"
+_KINDS = {str: "text, in quotes", int: "a whole number", bool: "true or false"}
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,11 @@ def read(path: str) -> Page:
             raise UserError(f"{told}: {key} is missing.")
     for key, value in given.items():
         wanted: Any = known[key].type
-        if key != "actions" and not isinstance(value, wanted):
-            raise UserError(f"{told}: {key}: {value!r}: expected {wanted.__name__}.")
+        # YAML reads false and 0 without quotes as no text, and Python true as a number.
+        if key != "actions" and (
+            not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)
+        ):
+            raise UserError(f"{told}: {key}: {value!r}: expected {_KINDS[wanted]}.")
     for key in ("width", "height", "step_ms"):
         if given.get(key, 1) <= 0:
             raise UserError(f"{told}: {key}: {given[key]!r}: expected a number above 0.")

@@ -116,7 +116,9 @@ def _parsed(line: str, told: str, size: tuple[int, int] | None) -> Action:
         try:
             x, y = (int(number) for number in rest.split(","))
         except ValueError:
-            raise UserError(f"{told}: {line!r}: expected {word} x,y in pixels.") from None
+            raise UserError(
+                f"{told}: {line!r}: expected {word} x,y in pixels, all of it in quotes."
+            ) from None
         if size and not (0 <= x < size[0] and 0 <= y < size[1]):
             raise UserError(
                 f"{told}: {line!r}: expected a point of the {size[0]} × {size[1]} pixels."

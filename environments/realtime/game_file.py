@@ -72,14 +72,16 @@ def read(path: str, view: View, flag: str = "--game=") -> GameFile:
             raise UserError(f"{told}: {key} is missing.")
     given = {**_DEFAULTS, **given}
     for key, most in _MOST.items():
+        is_whole = key in ("width", "height")
         # Also of nan, which compares with nothing.
-        if not isinstance(given[key], (int, float)) or not 0 < given[key] <= most:
+        if not _is_number(given[key], is_whole) or not 0 < given[key] <= most:
+            kind = "whole number" if is_whole else "number"
             raise UserError(
-                f"{told}: {key}: {given[key]!r}: expected a number above 0, at most {most:g}."
+                f"{told}: {key}: {given[key]!r}: expected a {kind} above 0, at most {most:g}."
             )
-    if not isinstance(given["still_s"], (int, float)) or not 0 <= given["still_s"] < math.inf:
+    if not _is_number(given["still_s"]) or not 0 <= given["still_s"] < math.inf:
         raise UserError(f"{told}: still_s: {given['still_s']!r}: expected seconds, or 0.")
-    folder, size = Path(path).resolve().parent, (int(given["width"]), int(given["height"]))
+    folder, size = Path(path).resolve().parent, (given["width"], given["height"])
     return GameFile(
         folder=folder,
         command=_command(given["command"], told),
@@ -93,6 +95,11 @@ def read(path: str, view: View, flag: str = "--game=") -> GameFile:
         starts_within_s=float(given["starts_within_s"]),
         still_s=float(given["still_s"]),
     )
+
+
+def _is_number(given: Any, is_whole: bool = False) -> bool:
+    """Whether it is one of YAML's; Python counts true and false among them."""
+    return isinstance(given, int if is_whole else (int, float)) and not isinstance(given, bool)
 
 
 def _command(given: Any, told: str) -> tuple[str, ...]:
@@ -137,7 +144,7 @@ def _score(given: Any, folder: Path, size: tuple[int, int], told: str) -> tuple[
 def _end(given: Any, told: str) -> str | float:
     if isinstance(given, str) and ":" in given:
         return given
-    if isinstance(given, (int, float)) and given > 0:
+    if _is_number(given) and given > 0:
         return float(given)
     raise UserError(
         f"{told}: end: {given!r}: expected package.module:function, or seconds without a new score."

@@ -297,7 +297,12 @@ def test_mistakes_are_told_in_one_line(described, tmp_path, one_line, monkeypatc
         (DESCRIPTION + "reset: 2026-13-01", "cannot be read (month must be in 1..12"),
         ("url: x", "score is missing"),
         (DESCRIPTION + "hight: 3", "'hight'. Did you mean height"),
-        (DESCRIPTION.replace("40", "high"), "'high': expected int"),
+        (DESCRIPTION.replace("40", "high"), "'high': expected a whole number"),
+        (DESCRIPTION.replace("40", "true"), "height: True: expected a whole number"),
+        (DESCRIPTION.replace("presses >= 3", "false"), "end: False: expected text, in quotes"),
+        (DESCRIPTION + "observe: [presses]", "observe: ['presses']: expected text, in quotes"),
+        (DESCRIPTION + "height: 30", "height is given twice"),
+        (DESCRIPTION.replace('"click 30,20"', "click 30,20"), "in pixels, all of it in quotes"),
         (DESCRIPTION + "time: slow", "expected virtual or real"),
         (DESCRIPTION.replace("step_ms: 50", "step_ms: 0"), "step_ms: 0: expected a number above 0"),
     ):
