@@ -221,14 +221,14 @@ def test_an_attempt_for_whose_record_there_was_no_room_is_not_lost(measured, mon
     assert trial.state == "open" and session.state() == sessions.WAITING
 
 
-def test_a_disk_that_stays_full_is_one_line(measured):
-    runner = Runner(measured, Machines(1), Progress("full"))
-    runner._paused_since = time.monotonic() - 2 * runners.GIVE_UP_S
+def test_a_disk_that_stays_full_is_one_line(tmp_path):
+    waiting = room.Room(tmp_path, print)
+    waiting._paused_since = time.monotonic() - 2 * room.GIVE_UP_S
     full = sqlite3.OperationalError("database or disk is full")
     error = sqlalchemy.exc.OperationalError("INSERT INTO trials", {}, full)
     error.__cause__ = full
     with pytest.raises(UserError) as told:
-        runner._pause(error)
+        waiting.wait(error)
     assert "\n" in str(error) and "\n" not in str(told.value)
     assert "for 30 minutes (database or disk is full). Sessions run on" in str(told.value)
 
