@@ -17,7 +17,8 @@ class ArmReach(gymnasium.Env):
     """Torques of three joints; the reward of a step is 1 while the tip is at the target.
 
     Until then it is up to 0.1, the more the nearer. Observed are sine and cosine of the angles,
-    their speeds, where the target is and the tip's way there. An episode has 100 steps of 40 ms.
+    their speeds, where the target is for the arm, and the tip's way there. An episode has 100 steps
+    of 40 ms.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 25}
@@ -86,20 +87,17 @@ class ArmReach(gymnasium.Env):
 
     def _observed(self) -> np.ndarray:
         angles = self.data.qpos
-        parts = (np.sin(angles), np.cos(angles), 0.2 * self.data.qvel, *self._seen(angles[0]))
+        place = self._place(angles[0])
+        parts = (np.sin(angles), np.cos(angles), 0.2 * self.data.qvel, place, self._way())
         return np.concatenate(parts).astype(np.float32)
 
-    def _seen(self, base: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Where the target is, and the way there, as the arm sees them.
+    def _place(self, base: float) -> tuple[float, float, float]:
+        """How far the base has to turn to the target, how far the target is out, and how high.
 
-        The first: how far the base has to turn, how far the target is out, and how high. The base
-        turns by 180 degrees in all; what is behind it is reached backwards, and its distance is
-        below 0. The second: outwards in the plane in which the arm bends, sideways, and up. With
-        both as x, y and z, an agent found only what is in front.
+        The base turns by 180 degrees in all. What is behind it is reached backwards: as far out, but
+        less than 0. Seen as x, y and z, an agent finds only what is in front.
         """
-        (x, y, height), (along, across, up) = self._target, self._way()
+        x, y, height = self._target
         forwards = 1.0 if x >= 0 else -1.0
         turn = np.arctan2(forwards * y, forwards * x) - base
-        outwards = along * np.cos(base) + across * np.sin(base)
-        sideways = across * np.cos(base) - along * np.sin(base)
-        return (turn, forwards * np.hypot(x, y), height), (outwards, sideways, up)
+        return turn, forwards * np.hypot(x, y), height
