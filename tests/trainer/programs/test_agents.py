@@ -111,20 +111,24 @@ def test_a_learner_refuses_an_actor_of_another_agent(tmp_path):
         assert "agent is left at the learner and right at the actor" in actor.output()
 
 
+class Turns:
+    """What an actor of several agents does for one learner, without the learner."""
+
+    agent = is_finished = None
+    acting = SimpleNamespace(version=3)
+
+    def has_weights(self) -> bool:
+        return True
+
+    def seat(self, part: Any, task: int) -> None:
+        pass
+
+
 def test_an_actor_whose_learners_are_all_away_plays_for_nobody(monkeypatch):
     stop, asked = StopSignal(), []
 
-    class Away:
+    class Away(Turns):
         """What it does for a learner that cannot be reached."""
-
-        agent = is_finished = None
-        acting = SimpleNamespace(version=3)
-
-        def has_weights(self) -> bool:
-            return True
-
-        def seat(self, part: Any, task: int) -> None:
-            pass
 
         def wants(self) -> bool:
             asked.append(1)
@@ -150,17 +154,8 @@ def test_an_actor_whose_learners_are_all_away_plays_for_nobody(monkeypatch):
 def test_resets_of_its_bodies_are_no_frames_of_an_actor(monkeypatch):
     stop, counted = StopSignal(), []
 
-    class There:
+    class There(Turns):
         """What it does for a learner that wants each block."""
-
-        agent = is_finished = None
-        acting = SimpleNamespace(version=3)
-
-        def has_weights(self) -> bool:
-            return True
-
-        def seat(self, part: Any, task: int) -> None:
-            pass
 
         def wants(self) -> bool:
             return True
