@@ -26,7 +26,7 @@ class Telling:
         self._say(f"Connected to the learner at {self.learner}.")
 
     def waits(self, error: Exception) -> None:
-        """There is none, for this reason; each reason is told once."""
+        """Says why there is no connection, each reason once."""
         why = str(error).removesuffix(".") or "no answer"
         # Of what passes by itself, one reason is enough.
         kind = why if isinstance(error, Refused | Stranger) else ""

@@ -86,9 +86,7 @@ def read(path: str) -> Page:
     for key, value in given.items():
         wanted: Any = known[key].type
         # YAML reads false and 0 without quotes as no text, and Python true as a number.
-        if key != "actions" and (
-            not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)
-        ):
+        if key != "actions" and type(value) is not wanted:
             raise UserError(f"{told}: {key}: {value!r}: expected {_KINDS[wanted]}.")
     for key in ("width", "height", "step_ms"):
         if given.get(key, 1) <= 0:
