@@ -94,8 +94,8 @@ class ArmReach(gymnasium.Env):
     def _place(self, base: float) -> tuple[float, float, float]:
         """How far the base has to turn to the target, how far the target is out, and how high.
 
-        The base turns by 180 degrees in all. What is behind it is reached backwards: as far out, but
-        less than 0. Seen as x, y and z, an agent finds only what is in front.
+        The base turns by 180 degrees in all. What is behind it is reached backwards: as far out,
+        but less than 0. Seen as x, y and z, an agent finds only what is in front.
         """
         x, y, height = self._target
         forwards = 1.0 if x >= 0 else -1.0
