@@ -292,6 +292,7 @@ def _draw(rows: list[dict[str, Any]]) -> Any:
         axes.annotate(
             f"+{row['lag_ms']:g} ms", (x, row["mean_return"]), (4, 6), textcoords="offset points"
         )
+    axes.margins(x=0.15)
     axes.set(xlabel="reaction_time (ms)", ylabel="mean return", ylim=(-1.05, 1.15))
     axes.grid(alpha=0.3)
     return figure

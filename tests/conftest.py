@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from benchmarks.tools import ports
 from tests.docker.builder import Builder, built_images
 
 # Most of a compiler's time would go into optimising what is compiled for a few calls. Before
@@ -22,6 +23,12 @@ hypothesis.settings.load_profile("without deadlines")
 # A shell that runs the tests in the background has them, and all that they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests that run side by side start learners at ports of their own, again and again.
+ports.share = (
+    int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")),
+    int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
+)
 
 
 @pytest.fixture(scope="session")
