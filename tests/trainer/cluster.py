@@ -68,10 +68,14 @@ class Process:
 
     def wait(self, seconds: float) -> int:
         """The exit code; fails if the process does not end in time."""
+        ranks = self._children()
         try:
-            return self._process.wait(seconds)
+            code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds} s:\n{self.output()}") from None
+        # mpirun does not wait for those that it kills, and they may still listen somewhere.
+        psutil.wait_procs(ranks, seconds)
+        return code
 
     def wait_for(self, text: str, seconds: float = 120, times: int = 1) -> None:
         """Waits until ``text`` has been printed ``times`` times."""
@@ -84,9 +88,15 @@ class Process:
 
     def send_rank(self, rank: int, number: int) -> None:
         """Sends a signal to one of the processes that mpirun started."""
-        children = psutil.Process(self._process.pid).children()
-        [one] = [one for one in children if one.environ()["OMPI_COMM_WORLD_RANK"] == str(rank)]
+        name = "OMPI_COMM_WORLD_RANK"
+        [one] = [one for one in self._children() if one.environ()[name] == str(rank)]
         one.send_signal(number)
+
+    def _children(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self._process.pid).children()
+        except psutil.NoSuchProcess:
+            return []
 
 
 def mpirun(
