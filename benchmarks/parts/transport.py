@@ -29,6 +29,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +66,7 @@ from user_error import UserError  # noqa: E402
 CODECS = {"none": None, "zstd": Zstd, "lz4": Lz4}
 WEIGHTS = Layout([ArraySpec(np.dtype(np.uint8), (1,))])
 WARM_UP_S = 1.0
+LOOKS_EVERY_S, BLOCK_WITHIN_S = 1.0, 60.0
 CONNECTS_WITHIN_S = 60.0
 WANTED_MB = 600
 SHARES = ("compute", "pack", "send", "wait")
@@ -179,6 +181,10 @@ class Senders:
         pipes = [one.stdout for one in self._processes if one.stdout]
         return len(select.select(pipes, [], [], 0)[0]) == len(pipes)
 
+    def ended(self) -> int:
+        """How many have ended by themselves."""
+        return sum(process.poll() is not None for process in self._processes)
+
     def end(self) -> None:
         """Asks them to, and reads what they print then."""
         for process in self._processes:
@@ -239,17 +245,32 @@ def messages_a_second(
         job = dataclasses.replace(job, credentials=str(folder / credentials.ACTOR))
         with senders(actors, where, job) as sending:
             receiver.publish([np.zeros(1, np.uint8)], 0)
-            found = measured(own, lambda: receiver.take(60.0) is not None, sending)
+            found = measured(own, lambda: _taken(receiver, sending, actors), sending)
         if missing := actors - len(sending.printed):  # so the rate is not that of all
-            raise UserError(
-                f"{missing} of {actors} actors of the benchmark did not come to their end; what "
-                "they said is above."
-            )
+            raise _lost(missing, actors)
         shares = {
             name: statistics.mean(one[name] for one in sending.printed)
             for name in sending.printed[0]
         }
         return found, shares
+
+
+def _taken(receiver: Receiver, sending: Senders, actors: int) -> bool:
+    """Whether a block has come in time; not waited for where nobody is left to send it."""
+    until = time.monotonic() + BLOCK_WITHIN_S
+    while receiver.take(LOOKS_EVERY_S) is None:
+        if sending.ended() == actors:
+            raise _lost(actors, actors)
+        if time.monotonic() > until:
+            return False
+    return True
+
+
+def _lost(missing: int, actors: int) -> UserError:
+    return UserError(
+        f"{missing} of {actors} actors of the benchmark did not come to their end; what they said "
+        "is above."
+    )
 
 
 def bare_bytes_a_second(own: Own, where: Where, size: int) -> Spread:

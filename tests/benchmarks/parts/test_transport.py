@@ -96,6 +96,24 @@ def test_a_rate_to_which_an_actor_did_not_come_to_its_end_is_refused(monkeypatch
         transport.messages_a_second(transport.Own(), transport.Where("localhost"), job, 2)
 
 
+def test_blocks_that_nobody_is_left_to_send_are_not_waited_for(monkeypatch):
+    @contextlib.contextmanager
+    def senders(count, where, job):
+        with sender("print('begun')") as one, sender("") as other:
+            assert one.wait(60) == other.wait(60) == 0
+            yield transport.Senders([one, other])
+
+    def take(self, timeout_s):
+        assert timeout_s == transport.LOOKS_EVERY_S
+
+    monkeypatch.setattr(transport, "senders", senders)
+    monkeypatch.setattr(transport.Receiver, "take", take)
+    monkeypatch.setattr(transport, "BLOCK_WITHIN_S", 600.0)
+    job = transport.Job("secure", "localhost", transport.free_port(), 1000)
+    with pytest.raises(UserError, match="2 of 2 actors of the benchmark did not come to their end"):
+        transport.messages_a_second(transport.Own(), transport.Where("localhost"), job, 2)
+
+
 @pytest.mark.skipif(bool(namespaces.missing("tc")), reason=namespaces.missing("tc"))
 def test_pictures_are_sent_small_over_a_slow_link(tmp_path):
     flags = [
