@@ -166,6 +166,15 @@ def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path, capsys):
     assert told["absent"] == "failed: not installed"
 
 
+def test_ratios_stand_beside_those_that_the_guide_upholds(capsys):
+    program.print_ratios(dict.fromkeys(program.UPHELD, spread([2.0])), {})
+    printed = capsys.readouterr().out.split("\n\n")
+    for upheld, line in zip(program.UPHELD.values(), printed, strict=True):
+        assert f"docs/performance.md: {upheld}" in line
+        for page in ("README.md", "docs/performance.md"):
+            assert upheld in (PROJECT / page).read_text()
+
+
 def test_a_peer_runs_with_the_fastest_of_its_ways_which_is_searched_once(tmp_path, monkeypatch):
     peer = driven(
         tmp_path,
