@@ -46,6 +46,11 @@ def with_plain_observations(env: gymnasium.Env, level_name: str, view: View) -> 
                 "expected numbers: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple "
                 "of these."
             )
+    if not spaces.flatdim(space):
+        raise UserError(
+            f"--level_name: {level_name} observes {space}, in which there is nothing; expected one "
+            "number or more. A level without observations can show a constant."
+        )
     return FlattenObservation(env)
 
 

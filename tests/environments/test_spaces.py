@@ -113,6 +113,12 @@ def test_observations_that_no_agent_can_read_are_refused(one_line):
     )
 
 
+@pytest.mark.parametrize("space", [spaces.Dict({}), spaces.Tuple([]), spaces.Dict(a=spaces.Dict())])
+def test_observations_of_nothing_are_refused(space, one_line):
+    told = f"Any-v0 observes {space}, in which there is nothing"
+    one_line(lambda: with_plain_observations(Still(space), "Any-v0", View()), told)
+
+
 @pytest.mark.parametrize(
     ("shape", "kind"), [((4, 84, 84), np.uint8), ((3, 64, 64), np.uint8), ((1, 9, 7), np.float32)]
 )
