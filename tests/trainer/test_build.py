@@ -123,6 +123,26 @@ def test_games_of_an_evaluation_are_as_many_as_its_remotes(remotes, count, monke
     assert made == [count]
 
 
+def test_each_level_of_an_evaluation_has_remotes_of_its_own(monkeypatch):
+    made: list[tuple[str, ...]] = []
+
+    def make(*_, remotes, **__):
+        made.append(remotes.addresses)
+
+    monkeypatch.setattr(environments, "make", make)
+    monkeypatch.setattr(build.worlds, "level_spec", lambda _: None)
+    settings = Settings(
+        level_name="vnc:Catch-v0,vnc:CartPole-v1", remotes="h:1+2,h:3+4,h:5+6,h:7+8"
+    )
+    for level in range(2):
+        build.test_environment(settings, level, 16, 1)
+    assert made == [("h:1+2", "h:3+4"), ("h:5+6", "h:7+8")]
+    for unequal in ("h:1+2", "h:1+2,h:3+4,h:5+6"):
+        with pytest.raises(UserError, match="remotes for 2 levels .vnc:Catch-v0, vnc:CartPole-v1"):
+            build.test_environment(settings.replace(remotes=unequal), 0, 16, 1)
+    assert len(made) == 2
+
+
 def test_an_evaluation_of_a_level_that_is_on_no_desktop_refuses_remotes():
     settings = Settings(level_name="Catch-v0", remotes="desk:5900+15900", mode="test")
     with pytest.raises(UserError, match="--remotes: Catch-v0 is not played on desktops"):

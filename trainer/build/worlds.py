@@ -14,6 +14,7 @@ from trainer.machine.terminal import say
 from trainer.machine.threads import threads_named
 from trainer.settings import checks, sizes
 from trainer.settings.config import Settings
+from user_error import UserError
 
 
 def actor_environment(
@@ -40,8 +41,8 @@ def test_environment(
 ) -> VectorEnvironment:
     """``count`` games for evaluation, rendered if they are recorded or watched.
 
-    There are fewer where each is a program of its own, and as many as there are ``--remotes`` at
-    most. ``spec`` is the agent's, as above.
+    There are fewer where each is a program of its own, and as many as the level has ``--remotes``
+    at most. ``spec`` is the agent's, as above.
     """
     made = _test_environment(settings, level, count, seed, environments.make)
     return _fitted(made, settings, spec)
@@ -92,7 +93,7 @@ def _actor_environment(settings: Settings, index: int, start: int, make: Callabl
 def _test_environment(
     settings: Settings, level: int, count: int, seed: int, make: Callable[..., Any]
 ) -> Any:
-    remotes = _remotes(settings, 0)
+    remotes = _test_remotes(settings, level)
     if settings.level.is_heavy:
         count = min(count, len(remotes.addresses) or sizes.HEAVY_ENVS)
     return make(
@@ -129,6 +130,19 @@ def _remotes(settings: Settings, index: int) -> Remotes:
     given = tuple(filter(None, acting.remotes.split(",")))
     mine = given[index * count :]
     return Remotes(mine, acting.remote_password_file, acting.injected_lag_ms, say, bool(given))
+
+
+def _test_remotes(settings: Settings, level: int) -> Remotes:
+    """Those of one level: each has as many, in the order of the levels, as each serves one."""
+    remotes, levels = _remotes(settings, 0), settings.level.levels
+    each, left = divmod(len(remotes.addresses), len(levels))
+    if left:
+        raise UserError(
+            f"--remotes: {len(remotes.addresses)} remotes for {len(levels)} levels "
+            f"({', '.join(levels)}); expected as many for each level, in this order. Name more of "
+            "them, or fewer levels."
+        )
+    return remotes._replace(addresses=remotes.addresses[level * each :][:each])
 
 
 def _emulator_threads(settings: Settings) -> int:
