@@ -13,7 +13,7 @@ from environments.atari_games import atari_spec
 from environments.bodies.levels import bodies_environment, bodies_spec, shared_games
 from environments.bodies.levels import body_names as body_names_of
 from environments.bodies.levels import shared_specs as shared_specs_of
-from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, UnityLevel, find
+from environments.names import AtariLevel, BodiesLevel, Level, RealTimeLevel, UnityLevel, find
 from environments.python.gym import GymnasiumEnvironment
 from environments.python.levels import make_one
 from environments.python.plain import gymnasium_spec
@@ -26,6 +26,7 @@ from environments.shared import OfOneAgent, SharedEnvironment
 from environments.step import EnvironmentSpec, VectorEnvironment
 from environments.unity import levels as unity
 from environments.view import View
+from user_error import UserError
 
 
 def spec(level_name: str, **view: Any) -> EnvironmentSpec:
@@ -73,6 +74,7 @@ def make(
     come from.
     """
     level, seeds = find(level_name), environment_seeds(seed, num_envs)
+    _check_remotes(level, level_name, remotes)
     rules, view = _rules_and_others(how)
     shown = View(**view)
     if isinstance(level, AtariLevel):
@@ -90,6 +92,15 @@ def make(
     processes = 0 if render else env_processes
     stepped = _stepped(factory, seeds.tolist(), level_name, shown, processes, batches, cores)
     return GymnasiumEnvironment(stepped, level_index)
+
+
+def _check_remotes(level: Level, level_name: str, remotes: realtime.Remotes | None) -> None:
+    """Refuses remotes where the level is not played on desktops: another game would be."""
+    if remotes and remotes.addresses and not isinstance(level, RealTimeLevel):
+        raise UserError(
+            f"remotes: {level_name} is not played on desktops: expected vnc:NAME. Or leave them "
+            "out."
+        )
 
 
 def _rules_and_others(how: dict[str, Any]) -> tuple[AtariRules, dict[str, Any]]:
@@ -164,6 +175,7 @@ def make_shared(
     level = find(level_name)
     if not isinstance(level, BodiesLevel):
         return OfOneAgent(make(level_name, num_envs, seed, **others))
+    _check_remotes(level, level_name, others.get("remotes"))
     rules, others = _rules_and_others(others)
     view = {field.name: others[field.name] for field in fields(View) if field.name in others}
     return shared_games(

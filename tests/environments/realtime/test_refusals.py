@@ -127,6 +127,15 @@ def test_a_wrong_password_and_too_few_remotes_are_one_line(tmp_path, one_line):
         one_line(lambda: environments.make("vnc:Catch-v0", 2, 1, remotes=places), "--remotes: 1")
 
 
+@pytest.mark.parametrize("name", ["Catch-v0", "pong"])
+def test_remotes_of_a_level_that_is_on_no_desktop_are_refused(name, one_line):
+    places = Remotes(["127.0.0.1:1+2"], "none")
+    told = f"remotes: {name} is not played on desktops: expected vnc:NAME"
+    one_line(lambda: environments.make(name, 1, 1, remotes=places), told)
+    game = "pettingzoo:tests.environments.bodies.game"
+    one_line(lambda: environments.make_shared(game, 1, 1, [[0]], remotes=places), "remotes: pett")
+
+
 def test_a_remote_that_is_named_twice_is_refused(one_line):
     places = Remotes(["127.0.0.1:1+2", "127.0.0.1:3+4", "127.0.0.1:1+2"], "none")
     one_line(
