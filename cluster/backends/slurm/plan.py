@@ -35,6 +35,11 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
             "--container is for jobs that this command submits, and it was given inside an "
             "allocation. Leave it out there, or give the command outside."
         )
+    if options.learner_resources and len(learners) > 1 and allocation.own():
+        raise UserError(
+            f"--learner_resources={options.learner_resources}: inside an allocation, several "
+            "learners have what it gives each task. Ask salloc for that, and leave the flag out."
+        )
     folder = os.path.join(here.folder, settings.run_folder, "cluster")
     is_one_job = scripts.is_one_job(options, actors)
     if is_one_job and len({row.ip for row in actors}) > 1:

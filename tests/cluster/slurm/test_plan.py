@@ -125,6 +125,17 @@ def test_a_run_inside_an_allocation_is_one_script_of_steps(monkeypatch: pytest.M
     ]  # fmt: skip
 
 
+def test_what_several_learners_ask_for_is_refused_inside_an_allocation(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    asked = "--learner_resources=--cpus-per-task=8"
+    with pytest.raises(UserError, match=f"^{asked}: inside an allocation"):
+        planned("--learners=2", "--actors=1", asked)
+    [job] = planned("--learners=1", "--actors=1", asked).jobs
+    assert "--job-name=impala-learner-0" in job.script and "--cpus-per-task=8" in job.script
+
+
 def test_the_csv_of_a_run_on_slurm_is_not_read_as_that_of_the_hosts_of_the_one_before(
     tmp_path: Path,
 ):
