@@ -157,6 +157,10 @@ def test_the_error_for_a_port_in_use_names_its_flag(tmp_path):
     assert not list(tmp_path.rglob("*.npz"))
 
 
+# test_hosts.py has two learners with the plain transport.
+@pytest.mark.parametrize(
+    "transport", [pytest.param("tensorflow", marks=pytest.mark.extras), "secure"], indirect=True
+)
 @pytest.mark.timeout(400)
 def test_two_learners_train_together_whatever_happens_to_one(tmp_path):
     addresses = [free_address(), free_address()]
