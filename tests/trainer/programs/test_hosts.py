@@ -92,7 +92,12 @@ def test_an_actor_whose_link_was_cut_rejoins(bridge, tmp_path, transport):
     assert reached + 4000 <= counters["environment_frames"] < reached + 4000 + 40
 
 
-@BOTH
+@pytest.mark.parametrize(
+    "transport",
+    # The other test of a cut sees both ends of it with each transport.
+    [pytest.param("tensorflow", marks=pytest.mark.extras), "secure"],
+    indirect=True,
+)
 def test_actors_reconnect_to_a_learner_whose_link_was_cut(bridge, tmp_path):
     first, second, third = bridge.hosts
     address = f"{first.ip}:{free_port()}"
