@@ -37,7 +37,9 @@ def learner(folder: Path, agent: str, address: str, transport: str, **more: Any)
     return alone("--job_name=learner", *COMMON, *own, *(f"--{k}={v}" for k, v in quick.items()))
 
 
-@pytest.mark.parametrize("transport", ["tensorflow", "secure"])
+@pytest.mark.parametrize(
+    "transport", [pytest.param("tensorflow", marks=pytest.mark.extras), "secure"]
+)
 def test_an_actor_plays_for_both_learners_whatever_happens_to_one(tmp_path, transport):
     if transport == "secure":  # the actor may start before a learner has made them
         credentials.make(tmp_path / credentials.FOLDER)
