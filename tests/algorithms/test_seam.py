@@ -57,7 +57,9 @@ def test_it_learns_in_one_process_resumes_and_plays(tmp_path, monkeypatch, capsy
     assert "--algorithm=impala does not fit the run in" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("transport", ["tensorflow", "secure"])
+@pytest.mark.parametrize(
+    "transport", [pytest.param("tensorflow", marks=pytest.mark.extras), "secure"]
+)
 def test_it_learns_from_an_actor_in_another_process(transport, tmp_path):
     port = free_port()
     common = [*FLAGS, ENOUGH, f"--learner_host=localhost:{port}", f"--transport={transport}"]
