@@ -10,7 +10,7 @@ from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from lab.results import tables
-from lab.trials.folder import Experiment, Trial
+from lab.trials.folder import FAILED, Experiment, Trial
 from lab.trials.sessions import Session
 from trainer.storage.records import write_whole
 
@@ -28,7 +28,8 @@ def write(experiment: Experiment, trial: Trial, session: Session) -> None:
     start = plugin_data_pb2.SessionStartInfo(group_name=trial.name, start_time_secs=now)
     for name, value in (values | {"kind": trial.kind, "seed": session.seed}).items():
         _set(start.hparams[name], value)
-    end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=now)
+    status = api_pb2.STATUS_FAILURE if trial.state == FAILED else api_pb2.STATUS_SUCCESS
+    end = plugin_data_pb2.SessionEndInfo(status=status, end_time_secs=now)
     contents = plugin_data_pb2.HParamsPluginData
     summaries = [
         _summary(metadata.EXPERIMENT_TAG, contents(experiment=_columns(values, figures))),

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import errno
 import json
+import shutil
 import subprocess
 import threading
 import urllib.request
@@ -14,13 +15,15 @@ import psutil
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.plugins.hparams import api_pb2, metadata
 
 from lab.actions import looking
-from lab.results import benchmark, compare, graphs, random_play, scoring, standards, tables
+from lab.results import benchmark, compare, graphs, hparams, random_play, scoring, standards, tables
 from lab.results.curves import Curve, curve_of, spread
 from lab.specs import spec as specs
 from lab.specs.meta import Standard
-from lab.trials.folder import Experiment, Trial
+from lab.trials.folder import DONE, FAILED, Experiment, Trial
 from tests.browser import Browser
 from tests.lab.conftest import Lab
 from user_error import UserError
@@ -402,3 +405,18 @@ def test_tensorboard_finds_every_session_in_hparams(searched):
         groups = json.load(answer)["sessionGroups"]
     rates = {group["hparams"]["learning_rate"] for group in groups}
     assert rates == {0.0005, 0.003, 0.0006} and len(groups) == 4
+
+
+@pytest.mark.parametrize("state", [DONE, FAILED])
+def test_tensorboard_is_told_of_a_trial_that_failed(searched, tmp_path, state):
+    experiment = Experiment(shutil.copytree(searched.only, tmp_path / "copy"))
+    trial = dataclasses.replace(experiment.trials()[0], state=state)
+    session = experiment.sessions(trial)[0]
+    hparams.write(experiment, trial, session)
+    [told] = [
+        metadata.parse_session_end_info_plugin_data(value.metadata.plugin_data.content).status
+        for event in EventFileLoader(str(session.folder / hparams.NAME)).Load()
+        for value in event.summary.value
+        if value.tag == metadata.SESSION_END_INFO_TAG
+    ]
+    assert told == (api_pb2.STATUS_FAILURE if state == FAILED else api_pb2.STATUS_SUCCESS)
