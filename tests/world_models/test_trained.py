@@ -19,9 +19,11 @@ from trainer.storage.checkpoints import Checkpoint, Store, read
 from trainer.storage.records import read_metrics
 from user_error import UserError
 from world_models import evaluate
+from world_models.trained import testing
 from world_models.trained.opened import opened, settings_of
 from world_models.training import bundles as bundles_of_models
 from world_models.training import world_model
+from world_models.training.experience import Experience
 from world_models.training.world_model import WorldModel
 
 pytestmark = pytest.mark.xdist_group("simple")  # share the finished run
@@ -241,6 +243,31 @@ def test_a_models_file_is_evaluated_without_a_run(bundle, tmp_path, monkeypatch,
     assert evaluate.main([*words, "--played_steps=100", "--logdir=kept"]) == 0
     report = json.loads((tmp_path / "kept/evaluation_model.json").read_text())
     assert report["cells"][0]["played_by"] == "random"
+
+
+def test_play_without_a_game_is_not_kept_for_an_evaluation(bundle, monkeypatch):
+    kept, away, play = [], iter(range(3)), testing.playing.Games.play
+
+    def played(*given):
+        part, ended = play(*given)
+        is_away = next(away, None) is not None  # as remotes may be
+        return part._replace(first=np.ones_like(part.first)) if is_away else part, ended
+
+    def experience(parts, frames):
+        kept.extend(parts)
+        return Experience(parts, frames)
+
+    monkeypatch.setattr(testing.playing.Games, "play", played)
+    monkeypatch.setattr(testing, "Experience", experience)
+    assert evaluate.main([f"--model_bundle={bundle}", "--rollouts=8", "--played_steps=100"]) == 0
+    assert next(away, None) is None and kept and all(part.steps for part in kept)
+
+
+def test_the_policy_of_a_run_is_found_where_the_file_system_has_no_links(run, tmp_path):
+    run = shutil.copytree(run, tmp_path / "run", symlinks=True)
+    (run / "checkpoints").unlink()
+    assert experiment.main(["--mode=test", f"--logdir={run}", "--test_num_episodes=2"]) == 0
+    assert json.loads((run / "evaluation.json").read_text())["levels"]["Catch-v0"]
 
 
 def test_a_models_file_has_nothing_to_do_with_a_run_of_its_level(

@@ -9,7 +9,7 @@ from algorithms.registry import settings_of
 from trainer import build
 from trainer.learning.learner import Learner
 from trainer.settings import config
-from trainer.storage import fetching
+from trainer.storage import checkpoints, fetching
 from trainer.storage.checkpoints import Checkpoint, Damaged, Store, read
 from user_error import UserError
 
@@ -22,7 +22,7 @@ def find(source: str, registry: str, learner: Learner) -> tuple[Path, Checkpoint
     path = fetching.located(source, "--initial_weights", registry) or Path(source)
     try:
         if path.is_dir():
-            found = Store(path / "checkpoints", 1).newest(warn=lambda text: None)
+            found = Store(checkpoints.folder_of(path), 1).newest(warn=lambda text: None)
         else:
             found = (path, read(path)) if path.is_file() else None
     except Damaged as error:

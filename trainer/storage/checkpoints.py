@@ -23,6 +23,7 @@ from user_error import UserError
 BEST = "best.npz"
 GROUPS = ("weights", "optimizer", "algorithm")
 KINDS = "body_kinds"  # beside the settings: what bodies see and do, if they differ
+SEATS = "seats"  # there, too: the bodies of a game that the agent plays
 # In old checkpoints without names, the last arrays of the optimizer.
 POPART = ("popart_mean", "popart_mean_square", "popart_seen")
 # What held while these were no settings yet.
@@ -37,6 +38,8 @@ UNNAMED = {
     "normalise_advantages": False,
 }
 OF_VECTORS = ("VectorAgent", "VectorLSTMAgent")  # which had tanh before there was a choice
+FOLDER = "checkpoints"
+OF_POLICY = f"policy/{FOLDER}"  # in the run of a program of trainings, which has a link to it
 NAME = re.compile(r"frames-(\d+)\.npz")
 
 
@@ -53,6 +56,12 @@ class Checkpoint:
 
 class Damaged(Exception):
     """The file is not a complete checkpoint, or not there any more."""
+
+
+def folder_of(run: Path) -> Path:
+    """The checkpoints of a run's agent, also where the file system had no link to its policy's."""
+    own, policy = run / FOLDER, run / OF_POLICY
+    return policy if policy.is_dir() and not own.exists() else own
 
 
 class Store:

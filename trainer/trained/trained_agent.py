@@ -16,7 +16,7 @@ from trainer import build
 from trainer.reporting import several
 from trainer.settings import config
 from trainer.settings.config import Settings
-from trainer.storage import fetching
+from trainer.storage import checkpoints, fetching
 from trainer.storage.checkpoints import KINDS, Checkpoint, Store
 from user_error import UserError
 
@@ -126,7 +126,7 @@ def find(settings: Settings, given: Collection[str] = (), games: Settings | None
         folder = Path(settings.run_folder) if fetched else _run_folder(settings)
         if not (fetched or Path(which).is_file()):
             _check_of_one(folder)
-        store = Store(folder / "checkpoints", settings.storage.keep_checkpoints)
+        store = Store(checkpoints.folder_of(folder), settings.storage.keep_checkpoints)
         path, checkpoint = store.find(str(fetched or which), _warn)
     except OSError as error:
         raise UserError(

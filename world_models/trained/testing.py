@@ -160,8 +160,10 @@ def _compared(
     with playing.real_game(settings, count, START + seed) as game:
         games = playing.Games(game)
         while steps < own.played_steps:
-            parts.append(games.play(choose, own.played_steps - steps)[0])
-            steps += parts[-1].steps
+            part, _ = games.play(choose, own.played_steps - steps)
+            if part.steps:  # else no game is there: remotes may be away
+                parts.append(part)
+                steps += part.steps
     real = Experience(parts, run.model.sizes.frames)
     found, shown = evaluating.evaluate(run.model, real, seed, own.rollout_steps, own.rollouts)
     about = {

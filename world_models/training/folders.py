@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from trainer.programs.resuming import recorded_algorithm
 from trainer.settings.config import Settings
+from trainer.storage.checkpoints import OF_POLICY
 from trainer.storage.records import GrowingFile
 from user_error import UserError
 
@@ -40,7 +41,7 @@ class Folders(NamedTuple):
     def link_checkpoints(self) -> None:
         """Lets ``--logdir`` of this run stand for its policy where one is tested or exported."""
         with contextlib.suppress(OSError):  # it exists, or the file system has no links
-            self.checkpoints.symlink_to("policy/checkpoints")
+            self.checkpoints.symlink_to(OF_POLICY)
 
     def check(self, algorithm: str) -> None:
         """Refuses the folder of a run of another algorithm than this one."""
