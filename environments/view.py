@@ -76,6 +76,15 @@ class View:
             raise UserError(f"--env_kwargs={text} is not a JSON object: {error}.") from None
 
     @property
+    def made_with(self) -> dict[str, str]:
+        """The flags by which a level is made, each in one form however it was written."""
+        kwargs = self.kwargs
+        return {
+            "env_kwargs": json.dumps(kwargs, sort_keys=True) if kwargs else "",
+            "wrappers": ",".join(self.wrapper_names),
+        }
+
+    @property
     def wrapper_names(self) -> list[str]:
         """The names of `wrappers`, the innermost first."""
         return [name.strip() for name in self.wrappers.split(",") if name.strip()]

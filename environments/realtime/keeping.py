@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -54,10 +54,12 @@ class Elsewhere:
 
     packed = True  # also at loopback, where tunnels begin
 
-    def __init__(self, address: Address, secret: str, served: str, fps: float) -> None:
-        """``served`` and ``fps`` are the world that is to be there."""
+    def __init__(
+        self, address: Address, secret: str, served: str, fps: float, made_with: Mapping[str, str]
+    ) -> None:
+        """``served``, ``fps`` and ``made_with`` are the world that is to be there."""
         self._found = (address, secret)
-        self._served, self._fps = served, fps
+        self._served, self._fps, self._made_with = served, fps, made_with
 
     async def find(self) -> tuple[Address, str]:
         return self._found
@@ -69,6 +71,13 @@ class Elsewhere:
                 f"{self._found[0]} serves {served} with --fps={fps:g}, expected {self._served} "
                 f"with --fps={self._fps:g}. Give it and --level_name=vnc:… the same."
             )
+        for name, expected in self._made_with.items():
+            # Remotes of older versions do not tell it.
+            if (told := described.get(name, expected)) != expected:
+                raise UserError(
+                    f"{self._found[0]} serves {served} with --{name}={told}, expected "
+                    f"--{name}={expected}. Give it and --level_name=vnc:… the same."
+                )
 
     def look(self) -> str:
         return ""  # whoever has started it knows

@@ -104,7 +104,7 @@ def _sources(
     level: RealTimeLevel, view: View, fps: float, seeds: Sequence[int], remotes: Remotes
 ) -> list[Source]:
     if remotes.addresses or remotes.elsewhere:
-        return _elsewhere(level, fps, remotes, len(seeds))
+        return _elsewhere(level, view, fps, remotes, len(seeds))
     check_installed("pygame")
     kind = "game" if level.is_program else "level_name"
     flags = [f"--{kind}={level.served}", f"--fps={view.fps}"]
@@ -114,7 +114,9 @@ def _sources(
     return [StartedHere([*flags, f"--seed={seed}"]) for seed in seeds]
 
 
-def _elsewhere(level: RealTimeLevel, fps: float, remotes: Remotes, count: int) -> list[Source]:
+def _elsewhere(
+    level: RealTimeLevel, view: View, fps: float, remotes: Remotes, count: int
+) -> list[Source]:
     addresses = [keeping.parse_address(one, "--remotes") for one in remotes.addresses]
     for text, one in zip(remotes.addresses, addresses, strict=True):
         if addresses.count(one) > 1:
@@ -134,7 +136,10 @@ def _elsewhere(level: RealTimeLevel, fps: float, remotes: Remotes, count: int) -
             ".venv/bin/python -m environments.remote serve prints."
         )
     secret = password.read(remotes.password_file, "--remote_password_file")
-    return [Elsewhere(address, secret, level.served, fps) for address in addresses[:count]]
+    return [
+        Elsewhere(address, secret, level.served, fps, view.made_with)
+        for address in addresses[:count]
+    ]
 
 
 def game(level: RealTimeLevel, view: View) -> Game:

@@ -23,6 +23,7 @@ from environments.remote.desktop import end, exit_code, with_this_process
 from environments.remote.digits import Digits
 from environments.remote.window import KeyEvent
 from environments.remote.worlds import Frame, Pause
+from environments.view import View
 from user_error import EndedOutside, UserError
 
 LOOKS_EVERY_S = 0.05
@@ -39,6 +40,7 @@ class ProgramWorld:
     """Watches its own desktop as every client does."""
 
     tells_keys = False
+    made_with = View().made_with  # a file takes no others
 
     def __init__(self, name: str, game: GameFile, fps: float) -> None:
         self.name, self._game = name, game

@@ -78,6 +78,7 @@ class Game:
             "picture": [world.width, world.height],
             "tells_keys": world.tells_keys,
             "still_s": world.still_s,
+            **world.made_with,
             "at": self._begun_at if self._state == messages.RUNNING else self._at,
         }
         return Message(messages.DESCRIBE, body, self._episode)

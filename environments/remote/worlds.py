@@ -1,6 +1,6 @@
 """What a remote serves: a world that goes on frame by frame, whoever plays it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -42,6 +42,10 @@ class World(Protocol):
     tells_keys: bool  # whether `frame` gets the keys, so that their way can be timed
     still_s: float  # that its picture may stay the same though keys are pressed; 0: any time
 
+    @property
+    def made_with(self) -> Mapping[str, str]:
+        """See ``View``."""
+
     def reset(self, pause: Pause) -> Frame:
         """Begins an episode; one that takes a while waits for it with ``pause``."""
 
@@ -81,7 +85,7 @@ class LevelWorld:
 
     def __init__(self, level_name: str, view: View, fps: float, seed: int) -> None:
         """``fps`` 0 is the level's own."""
-        self.name = level_name
+        self.name, self.made_with = level_name, view.made_with
         self._env = made(level_name, view)
         try:
             self.actions: tuple[Action, ...] = keys_of(self._env)

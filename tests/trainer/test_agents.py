@@ -219,6 +219,13 @@ def test_the_run_of_several_agents_keeps_its_folder(trained):
     assert (trained / "settings.json").read_bytes() == before
 
 
+def test_agents_that_have_trained_keep_their_bodies(trained):
+    before = (trained / "settings.json").read_bytes()
+    with pytest.raises(UserError, match="right would play early, whole, and in .* late, never"):
+        train(settings(trained, agents="right,left", total_environment_frames=600))
+    assert (trained / "settings.json").read_bytes() == before
+
+
 def test_one_training_of_several_agents_uses_a_folder_at_a_time(tmp_path):
     lock = FolderLock(tmp_path)
     with pytest.raises(UserError, match="is in use by another training"):

@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 
 from algorithms import registry
-from environments import EnvironmentSpec, described
+from environments import EnvironmentSpec, View, described
 from environments.names import is_atari
 from trainer import build
 from trainer.learning.learner import Learner
 from trainer.settings.config import Settings
-from trainer.storage.checkpoints import GROUPS, KINDS, Checkpoint
+from trainer.storage.checkpoints import GROUPS, KINDS, SEATS, Checkpoint
 from trainer.storage.records import SETTINGS
 from user_error import UserError
 
 
 def spaces(spec: EnvironmentSpec) -> dict[str, str]:
-    """The properties of a level that determine the shapes of weights, as text to compare."""
+    """What a level has to do with the shapes of weights, and the bodies played, as text."""
     seen = spec.observation_space
     return {
         "observations": f"{list(seen.shape)} {seen.dtype}, {spec.frame_stack} stacked",
         "actions": str(spec.action_space),
+        SEATS: ", ".join(spec.bodies),
     } | ({KINDS: described(spec.kinds)} if spec.kinds else {})
 
 
@@ -139,6 +140,13 @@ def check_same(
             detail = "" if name in flags else f" ({name} {is_now} instead of {was})"
             raise UserError(_misfit(now, before, flags, detail, where))
     check_units(checkpoint, settings, spec, where)
+    is_seated, was_seated = now[SEATS], before.get(SEATS, now[SEATS])
+    agent = settings.program.agent
+    if agent and is_seated != was_seated and not has_other_level(checkpoint, settings):
+        raise UserError(
+            f"--agents: {agent} would play {is_seated}, and in {where} it was trained to play "
+            f"{was_seated}. Give --agents and --bodies as before, or choose another --logdir."
+        )
 
 
 def check_units(
@@ -233,7 +241,17 @@ def _changed_level(checkpoint: Checkpoint, settings: Settings) -> dict[str, tupl
     """What names or makes the level and has changed: as it was, and as it is now."""
     now = settings.flat()
     both = {name: (str(checkpoint.settings.get(name) or ""), now[name]) for name in OF_WORLD}
-    return {name: each for name, each in both.items() if _listed(each[0]) != _listed(each[1])}
+    return {
+        name: each for name, each in both.items() if len({_world(name, one) for one in each}) > 1
+    }
+
+
+def _world(name: str, text: str) -> str:
+    """A setting of what is played, in one form however it was written."""
+    if name == "level_name":
+        return ",".join(_listed(text))
+    made: dict[str, Any] = {name: text}
+    return View(**made).made_with[name]
 
 
 def _levels(checkpoint: Checkpoint) -> list[str]:

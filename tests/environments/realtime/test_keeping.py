@@ -181,7 +181,7 @@ def test_a_remote_that_ends_for_a_mistake_says_so_once_and_another_may_come_back
     ],
 )
 def test_what_a_remote_serves_is_the_same_wherever_its_file_is(served, here, fits):
-    one = Elsewhere(Address("host", 1, 2), "secret", here, 30.0)
+    one = Elsewhere(Address("host", 1, 2), "secret", here, 30.0, {})
     with contextlib.nullcontext() if fits else pytest.raises(UserError, match=f"serves {served}"):
         one.check({"env_id": served, "fps": 30})
 

@@ -40,6 +40,20 @@ def test_a_remote_that_serves_another_world_is_refused(one_line):
             env.close()
 
 
+def test_a_remote_whose_level_is_made_otherwise_is_refused(one_line):
+    with remote("--level_name=CartPole-v1", "--env_kwargs=sutton_barto_reward=true") as served:
+        places = Remotes([str(served.address)], served.password_file)
+        told = f"{served.address} serves CartPole-v1 with --env_kwargs="
+        for kwargs in ("", "sutton_barto_reward=false"):
+            env = environments.make("vnc:CartPole-v1", 1, 1, env_kwargs=kwargs, remotes=places)
+            one_line(env.reset, told, "expected --env_kwargs=")
+            env.close()
+        same = '{"sutton_barto_reward": true}'
+        env = environments.make("vnc:CartPole-v1", 1, 1, env_kwargs=same, remotes=places)
+        env.reset()
+        env.close()
+
+
 def test_mistakes_are_told_in_one_line(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -162,6 +162,7 @@ def test_a_list_of_levels_is_the_same_with_spaces_between():
     ("name", "was", "same", "other"),
     [
         ("env_kwargs", "gravity=-5,wind=true", "gravity=-5, wind=true", ""),
+        ("env_kwargs", "a=1,b=true", '{"b": true, "a": 1}', "a=1,b=2"),
         ("env_kwargs", "", "", "gravity=-5"),
         ("wrappers", "mine:One,mine:Two", "mine:One, mine:Two", "mine:Two,mine:One"),
     ],
