@@ -1,4 +1,4 @@
-"""A second algorithm learns without changes elsewhere, with every transport."""
+"""A second algorithm learns without changes elsewhere, with each transport."""
 
 from pathlib import Path
 
