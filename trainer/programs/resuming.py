@@ -140,12 +140,16 @@ def check_same(
             detail = "" if name in flags else f" ({name} {is_now} instead of {was})"
             raise UserError(_misfit(now, before, flags, detail, where))
     check_units(checkpoint, settings, spec, where)
-    is_seated, was_seated = now[SEATS], before.get(SEATS, now[SEATS])
-    agent = settings.program.agent
-    if agent and is_seated != was_seated and not has_other_level(checkpoint, settings):
+    _check_seats(checkpoint, settings, now[SEATS], where)
+
+
+def _check_seats(checkpoint: Checkpoint, settings: Settings, now: str, where: Path) -> None:
+    """Refuses other bodies than an agent was trained to play; old checkpoints do not tell them."""
+    before, agent = checkpoint.settings.get(SEATS, now), settings.program.agent
+    if agent and now != before and not has_other_level(checkpoint, settings):
         raise UserError(
-            f"--agents: {agent} would play {is_seated}, and in {where} it was trained to play "
-            f"{was_seated}. Give --agents and --bodies as before, or choose another --logdir."
+            f"--agents: {agent} would play {now}, and in {where} it was trained to play "
+            f"{before}. Give --agents and --bodies as before, or choose another --logdir."
         )
 
 
