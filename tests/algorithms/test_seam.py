@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.tools.ports import free_port
 from experiment import main
-from tests.trainer.cluster import alone, experiment
+from tests.trainer.cluster import TRANSPORTS, alone, experiment
 from trainer.programs import local
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics
@@ -57,9 +57,7 @@ def test_it_learns_in_one_process_resumes_and_plays(tmp_path, monkeypatch, capsy
     assert "--algorithm=impala does not fit the run in" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "transport", [pytest.param("tensorflow", marks=pytest.mark.extras), "secure"]
-)
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_it_learns_from_an_actor_in_another_process(transport, tmp_path):
     port = free_port()
     common = [*FLAGS, ENOUGH, f"--learner_host=localhost:{port}", f"--transport={transport}"]

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+import pytest
 
 from benchmarks.tools.ports import free_port
 from cluster import mpi_environment
 
+# Of tests that cost much: with the plain one they run by `bin/test --extras` only.
+TRANSPORTS = (pytest.param("tensorflow", marks=pytest.mark.extras), "secure")
 PROJECT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | mpi_environment.ENVIRONMENT
 ENVIRONMENT |= {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import credentials
-from tests.trainer.cluster import Process, alone, free_address
+from tests.trainer.cluster import TRANSPORTS, Process, alone, free_address
 from trainer.programs import actor_of_agents
 from trainer.programs.stopping import StopSignal
 from trainer.settings.config import Settings
@@ -37,9 +37,7 @@ def learner(folder: Path, agent: str, address: str, transport: str, **more: Any)
     return alone("--job_name=learner", *COMMON, *own, *(f"--{k}={v}" for k, v in quick.items()))
 
 
-@pytest.mark.parametrize(
-    "transport", [pytest.param("tensorflow", marks=pytest.mark.extras), "secure"]
-)
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_an_actor_plays_for_both_learners_whatever_happens_to_one(tmp_path, transport):
     if transport == "secure":  # the actor may start before a learner has made them
         credentials.make(tmp_path / credentials.FOLDER)

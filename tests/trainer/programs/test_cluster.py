@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import credentials
-from tests.trainer.cluster import Process, alone, experiment, free_address, mpirun
+from tests.trainer.cluster import TRANSPORTS, Process, alone, experiment, free_address, mpirun
 from tests.trainer.levels import Unhurried, level
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics
@@ -158,9 +158,7 @@ def test_the_error_for_a_port_in_use_names_its_flag(tmp_path):
 
 
 # test_hosts.py has two learners with the plain transport.
-@pytest.mark.parametrize(
-    "transport", [pytest.param("tensorflow", marks=pytest.mark.extras), "secure"], indirect=True
-)
+@pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 @pytest.mark.timeout(400)
 def test_two_learners_train_together_whatever_happens_to_one(tmp_path):
     addresses = [free_address(), free_address()]

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.tools.ports import free_port
 from tests import namespaces
 from tests.namespaces import Bridge, Namespace, make_key
-from tests.trainer.cluster import Process, experiment, mpirun
+from tests.trainer.cluster import TRANSPORTS, Process, experiment, mpirun
 from tests.trainer.programs import test_cluster
 from tests.trainer.programs.test_cluster import assert_adds_up, flags, transport
 from trainer.storage.records import read_metrics
@@ -92,12 +92,8 @@ def test_an_actor_whose_link_was_cut_rejoins(bridge, tmp_path, transport):
     assert reached + 4000 <= counters["environment_frames"] < reached + 4000 + 40
 
 
-@pytest.mark.parametrize(
-    "transport",
-    # The other test of a cut sees both ends of it with each transport.
-    [pytest.param("tensorflow", marks=pytest.mark.extras), "secure"],
-    indirect=True,
-)
+# The other test of a cut sees both ends of it with each transport.
+@pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 def test_actors_reconnect_to_a_learner_whose_link_was_cut(bridge, tmp_path):
     first, second, third = bridge.hosts
     address = f"{first.ip}:{free_port()}"
