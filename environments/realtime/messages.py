@@ -13,6 +13,8 @@ CHALLENGE, PROOF, REPLY_PROOF = "v0.control.challenge", "v0.control.proof", "v0.
 RUNNING, RESETTING, FROZEN = "running", "resetting", "frozen"
 
 _numbers = itertools.count(1)
+# What a text raises that is no message.
+_OF_OTHERS = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 def now_ms() -> float:
@@ -45,14 +47,32 @@ def decoded(text: str | bytes) -> Message:
     """A received message; a ValueError if it is none."""
     try:
         given = json.loads(text)
-        headers = given["headers"]
+        headers, body = given["headers"], dict(given["body"])
+        _check(body, given["method"])
         return Message(
             method=str(given["method"]),
-            body=dict(given["body"]),
+            body=body,
             episode=str(headers.get("episode_id", "")),
             parent=headers.get("parent_message_id"),
             sent_at=float(headers["sent_at"]),
             number=int(headers["message_id"]),
         )
-    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except _OF_OTHERS as error:
         raise ValueError(f"not a message of a rewarder: {error!r}") from None
+
+
+def _check(body: dict[str, Any], method: Any) -> None:
+    """Raises an error, such as a TypeError, unless a body has what its readers count on."""
+    numbers = [body.get(name) or 0 for name in ("at", "fps", "still_s")]
+    if method == INPUT:
+        numbers += [at for _, _, at in body["keys"]]
+    if method == REWARD:
+        is_cut = body.get("info", {}).get("truncated")
+        numbers += [body["reward"], bool(body["done"]), bool(is_cut)]
+    for number in numbers:
+        if not isinstance(number, int | float):
+            raise TypeError(f"{number!r} is no number")
+        float(number)  # an OverflowError where it has too many digits
+    width, height = body.get("picture", (1, 1))
+    if not (isinstance(width, int) and isinstance(height, int) and width > 0 < height):
+        raise TypeError(f"a picture of {width!r} × {height!r} pixels")

@@ -1,6 +1,6 @@
 """The password of a desktop and of its rewarder: a private file, never a command line.
 
-VNC's passwords have eight characters; both sides prove to the other that they know it.
+VNC's passwords have eight characters. Clients prove to both that they know it.
 """
 
 import hashlib

@@ -133,18 +133,24 @@ class RfbClient:
     async def _rectangle(self) -> Rectangle:
         head = await self._reader.readexactly(12)
         x, y, width, height, encoding = struct.unpack(">HHHHi", head)
+        self._check_inside(x, y, width, height)
         pixels: np.ndarray | tuple[int, int]
         if encoding == RAW:
             data = await self._reader.readexactly(4 * width * height)
             pixels = np.frombuffer(data, np.uint8).reshape(height, width, 4)[:, :, :3]
         elif encoding == COPY:
             left, top = struct.unpack(">HH", await self._reader.readexactly(4))
+            self._check_inside(left, top, width, height)
             pixels = (left, top)
         elif encoding == TIGHT:
             pixels = await self._tight.pixels(width, height)
         else:
             raise EOFError(f"encoding {encoding} of RFB was not asked for")
         return Rectangle(x, y, width, height, pixels)
+
+    def _check_inside(self, x: int, y: int, width: int, height: int) -> None:
+        if x + width > self.width or y + height > self.height:
+            raise EOFError("a rectangle of RFB is not within the picture")
 
 
 def touches(rectangles: list[Rectangle], height: int) -> bool:

@@ -18,7 +18,8 @@ from environments.realtime.rfb import RfbClient
 from environments.view import View
 from tests.trainer.disks import files_limited_to
 
-PERIOD_MS = 100.0
+# A rectangle of RFB, copied from below the picture.
+COPIED = struct.pack(">HHHHiHH", 0, 0, 4, 2, 1, 0, 9)
 
 
 @pytest.mark.parametrize(
@@ -209,3 +210,40 @@ def test_what_was_being_sent_before_a_link_runs_ends_with_it():
         assert messages.RESET in cancelled and not faults
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "method, body",
+    [
+        (messages.REWARD, {"done": False}),
+        (messages.REWARD, {"reward": "1", "done": False}),
+        (messages.REWARD, {"reward": 10**400, "done": False}),
+        (messages.REWARD, {"reward": 1}),
+        (messages.REWARD, {"reward": 1, "done": False, "info": None}),
+        (messages.REWARD, {"reward": 1, "done": False, "at": "now"}),
+        (messages.DESCRIBE, {"fps": "many"}),
+        (messages.DESCRIBE, {"still_s": [1]}),
+        (messages.DESCRIBE, {"picture": None}),
+        (messages.DESCRIBE, {"picture": [80, 0]}),
+        (messages.DESCRIBE, {"picture": [80, 40.5]}),
+        (messages.INPUT, {}),
+        (messages.INPUT, {"keys": [["left", True]]}),
+        (messages.INPUT, {"keys": [["left", True, None]]}),
+    ],
+)
+def test_a_message_without_what_it_should_tell_is_none(method, body):
+    with pytest.raises(ValueError, match="not a message of a rewarder"):
+        messages.decoded(Message(method, body).encoded())
+
+
+@pytest.mark.parametrize("packed", [struct.pack(">HHHHi", 8, 8, 4, 2, 0), COPIED])
+def test_what_a_server_draws_outside_of_its_picture_ends_the_connection(packed):
+    async def run() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(struct.pack(">BxH", 0, 1) + packed + bytes(32))
+        client = RfbClient(reader, Mock(), packed=False)
+        client.width = client.height = 10
+        await client.run(lambda rectangles: None)
+
+    with pytest.raises(EOFError, match="is not within the picture"):
+        asyncio.run(run())
