@@ -19,6 +19,9 @@ from environments.realtime.rfb import LARGEST_DESKTOP, Rectangle, RfbClient
 CONNECTS_WITHIN_S = 5.0
 PING_EVERY_S = 2.0
 PINGS_KEPT = 20
+FIRST_PINGS, FIRST_EVERY_S = 4, 0.1
+# Without an answer to so many pings for so long, nothing is heard of rewards any more.
+MOST_UNANSWERED, ANSWERS_WITHIN_MS = 4, 10_000.0
 # A message whose picture has not come by then is taken without it.
 PICTURE_WITHIN_MS = 250.0
 MOST = 100_000  # messages not taken
@@ -287,13 +290,19 @@ class Link:
                     self._lags.append(at - self.skew - sent_at)
 
     async def _ping(self) -> None:
-        while True:
-            message = Message(messages.PING)
-            text = message.encoded()
-            self._asked = {messages.decoded(text).number: now_ms()}
+        while not self._is_unanswered():
+            text = Message(messages.PING).encoded()
+            self._asked[messages.decoded(text).number] = now_ms()
             await self._rewarder.send(text)
             # Often at first: until then, nothing is known of the clocks.
-            await asyncio.sleep(PING_EVERY_S if len(self._pings) > 3 else 0.1)
+            is_first = len(self._pings) + len(self._asked) < FIRST_PINGS
+            await asyncio.sleep(FIRST_EVERY_S if is_first else PING_EVERY_S)
+        raise ConnectionError("its rewarder does not answer")
+
+    def _is_unanswered(self) -> bool:
+        """Several pings are: of a process that was stopped itself, one may be."""
+        oldest = min(self._asked.values(), default=math.inf)
+        return len(self._asked) > MOST_UNANSWERED and now_ms() - oldest > ANSWERS_WITHIN_MS
 
     def _take_ping(self, reply: Message) -> None:
         if (asked_at := self._asked.pop(reply.parent or -1, None)) is not None:

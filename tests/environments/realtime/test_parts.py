@@ -12,7 +12,7 @@ from environments.names import RealTimeLevel
 from environments.realtime import actions, keeping, levels, messages, password, stamp
 from environments.realtime.keys import KEYSYMS
 from environments.realtime.level_keys import action_for, keys_of, made
-from environments.realtime.link import Address, Link
+from environments.realtime.link import FIRST_EVERY_S, Address, Link
 from environments.realtime.messages import Message
 from environments.realtime.rfb import RfbClient
 from environments.view import View
@@ -247,3 +247,58 @@ def test_what_a_server_draws_outside_of_its_picture_ends_the_connection(packed):
 
     with pytest.raises(EOFError, match="is not within the picture"):
         asyncio.run(run())
+
+
+class Answering:
+    """Answers pings later than the next ones are sent, or never."""
+
+    def __init__(self, after_s: float | None) -> None:
+        self._after_s = after_s
+        self._answers: asyncio.Queue[str] = asyncio.Queue()
+
+    async def send(self, text: str) -> None:
+        answer = Message(messages.REPLY_PING, parent=messages.decoded(text).number)
+        if self._after_s is not None:
+            later = asyncio.get_running_loop().call_later
+            later(self._after_s, lambda: self._answers.put_nowait(answer.encoded()))
+
+    def __aiter__(self) -> "Answering":
+        return self
+
+    async def __anext__(self) -> str:
+        return await self._answers.get()
+
+
+def link_to(rewarder: Any) -> Link:
+    link = Link(Address("127.0.0.1", 1, 2), 0.0)
+    link._desktop = Mock(run=lambda _: asyncio.sleep(600))
+    link._rewarder = rewarder
+    return link
+
+
+def test_clocks_are_compared_however_long_the_way_is():
+    async def run() -> None:
+        link = link_to(Answering(2.5 * FIRST_EVERY_S))
+        running = asyncio.create_task(link.run())
+        async with asyncio.timeout(20):
+            while np.isnan(link.skew):
+                await asyncio.sleep(0.05)
+        assert link.way_ms > 1000 * FIRST_EVERY_S
+        running.cancel()
+        await link.close()
+
+    asyncio.run(run())
+
+
+def test_a_rewarder_that_does_not_answer_is_lost_though_its_desktop_goes_on(monkeypatch):
+    monkeypatch.setattr("environments.realtime.link.PING_EVERY_S", 0.01)
+    monkeypatch.setattr("environments.realtime.link.ANSWERS_WITHIN_MS", 100.0)
+
+    async def run() -> str:
+        link = link_to(Answering(None))
+        async with asyncio.timeout(20):
+            reason = await link.run()
+        await link.close()
+        return reason
+
+    assert asyncio.run(run()) == "the connection was lost (its rewarder does not answer)"
