@@ -119,7 +119,7 @@ class StartedHere:
         line = await asyncio.wait_for(_announcement(process.stdout), STARTS_WITHIN_S)
         self._reading = asyncio.create_task(_read(process.stdout))
         address, file = parse_announcement(line)
-        self._look = f"vncviewer -passwd {file} {address.host}::{address.desktop}"
+        self._look = address.look(file)
         return address, password.read(file, "--password_file")
 
     def check(self, described: dict[str, Any]) -> None:

@@ -37,6 +37,11 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         return f"{self.host}:{self.desktop}+{self.rewarder}"
 
+    def look(self, password_file: str) -> str:
+        """The command that shows the desktop."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"vncviewer -passwd {password_file} {host}::{self.desktop}"
+
 
 class Snapshot(NamedTuple):
     """The newest picture, and what happened since the last snapshot."""

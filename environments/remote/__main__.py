@@ -11,6 +11,7 @@ from pathlib import Path
 import flags
 from environments.realtime import game_file, password, stamp
 from environments.realtime.levels import check_installed
+from environments.realtime.link import Address
 from environments.remote import folder as folders
 from environments.remote.desktop import Desktop, check_free, check_host, number_of
 from environments.remote.options import Options
@@ -95,8 +96,9 @@ def serve(options: Options) -> None:
             ) from None
         stack.callback(rewarder.close)
         ending.is_of(game)
-        print(announcement(options.host, desktop.port, rewarder.port, file))
-        print(f"look: vncviewer -passwd {file} {options.host}::{desktop.port}", flush=True)
+        address = Address(options.host, desktop.port, rewarder.port)
+        print(announcement(address, file))
+        print(f"look: {address.look(str(file))}", flush=True)
         game.run(rewarder)
 
 

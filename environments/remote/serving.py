@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from environments.realtime import messages
+from environments.realtime.link import Address
 from environments.realtime.messages import Message
 from environments.remote.window import KeyEvent, Window
 from environments.remote.worlds import Frame, World
@@ -162,6 +163,6 @@ class Game:
             rewarder.tell(Message(messages.INPUT, {"keys": [list(key[:3]) for key in keys]}))
 
 
-def announcement(host: str, desktop: int, rewarder: int, password_file: Path) -> str:
-    """The line by which others find a remote; ``parse`` reads it."""
-    return f"remote {host}:{desktop}+{rewarder} password file {password_file}"
+def announcement(address: Address, password_file: Path) -> str:
+    """The line by which others find a remote; ``parse_announcement`` reads it."""
+    return f"remote {address} password file {password_file}"
