@@ -70,7 +70,7 @@ class Measured:
             "action_lag": float(np.mean(lags)) if lags else np.nan,
             "observation_lag": observed,
             "updates_per_second": row.snapshot.updates / passed_s,
-            "rewards_per_second": (row.reward != 0) / passed_s,
+            "rewards_per_second": row.rewards / passed_s,
             "away": 0.0,
         }
 

@@ -32,6 +32,7 @@ class Row(NamedTuple):
     spoilt: bool = False  # the game has not run as it should
     lost: bool = False  # the running episode has no end
     snapshot: Snapshot | None = None
+    rewards: int = 0  # of which `reward` is the sum
 
 
 class Seat:
@@ -184,7 +185,8 @@ class Seat:
                 stopped = body.get("env_state") == messages.FROZEN
                 self._stopped_at = now if stopped else None
             elif message.method == messages.REWARD:
-                row = row._replace(reward=row.reward + float(body["reward"]))
+                reward = float(body["reward"])
+                row = row._replace(reward=row.reward + reward, rewards=row.rewards + bool(reward))
                 if body["done"]:
                     ended = not body.get("info", {}).get("truncated", False)
                     row = row._replace(over=True, terminated=ended)

@@ -61,12 +61,14 @@ def test_rewards_between_ticks_are_summed_and_an_end_ends_them(seated):
     assert row.first and row.playing and not row.spoilt
     link.reward("a", 1.0)
     link.reward("a", 2.0)
-    assert seat.row(0.0).reward == 3.0
+    row = seat.row(0.0)
+    assert (row.reward, row.rewards) == (3.0, 2)
     link.reward("a", 4.0, done=True)
     link.begin("b")
     link.reward("b", 8.0)
     row = seat.row(0.0)
     assert (row.reward, row.over, row.terminated, row.first) == (4.0, True, True, False)
+    assert row.rewards == 1
     assert link.asked == ["old", "a"]
     assert seat.row(0.0)[1:6] == (True, 0.0, False, False, True)
     assert seat.row(0.0).reward == 8.0
