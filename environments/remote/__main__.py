@@ -22,6 +22,7 @@ from environments.remote.worlds import LevelWorld, World, desktop_size
 from environments.view import View
 from user_error import EndedOutside, UserError
 
+ENDS_WITHIN_S = 30
 EXAMPLES = """examples:
   python -m environments.remote serve --level_name=Catch-v0 --fps=10
   python -m environments.remote serve --game=sandbox/racer.yaml
@@ -133,7 +134,10 @@ def _world(options: Options) -> World:
 
 
 class Ending:
-    """Ends at a signal, or with the parent: a start at once, a game after its frame."""
+    """Ends at a signal, or with the parent: a start at once, a game after its frame.
+
+    A level that hangs there is ended by the system, as nobody may be left to do so.
+    """
 
     def __init__(self, with_parent: bool) -> None:
         self._game: Game | None = None
@@ -150,16 +154,20 @@ class Ending:
             game.stop()
 
     def _end(self, *_: object) -> None:
-        is_first, self._is_asked = not self._is_asked, True
+        if self._is_asked:
+            return  # another one would interrupt what removes and ends things
+        self._is_asked = True
+        signal.alarm(ENDS_WITHIN_S)
         if self._game:
             self._game.stop()
-        elif is_first:  # another one would interrupt what removes and ends things
+        else:
             raise KeyboardInterrupt
 
 
 def _watch_parent() -> None:
     while os.read(0, 1024):
         pass
+    signal.alarm(ENDS_WITHIN_S)  # a main thread that hangs outside of Python takes no signal
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 

@@ -3,9 +3,12 @@
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 from environments.realtime.keeping import parse_announcement
 from environments.realtime.link import Address
@@ -16,6 +19,7 @@ REFLEX = "tests.environments.realtime.worlds:Reflex"
 REWARDING = "tests.environments.realtime.worlds:Rewarding"
 ECHO = "tests.environments.realtime.worlds:Echo"
 SLOW = "tests.environments.realtime.worlds:Slow"
+STUCK = "tests.environments.realtime.worlds:Stuck"
 
 
 class Remote(NamedTuple):
@@ -48,3 +52,12 @@ def refusal(*flags: str, **environment: str) -> str:
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     return done.stderr.strip()
+
+
+def await_end(process: psutil.Process) -> None:
+    """Waits until a process has ended, whose parent was killed; nobody may collect it."""
+    until = time.monotonic() + 60
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < until
+            time.sleep(0.02)

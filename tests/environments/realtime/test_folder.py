@@ -4,14 +4,16 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 
+import psutil
 import pytest
 
 from environments import held_folders
 from environments.remote import folder
-from tests.environments.realtime.remotes import COMMAND, ROOT, SLOW, remote
+from tests.environments.realtime.remotes import COMMAND, ROOT, SLOW, STUCK, await_end, remote
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +91,34 @@ def test_a_remote_that_is_starting_ends_with_its_parent(below):
     process.stdin.close()
     assert process.wait() == 0
     assert not list(below.iterdir())
+
+
+# A remote whose level hangs, and which is not given long to end.
+HANGS = f"""
+import sys
+from environments.remote import __main__ as program
+
+program.ENDS_WITHIN_S = 1
+sys.argv = ["serve", "serve", "--level_name={STUCK}", "--with_parent"]
+sys.exit(program.main())
+"""
+
+
+@pytest.mark.xdist_group("remotes")
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_level_that_hangs_does_not_outlive_whoever_has_started_it(below, is_asked):
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", HANGS], cwd=ROOT, stdin=pipe, stdout=pipe) as one:
+        try:
+            assert one.stdin and one.stdout and one.stdout.readline().startswith(b"remote")
+            [desktop] = psutil.Process(one.pid).children()
+            while not (below / "stuck").exists():
+                time.sleep(0.02)
+            if is_asked:
+                one.terminate()
+            else:
+                one.stdin.close()
+            assert one.wait(60) == -signal.SIGALRM
+            await_end(desktop)
+        finally:
+            one.kill()

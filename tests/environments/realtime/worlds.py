@@ -1,6 +1,8 @@
 """Levels for tests of worlds in real time."""
 
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -60,4 +62,12 @@ class Slow(Reflex):
 
     def __init__(self, render_mode: str | None = None) -> None:
         super().__init__(render_mode)
+        time.sleep(600)
+
+
+class Stuck(Reflex):
+    """Hangs in its first step, and says so with a file."""
+
+    def step(self, action: Any) -> Any:
+        Path(os.environ["TMPDIR"], "stuck").touch()
         time.sleep(600)
