@@ -18,6 +18,7 @@ from environments.realtime.level_keys import (
 )
 from environments.remote.window import KeyEvent
 from environments.view import View
+from user_error import UserError
 
 # Waits for some seconds; those who watch see meanwhile that the remote goes on.
 Pause = Callable[[float], None]
@@ -101,7 +102,7 @@ class LevelWorld:
     def reset(self, pause: Pause) -> Frame:
         self._env.reset()
         self._pressed = frozenset()
-        return Frame(picture(self._env, self.name))
+        return Frame(self._drawn())
 
     def frame(self, keys: Sequence[KeyEvent]) -> Frame:
         held = self._keys.after(keys)
@@ -115,8 +116,18 @@ class LevelWorld:
             self._pressed = held - {*again}
             action = Action(self._pressed, tuple(again), clicks[-1] if clicks else None)
         _, reward, terminated, truncated, _ = self._env.step(action)
+        return Frame(self._drawn(), float(reward), bool(terminated), bool(truncated))
+
+    def _drawn(self) -> np.ndarray:
+        """The picture, which is to fill the desktop."""
         drawn = picture(self._env, self.name)
-        return Frame(drawn, float(reward), bool(terminated), bool(truncated))
+        height, width = drawn.shape[:2]
+        if (height, width) != (self.height, self.width):
+            raise UserError(
+                f"--level_name: {self.name} draws pictures of {width} × {height} pixels, after one "
+                f"of {self.width} × {self.height}; expected one size for all, as a desktop has one."
+            )
+        return drawn
 
     def hear(self, keys: Sequence[KeyEvent]) -> None:
         self._keys.after(keys)

@@ -128,6 +128,15 @@ def test_a_picture_that_a_window_cannot_show_is_refused(shape, monkeypatch, one_
     one_line(lambda: LevelWorld(f"{HERE}:FromFive", View(), 0.0, 1), told)
 
 
+def test_a_picture_of_another_size_than_the_first_is_refused(monkeypatch, one_line):
+    world = LevelWorld(f"{HERE}:FromFive", View(), 0.0, 1)
+    monkeypatch.setattr(FromFive, "render", lambda self: np.zeros([6, 9, 3], np.uint8))
+    told = f"{HERE}:FromFive draws pictures of 9 × 6 pixels, after one of 8 × 8"
+    one_line(lambda: world.frame([]), told)
+    one_line(lambda: world.reset(lambda seconds: None), told)
+    world.close()
+
+
 def test_actions_at_points_are_within_the_picture(tmp_path, one_line):
     (tmp_path / "page.html").write_text("")
     page = tmp_path / "page.yaml"
