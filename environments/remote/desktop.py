@@ -101,9 +101,9 @@ class Desktop:
         return told[-1] if told else "it says nothing"
 
 
-def with_this_process() -> list[str]:
-    """The beginning of a command that is to end when the process that starts it does."""
-    return ["setpriv", "--pdeathsig", "TERM", "--"]
+def with_this_process(number: str = "TERM") -> list[str]:
+    """The beginning of a command that gets a signal when the process that starts it ends."""
+    return ["setpriv", "--pdeathsig", number, "--"]
 
 
 def end(process: subprocess.Popen) -> None:

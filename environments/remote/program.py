@@ -169,7 +169,7 @@ class ProgramWorld:
         command = [sys.executable if word == "python" else word for word in self._game.command]
         try:
             self._process = subprocess.Popen(
-                [*with_this_process(), *command],
+                [*with_this_process("KILL"), *command],  # some programs ignore TERM
                 cwd=self._game.folder,
                 env=os.environ | {"SDL_VIDEODRIVER": "x11", "SDL_VIDEO_WINDOW_POS": "0,0"},
                 stdin=subprocess.DEVNULL,

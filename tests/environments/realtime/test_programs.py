@@ -21,7 +21,7 @@ from environments.remote.desktop import free_port
 from environments.remote.digits import Digits
 from environments.remote.program import ProgramWorld, Screen, _state
 from environments.view import View
-from tests.environments.realtime.remotes import remote
+from tests.environments.realtime.remotes import await_end, remote
 from user_error import EndedOutside, UserError
 
 pytestmark = pytest.mark.xdist_group("remotes")
@@ -291,6 +291,18 @@ def test_a_program_whose_name_is_no_utf_8_has_a_state(tmp_path):
             assert _state(process.pid) in ("S", "R", "D")
         finally:
             process.kill()
+
+
+def test_a_program_that_ignores_term_does_not_outlive_a_remote_that_was_killed(tmp_path):
+    file = hanging_game(tmp_path)
+    (tmp_path / "deaf.sh").write_text("trap '' TERM\nwhile :; do sleep 0.1; done\n")
+    file.write_text(file.read_text().replace("python hanging.py", "bash deaf.sh"))
+    with remote(f"--game={file}") as served:
+        until, program = time.monotonic() + 60, program_of(served.process.pid, "deaf.sh")
+        while not program.children():  # it has begun to ignore
+            assert time.monotonic() < until
+        served.process.kill()
+        await_end(program)
 
 
 def test_a_program_that_is_stopped_is_noticed_and_its_remote_replaced(tmp_path):
