@@ -104,11 +104,13 @@ def _is_number(given: Any, is_whole: bool = False) -> bool:
 
 def _command(given: Any, told: str) -> tuple[str, ...]:
     try:
-        words = shlex.split(str(given or ""))
+        words = shlex.split(given) if isinstance(given, str) else []
     except ValueError as error:
         raise UserError(f"{told}: command: {given!r}: it cannot be read ({error}).") from None
     if not words:
-        raise UserError(f"{told}: command: {given!r}: expected a program and its arguments.")
+        raise UserError(
+            f"{told}: command: {given!r}: expected a program and its arguments in one line."
+        )
     return tuple(words)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import concurrent.futures
-import contextlib
 import io
 import math
 import os
@@ -12,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,20 +48,34 @@ class ProgramWorld:
         self.width, self.height, self.still_s = game.width, game.height, game.still_s
         self._read: Callable[[np.ndarray], float | None]
         if isinstance(game.score, str):
-            self._read = imports.named(game.score, "--game: score", "the score of a picture")
+            self._read = self._own(game.score, "score", "the score of a picture")
         else:
             self._read = Digits(*game.score)
         self._is_over = (
-            imports.named(game.end, "--game: end", "whether a picture is the end")
+            self._own(game.end, "end", "whether a picture is the end")
             if isinstance(game.end, str)
             else None
         )
         self._process: subprocess.Popen | None = None
         self._score, self._scored_at = 0.0, 0.0
 
+    def _own(self, path: str, entry: str, returns: str) -> Callable[[np.ndarray], Any]:
+        """A function of the user, whose failure is told in one line."""
+        function = imports.named(path, f"--game: {entry}", returns)
+
+        def call(picture: np.ndarray) -> Any:
+            try:
+                return function(picture)
+            except Exception as error:
+                raise UserError(
+                    f"--game: {self.name}: {entry}: {path} has failed ({imports.reason(error)})."
+                ) from error
+
+        return call
+
     def appear(self, host: str, port: int, secret: str) -> None:
         """Connects to the desktop, once there is one, and starts the program."""
-        self._screen = Screen(host, port, secret, self.height)
+        self._screen = Screen(host, port, secret, self.width, self.height)
         self._start()
 
     def reset(self, pause: Pause) -> Frame:
@@ -152,8 +166,10 @@ class ProgramWorld:
     def _seen(self, picture: np.ndarray) -> float | None:
         """The score in a picture; None where it shows none."""
         score = self._read(picture)
-        if score is None or (isinstance(score, int | float | np.number) and math.isfinite(score)):
-            return score
+        if score is None:
+            return None
+        if isinstance(score, int | float | np.number) and math.isfinite(score):
+            return float(score)  # differences of NumPy's small numbers wrap around
         raise UserError(
             f"--game: {self.name}: {self._game.score} has returned the score {score!r}; expected a "
             "number, or None where there is none."
@@ -206,10 +222,11 @@ class Complaints:
 class Screen:
     """The desktop's newest picture, kept by a thread, and its keyboard."""
 
-    def __init__(self, host: str, port: int, secret: str, height: int) -> None:
-        """``height`` is that of the program; the stamp is below it."""
-        self._height = height
+    def __init__(self, host: str, port: int, secret: str, width: int, height: int) -> None:
+        """``width`` and ``height`` are those of the program; the stamp is below it."""
+        self._width, self._height = width, height
         self.changes = 0  # of what the program shows
+        self._lost = ""  # why there is no new picture any more
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         ready: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -227,8 +244,14 @@ class Screen:
 
     def picture(self) -> np.ndarray:
         """The newest picture, uint8 [height, width, 3]."""
+        if self._lost:
+            raise EndedOutside(
+                f"the desktop cannot be seen any more ({self._lost}). A program that changes its "
+                "resolution, as some do for the full screen, ends all connections: give it a "
+                "window of the size of the desktop."
+            )
         with self._lock:
-            return self._picture.copy()
+            return self._picture[: self._height, : self._width].copy()
 
     def press(self, keys: Sequence[str], click: tuple[int, int] | None) -> None:
         """Presses keys for a moment, and clicks."""
@@ -255,8 +278,10 @@ class Screen:
                 apply(rectangles, self._picture)
                 self.changes += touches(rectangles, self._height)
 
-        with contextlib.suppress(EOFError, OSError):  # the desktop has ended
+        try:
             await self._client.run(draw)
+        except Exception as error:
+            self._lost = str(error) or "it was closed"
 
 
 def _state(pid: int) -> str:

@@ -15,9 +15,10 @@ import pytest
 import environments
 from environments import Remotes
 from environments.names import RealTimeLevel
-from environments.realtime import game_file, levels
+from environments.realtime import game_file, levels, messages, password
 from environments.realtime.game_file import Box
-from environments.remote.desktop import free_port
+from environments.realtime.messages import Message
+from environments.remote.desktop import Desktop, free_port
 from environments.remote.digits import Digits
 from environments.remote.program import ProgramWorld, Screen, _state
 from environments.view import View
@@ -99,14 +100,12 @@ class Shown:
 def started(tmp_path):
     """Starts a program for a world without a desktop; what it has started ends with the test."""
     worlds = []
+    usual: dict[str, object] = {"end": 600, "score": f"{__name__}:brightness"}
 
     def make(command: str, **entries: object) -> tuple[ProgramWorld, Shown]:
         file = tmp_path / "own.yaml"
-        more = "".join(f"{name}: {value}\n" for name, value in ({"end": 600} | entries).items())
-        file.write_text(
-            f"command: {command}\nwidth: 80\nheight: 40\nactions: [none, left]\n"
-            f"score: {__name__}:brightness\n{more}"
-        )
+        more = "".join(f"{name}: {value}\n" for name, value in (usual | entries).items())
+        file.write_text(f"command: {command}\nwidth: 80\nheight: 40\nactions: [none, left]\n{more}")
         world, screen = ProgramWorld("own", game_file.read(str(file), View()), 0.0), Shown()
         world._screen = screen  # type: ignore[assignment]
         worlds.append(world)
@@ -173,6 +172,28 @@ def test_a_score_that_is_no_number_is_refused(started, score, one_line):
     world, _ = started("sleep 600")
     world._read = lambda picture: score
     one_line(lambda: world.frame([]), "--game: own: ", f"score {score!r}; expected a number")
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float32])
+def test_scores_of_numpy_are_numbers_like_others(started, kind):
+    world, _ = started("sleep 600")
+    world.reset(time.sleep)
+    shown = iter([kind(200), kind(190), kind(200)])
+    world._read = lambda picture: next(shown)
+    rewards = [world.frame([]).reward for _ in range(3)]
+    sent = [Message(messages.REWARD, {"reward": one, "done": False}).encoded() for one in rewards]
+    assert [messages.decoded(one).body["reward"] for one in sent] == [193, -10, 10]
+
+
+def broken(picture: np.ndarray) -> float:
+    raise IndexError("no such row")
+
+
+@pytest.mark.parametrize("entry", ["score", "end"])
+def test_a_function_of_a_file_that_fails_is_told_in_one_line(started, entry, one_line):
+    world, _ = started("sleep 600", **{entry: f"{__name__}:broken"})
+    told = f"--game: own: {entry}: {__name__}:broken has failed (IndexError: no such row)"
+    one_line(lambda: world.reset(time.sleep), told)
 
 
 def test_a_program_that_is_started_again_does_not_begin_with_the_old_score(started):
@@ -246,7 +267,21 @@ def test_the_last_points_count_though_the_game_is_over_or_the_program_has_ended(
 
 def test_a_desktop_that_is_not_there_is_not_waited_for():
     with pytest.raises(EndedOutside, match="the desktop cannot be seen .*Connect call failed"):
-        Screen("127.0.0.1", free_port("127.0.0.1"), "secret", 40)
+        Screen("127.0.0.1", free_port("127.0.0.1"), "secret", 80, 40)
+
+
+def test_a_program_is_seen_without_the_time_below_it_until_the_desktop_is_gone(tmp_path):
+    secret = password.make(tmp_path / "p")
+    desktop = Desktop(80, 42, "127.0.0.1", 0, tmp_path / "p", tmp_path)
+    try:
+        screen = Screen("127.0.0.1", desktop.port, secret, 60, 40)
+        assert screen.picture().shape == (40, 60, 3)  # without the strip below, and what is beside
+    finally:
+        desktop.close()
+    until = time.monotonic() + 60
+    with pytest.raises(EndedOutside, match="the desktop cannot be seen any more"):
+        while time.monotonic() < until:
+            screen.picture()
 
 
 def program_of(remote_pid: int, script: str) -> psutil.Process:
@@ -392,6 +427,7 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
         ("[0, 0, 200, 24]", "[0, 0, 0, 24]", "of the 200 × 240 pixels"),
         ("command: python racer.py", "command: python 'racer.py", "No closing quotation"),
         ("command: python racer.py", "command: ''", "expected a program"),
+        ("command: python racer.py", "command: [python, a.py]", "['python', 'a.py']: expected a"),
         ("reset: [tap space]", "reset: 5", "reset: 5: expected a list"),
         ("reset: [tap space]", "reset: tap space", "expected a list"),
         ("reset: [tap space]", "reset: 2026-13-01", "cannot be read (month must be in 1..12"),

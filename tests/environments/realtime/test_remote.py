@@ -109,7 +109,7 @@ def test_letters_arrive_as_they_are_written(tmp_path):
         seen = os.environ | desktop.environment | {"SDL_VIDEODRIVER": "x11"}
         program = subprocess.Popen([sys.executable, "-c", WRITES], env=seen, stdout=written)
     try:
-        screen = Screen("127.0.0.1", desktop.port, secret, 40)
+        screen = Screen("127.0.0.1", desktop.port, secret, 80, 40)
         while not typed.read_text().endswith("x"):  # keys before the window is there go nowhere
             screen.press(["x"], None)
         for keys in (["shift", "a"], ["b"], ["shift", "7"], ["7"]):
