@@ -23,6 +23,7 @@ from lab.specs.spec import Spec
 from lab.trials import plan
 from lab.trials.folder import Experiment, newest
 from trainer.machine.launching import module_command, script_name, with_project
+from trainer.reporting.wording import number
 from trainer.settings.config import Settings
 from trainer.storage.folder import make_writable
 from user_error import UserError
@@ -200,9 +201,9 @@ def closing(experiment: Experiment) -> str:
     lines = []
     if result["winner"] is not None:
         what = "Winner, with new seeds" if result["confirmed"] else "Best trial"
-        objective = f"{result['winner_objective']:.4g}"
+        objective = number(result["winner_objective"])
         own = result["default_objective"]
-        beside = "" if own is None else f" (the spec's own settings: {own:.4g})"
+        beside = "" if own is None else f" (the spec's own settings: {number(own)})"
         lines.append(f"{what}: t{result['winner']}, {objective}{beside}.")
     if result["failed"]:
         names = ", ".join(f"t{number}" for number in result["failed"])

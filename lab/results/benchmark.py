@@ -5,12 +5,15 @@ bootstrapped: seeds are drawn anew for each level. They hold for the levels that
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lab.results import scoring, tables
+from lab.results import fitness, graphs, scoring, tables
+from lab.results.curves import Curve, curve_of
 from lab.trials.folder import DONE, Experiment, Trial
+from trainer.reporting import wording
 from trainer.storage.records import write_whole
 
 DRAWS = 2000
@@ -98,8 +101,8 @@ def summary(levels: Sequence[np.ndarray]) -> dict[str, Any]:
     return found
 
 
-def write(experiment: Experiment, trials: Sequence[Trial]) -> None:
-    """Writes the table as CSV and as Markdown."""
+def write(experiment: Experiment, trials: Sequence[Trial]) -> list[dict[str, str]]:
+    """Writes the table as CSV and as Markdown; returns it as people read it."""
     made = rows(experiment, trials)
     tables.write(experiment.file("benchmark_df.csv"), list(made[0]), made)
     levels = experiment.spec.frozen["levels"]
@@ -114,13 +117,29 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> None:
     ]
     text = tables.markdown(list(shown[0]), shown)
     write_whole(experiment.file("benchmark.md"), text.encode() + b"\n")
+    return shown
+
+
+def draw(experiment: Experiment, trials: Sequence[Trial], path: Path) -> None:
+    """Writes the curves of all specs so far, a panel for each level."""
+    levels: dict[str, dict[str, list[Curve]]] = {}
+    known: dict[str, fitness.Level] = {}
+    random = scoring.random_play(experiment)
+    for trial in trials:
+        level = trial.values["level"]
+        curves = [curve_of(session.rows()) for session in experiment.sessions(trial)]
+        levels.setdefault(level, {})[trial.values["spec"]] = curves
+        if level not in known and random.knows(trial.settings):
+            known[level] = scoring.level_of(experiment, trial, random)
+    graphs.write_benchmark(path, levels, known, experiment.spec.name)
 
 
 def cell(normalised: float | None, mean: float | None) -> str:
     """A level's score, and the mean return behind it."""
     if mean is None:
         return "–"
-    return f"{mean:.4g}" if normalised is None else f"{normalised:.2f} ({mean:.4g})"
+    text = wording.number(mean)
+    return text if normalised is None else f"{normalised:.2f} ({text})"
 
 
 def with_interval(row: Mapping[str, Any], name: str) -> str:

@@ -10,6 +10,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from lab.results import curves, tables
 from lab.results.curves import Curve
+from lab.results.fitness import Level
 from lab.trials.folder import DONE, Trial
 from trainer.reporting.curve import BLUE, GREY, LEVELS_NAMED, ORANGE, literal, png, time_unit
 from trainer.reporting.wording import by_level
@@ -20,6 +21,7 @@ EXPLORATION = ("exploration", "entropy")
 RETURN = "mean raw return of 100 episodes"
 COLORS = "viridis"
 UNKNOWN = (0.75, 0.75, 0.75, 1.0)  # the colour of what has no objective
+ACROSS = 4  # panels of a benchmark
 
 
 def write_session(path: Path, rows: Sequence[Mapping[str, Any]], title: str) -> None:
@@ -126,6 +128,52 @@ def write_experiment(path: Path, trials: Sequence[Trial], title: str) -> None:
                 )
             if row == len(measures) - 1:
                 axes.set_xlabel(key, fontsize=9)
+    save(figure, path)
+
+
+def write_benchmark(
+    path: Path,
+    levels: Mapping[str, Mapping[str, Sequence[Curve]]],
+    known: Mapping[str, Level],
+    title: str,
+) -> None:
+    """A panel for each level: the return of each spec's sessions over frames.
+
+    A dotted line is random play, a dashed one what counts as 1, where they lie within the panel.
+    """
+    across = min(ACROSS, len(levels))
+    rows = -(-len(levels) // across)
+    figure = Figure(figsize=(max(4.0, 3.2 * across), 2.5 * rows + 0.8), layout="constrained")
+    figure.suptitle(literal(title), fontsize=11)
+    panels = list(figure.subplots(rows, across, squeeze=False).flat)
+    for axes in panels[len(levels) :]:
+        axes.set_axis_off()
+    for axes, (level, specs) in zip(panels, levels.items(), strict=False):
+        for place, (name, sessions) in enumerate(specs.items()):
+            those = [one for one in sessions if not one.is_empty]
+            if those:
+                _group(axes, those, "frames", 1.0, f"C{place % 10}", literal(name))
+        _frames(axes)
+        _plain(axes)
+        axes.set_xlim(left=0)
+        axes.set_title(literal(level), fontsize=9)
+        if not axes.lines:
+            axes.set(xticks=[], yticks=[])
+            axes.text(0.5, 0.5, "no episode has ended yet", transform=axes.transAxes, ha="center",
+                      color=GREY)  # fmt: skip
+        elif level in known:
+            axes.autoscale(False)
+            axes.axhline(known[level].random_return, color=GREY, linestyle=":", linewidth=1)
+            if known[level].solved_return is not None:
+                axes.axhline(known[level].solved_return, color=GREY, linestyle="--", linewidth=1)
+    figure.supylabel(RETURN, fontsize=9)
+    found = [axes.get_legend_handles_labels() for axes in panels]
+    named = {name: line for pair in found for line, name in zip(*pair, strict=True)}
+    if len(named) > 1:
+        figure.legend(
+            list(named.values()), list(named), loc="outside lower center", ncols=3, frameon=False,
+            fontsize=8,
+        )  # fmt: skip
     save(figure, path)
 
 

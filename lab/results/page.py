@@ -18,18 +18,30 @@ POINTS = 60  # of a session's curve
 PLACE = "/*DATA*/"
 
 
-def write(experiment: Experiment, trials: Sequence[Trial], result: Mapping[str, Any]) -> None:
-    """Writes the page; ``result`` is what came out, if it has finished."""
+def write(
+    experiment: Experiment,
+    trials: Sequence[Trial],
+    result: Mapping[str, Any],
+    scores: Sequence[Mapping[str, str]] = (),
+) -> None:
+    """Writes the page.
+
+    ``result`` is what came out, if it has finished; ``scores`` is the table of a benchmark.
+    """
     template = (resources.files("lab.results") / "page.html").read_text("utf-8")
     # Inside a script, "</" would end it.
-    data = json.dumps(content(experiment, trials, result), allow_nan=False).replace("</", "<\\/")
+    data = json.dumps(content(experiment, trials, result, scores), allow_nan=False)
+    data = data.replace("</", "<\\/")
     title = experiment.spec.name.replace("<", "&lt;")
     page = template.replace("TITLE", title, 1).replace(PLACE, data, 1)
     write_whole(experiment.folder / NAME, page.encode())
 
 
 def content(
-    experiment: Experiment, trials: Sequence[Trial], result: Mapping[str, Any]
+    experiment: Experiment,
+    trials: Sequence[Trial],
+    result: Mapping[str, Any],
+    scores: Sequence[Mapping[str, str]],
 ) -> dict[str, Any]:
     """What the page shows, as JSON."""
     rows = {row["trial"]: row for row in tables.experiment_rows(trials)}
@@ -46,6 +58,7 @@ def content(
         "result": result,
         "objective": objective,
         "searched": searched,
+        "scores": list(scores),
         "trials": [
             {
                 **rows[one.number],

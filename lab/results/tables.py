@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.trials.folder import Experiment, Trial, best
-from trainer.reporting.wording import by_level
+from trainer.reporting.wording import by_level, number
 from trainer.storage.records import write_whole
 
 RETURN = "mean_episode_return"
@@ -121,4 +121,4 @@ def markdown(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _short(value: Any) -> Any:
-    return f"{value:.4g}" if isinstance(value, float) else value
+    return number(value) if isinstance(value, float) else value

@@ -84,8 +84,10 @@ def write_experiment(
     """
     trials = experiment.trials()
     tables.write_experiment(experiment, trials)
-    if draw:
+    is_benchmark = experiment.mode == "benchmark" and bool(trials)
+    if draw and is_benchmark:
+        benchmark.draw(experiment, trials, experiment.file(GRAPH))
+    elif draw:
         graphs.write_experiment(experiment.file(GRAPH), trials, experiment.spec.name)
-    page.write(experiment, trials, result or experiment.result())
-    if experiment.mode == "benchmark" and trials:
-        benchmark.write(experiment, trials)
+    scores = benchmark.write(experiment, trials) if is_benchmark else []
+    page.write(experiment, trials, result or experiment.result(), scores)

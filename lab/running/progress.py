@@ -173,7 +173,7 @@ class Panel:
 
 def _best(snapshot: Snapshot) -> str:
     ranked = plan.ranked(snapshot.trials)
-    if not ranked:
+    if not ranked or ranked[0].kind == plan.BENCHMARK:  # of levels, which cannot be compared
         return ""
     return f"best {ranked[0].name} {number(ranked[0].results['objective'])}"
 

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import dataclasses
 import errno
+import itertools
 import json
 import shutil
 import subprocess
@@ -13,16 +14,28 @@ import urllib.request
 import numpy as np
 import psutil
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.plugins.hparams import api_pb2, metadata
 
 from lab.actions import looking
-from lab.results import benchmark, compare, graphs, hparams, random_play, scoring, standards, tables
+from lab.results import (
+    benchmark,
+    compare,
+    graphs,
+    hparams,
+    random_play,
+    scoring,
+    standards,
+    tables,
+    writing,
+)
 from lab.results.curves import Curve, curve_of, spread
 from lab.specs import spec as specs
 from lab.specs.meta import Standard
+from lab.trials import plan
 from lab.trials.folder import DONE, FAILED, Experiment, Trial
 from tests.browser import Browser
 from tests.lab.conftest import Lab
@@ -288,8 +301,80 @@ def test_a_table_keeps_every_frame(tmp_path):
 
 
 def test_a_table_in_markdown_has_a_dash_for_what_is_not_known():
-    text = tables.markdown(["a", "b"], [{"a": 1.23456, "b": None}])
-    assert text.splitlines()[-1] == "| 1.235 | – |"
+    text = tables.markdown(["a", "b"], [{"a": 1.23456, "b": None}, {"a": 13455.2, "b": 2}])
+    assert text.splitlines()[-2:] == ["| 1.235 | – |", "| 13,455 | 2 |"]
+
+
+GAMES = ("BeamRider", "Breakout", "Enduro", "Freeway", "MsPacman", "Qbert", "Seaquest")
+
+
+@pytest.fixture
+def games(tmp_path) -> Experiment:
+    """A benchmark of two specs on Atari games; one has no returns, and one still runs."""
+    levels = [f"{game}NoFrameskip-v4" for game in GAMES]
+    contents = {name: {"level": levels[1], "meta": {"sessions": 2}} for name in ("mine", "other")}
+    spec = specs.parse("games", contents["mine"], "f")
+    experiment = Experiment.create(
+        spec, "benchmark", tmp_path, {"specs": contents, "levels": levels}
+    )
+    known = {one: {"return": 10.0, "deviation": 1.0, "episodes": 100} for one in levels}
+    (experiment.folder / "random_play.json").write_text(json.dumps(known))
+    for trial in plan.fixed(experiment):
+        game = trial.number % len(GAMES)
+        for place, session in enumerate(experiment.sessions(trial)):
+            session.folder.mkdir(parents=True)
+            rows = [
+                {
+                    "environment_frames": 1000 * step, "wall_time": 1.0 * step, "updates": step,
+                    "episodes": 100 * step, "recent_episodes": 100,
+                    "mean_episode_return": 4.0 * step**game + place if game else None,
+                }
+                for step in range(1, 6)
+            ]  # fmt: skip
+            (session.folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+        if game < len(GAMES) - 1:
+            curves = [curve_of(one.rows()) for one in experiment.sessions(trial)]
+            random = scoring.random_play(experiment)
+            trial.results = scoring.score(experiment, trial, curves, random)
+            trial.state = DONE
+        experiment.save(trial)
+    return experiment
+
+
+def test_a_benchmark_has_a_panel_for_each_level(games, monkeypatch):
+    drawn: list[Figure] = []
+    monkeypatch.setattr(graphs, "save", lambda figure, path: drawn.append(figure))
+    benchmark.draw(games, games.trials(), games.file("experiment_graph.png"))
+    panels = [axes for axes in drawn[0].axes if axes.axison]
+    assert [axes.get_title() for axes in panels] == [f"{game}NoFrameskip-v4" for game in GAMES]
+    assert not panels[0].lines and panels[-1].lines  # also of what still runs
+    # Each has a scale of its own, whatever a human gets there.
+    assert panels[1].get_ylim()[1] < 30.5 and panels[3].get_ylim()[1] > 500
+    assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["mine", "other"]
+    canvas = FigureCanvasAgg(drawn[0])
+    canvas.draw()
+    boxes = [axes.title.get_window_extent() for axes in panels]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_the_page_of_a_benchmark_shows_scores_and_one_level_at_a_time(games):
+    writing.write_experiment(games)
+    text = games.file("benchmark.md").read_text().splitlines()
+    assert text[2].split(" | ")[1:3] == ["–", "0.51 (20.5)"]  # a human has 30.5
+    assert text[2].split(" | ")[5:8] == ["0.36 (2,500)", "0.93 (12,500)", "–"]
+    with Browser() as browser:
+        browser.open(f"file://{games.folder}/index.html")
+        cells = "[...document.querySelectorAll('#scores tr')].map(one => one.cells[6].textContent)"
+        assert browser.evaluate(cells) == ["QbertNoFrameskip-v4", *["0.93 (12,500)"] * 2]
+        lines = "[...document.querySelectorAll('#curves path.trial title')].map(t => t.textContent)"
+        assert [one.partition(" · ")[0] for one in browser.evaluate(lines)] == ["t1", "t8"]
+        browser.evaluate(
+            "(() => { const one = document.querySelector('#axes select');"
+            "one.value = 'EnduroNoFrameskip-v4'; one.dispatchEvent(new Event('change')); })()"
+        )
+        assert [one.partition(" · ")[0] for one in browser.evaluate(lines)] == ["t2", "t9"]
+        rows = "document.querySelectorAll('#trials tbody tr').length"
+        assert browser.evaluate(rows) == 2 * len(GAMES)
 
 
 SMALL = {"resources": {"memory_gb": 0.1}}

@@ -3,6 +3,7 @@
 import pytest
 
 from lab.running.progress import Running, Snapshot, line
+from lab.trials import plan
 from lab.trials.folder import DONE, OPEN, Trial
 
 
@@ -33,3 +34,9 @@ def test_the_time_left_is_that_of_the_sessions_that_are_left(
     running = [_running(trials[-1], frames, time_left)]
     told = line(Snapshot(trials, running, len(trials), 2, ended)).split(" · ")
     assert [part for part in told if part.endswith("left")] == ([left] if left else [])
+
+
+def test_trials_of_a_benchmark_have_no_best_as_their_levels_cannot_be_compared():
+    for kind, best in ((plan.BENCHMARK, False), (plan.PROPOSED, True)):
+        trial = Trial(0, kind, {}, [1], state=DONE, results={"objective": 1})
+        assert ("best t0" in line(Snapshot([trial], [], 2, 1))) is best
