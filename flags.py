@@ -42,7 +42,7 @@ def parser_of(
     definitions: Sequence[dataclasses.Field], program: str, description: str, examples: str
 ) -> argparse.ArgumentParser:
     """A command line with a flag for each definition, in their groups."""
-    parser = _Parser(
+    parser = Parser(
         prog=program,
         description=description,
         epilog=examples,
@@ -114,7 +114,9 @@ def near(given: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(found)}?" if found else ""
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """Raises a ``UserError``, one line, where a flag is wrong."""
+
     def error(self, message: str) -> Any:
         raise UserError(f"{message}. --help lists all flags.")
 

@@ -160,7 +160,9 @@ def read_parts(path: Path) -> Parts:
     for name, value in given.items():
         if name == "about":
             continue
-        if not isinstance(value, (int, float)) or value < 0 or (not value and name not in MAY_BE_0):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        fits = is_number and (0 <= value < math.inf or value == fields[name].default)
+        if not fits or (not value and name not in MAY_BE_0):
             kind = "a number that is not negative" if name in MAY_BE_0 else "a number above 0"
             raise UserError(f"{path}: {name} is {value!r}; expected {kind}.")
     return Parts(**given)

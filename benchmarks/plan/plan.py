@@ -16,6 +16,7 @@ import math
 import sys
 from pathlib import Path
 
+import flags
 from benchmarks.plan import cost_fit, cost_model
 from benchmarks.plan.cost_fit import bytes_per_s
 from benchmarks.plan.cost_model import Cluster, Parts, Prediction, predict
@@ -135,10 +136,10 @@ def _next(parts: Parts, cluster: Cluster) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = flags.Parser(
         description=__doc__.splitlines()[0] if __doc__ else None, allow_abbrev=False
     )
-    parser.add_argument("--learners", type=int, default=1)
+    parser.add_argument("--learners", type=int, default=1, help="processes that learn")
     parser.add_argument("--actors", type=int, default=1, help="processes that play, in all")
     parser.add_argument("--network", default="", help="of each host's link, such as 10Gb")
     parser.add_argument(

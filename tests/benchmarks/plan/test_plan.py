@@ -202,6 +202,7 @@ def test_the_command_fits(monkeypatch, capsys, free):
     ("arguments", "words"),
     [
         (["--learners=0"], "must be 1 or more"),
+        (["--learners=two"], "argument --learners: invalid int value: 'two'"),
         (["--network=10"], "'10' is not a network speed"),
         (["--network=-1Gb"], "such as 10Gb"),
         (["--parts=/no/where.json"], "cannot be read as JSON"),
@@ -226,6 +227,8 @@ def test_a_mistake_is_told_in_one_line(monkeypatch, capsys, arguments, words):
         ({**dataclasses.asdict(PARTS), "batch_steps": "many"}, "batch_steps is 'many'"),
         ({**dataclasses.asdict(PARTS), "batch_steps": -1}, "batch_steps is -1"),
         ({**dataclasses.asdict(PARTS), "step_bytes": 0}, "step_bytes is 0; .* above 0"),
+        ({**dataclasses.asdict(PARTS), "step_bytes": math.nan}, "step_bytes is nan; .* above 0"),
+        ({**dataclasses.asdict(PARTS), "batch_steps": math.inf}, "batch_steps is inf; .* above 0"),
     ],
 )
 def test_parts_that_are_wrong_are_told_by_name(content, words, tmp_path):
