@@ -61,16 +61,19 @@ def measure(arguments: list[str]) -> None:
     print("\n".join(about.values()) + "\n", flush=True)
     runs: list[Run] = []
     out = Path(options.results)
-    with tempfile.TemporaryDirectory(prefix="imphosts") as folder, Fleet(Path(folder)) as hosts:
-        for count, real, cut_s in _cases(numbers, options):
-            hosts.grow(count)
-            runs.append(measured(hosts, count, real, cut_s, options))
-            print(report.table(runs[-1:]), flush=True)
-            # A later run may fail where the machine carries no more.
-            report.write_json(out / "hosts.json", runs, about)
-    print(f"\n{report.table(runs)}")
-    report.draw(out / "hosts.png", runs, f"{about['what']}\n{about['machine']}")
-    print(f"\n{out}/hosts.json and hosts.png written")
+    try:
+        with tempfile.TemporaryDirectory(prefix="imphosts") as folder, Fleet(Path(folder)) as hosts:
+            for count, real, cut_s in _cases(numbers, options):
+                hosts.grow(count)
+                runs.append(measured(hosts, count, real, cut_s, options))
+                print(report.table(runs[-1:]), flush=True)
+                # A later run may fail where the machine carries no more.
+                report.write_json(out / "hosts.json", runs, about)
+    finally:  # also where it is stopped
+        if runs:
+            print(f"\n{report.table(runs)}")
+            report.draw(out / "hosts.png", runs, f"{about['what']}\n{about['machine']}")
+            print(f"\n{out}/hosts.json and hosts.png written")
 
 
 def _cases(numbers: list[int], options: Options) -> Iterator[tuple[int, int, float]]:

@@ -1,5 +1,6 @@
 """The benchmark of a frontend in front of many hosts: a small one, real, and its lines."""
 
+import contextlib
 import json
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from benchmarks.whole.hosts import __main__ as program
 from benchmarks.whole.hosts import fleet, idle, report
 from benchmarks.whole.hosts.frontend import Cost
 from benchmarks.whole.hosts.report import Run
-from tests.benchmarks.whole.stopping import killed
+from tests.benchmarks.whole.stopping import killed, stopped_at
 from tests.cluster.conftest import wait_for
 from tests.pictures import coloured
 from tests.trainer.disks import files_limited_to
@@ -58,6 +59,20 @@ def test_more_hosts_than_addresses_are_refused(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(fleet, "missing", lambda: "needs root")
     with pytest.raises(UserError, match="no hosts can be made on this machine: needs root."):
         program.measure(["--hosts=8", f"--results={tmp_path}"])
+
+
+def test_runs_that_have_ended_are_shown_when_it_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    none = types.SimpleNamespace(grow=lambda count: None)
+    monkeypatch.setattr(fleet, "missing", lambda: "")
+    monkeypatch.setattr(program, "Fleet", lambda folder: contextlib.nullcontext(none))
+    monkeypatch.setattr(program, "measured", stopped_at(2, run(8)))
+    with pytest.raises(KeyboardInterrupt):
+        program.measure(["--hosts=8,16", f"--results={tmp_path}"])
+    assert len(json.loads((tmp_path / "hosts.json").read_text())["runs"]) == 1
+    assert coloured(tmp_path / "hosts.png") > 0
+    assert "hosts.json and hosts.png written" in capsys.readouterr().out
 
 
 def test_the_seed_is_that_of_the_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
