@@ -32,7 +32,7 @@ from flags import setting  # noqa: E402
 from trainer import build  # noqa: E402
 from trainer.machine import precision  # noqa: E402
 from trainer.machine.cores import divide  # noqa: E402
-from trainer.settings import config  # noqa: E402
+from trainer.settings import config, files, presets  # noqa: E402
 from trainer.settings.config import Settings  # noqa: E402
 from world_models.networks.loss import Windows, losses  # noqa: E402
 from world_models.settings import NETWORKS  # noqa: E402
@@ -40,6 +40,7 @@ from world_models.training.estimate import random_windows  # noqa: E402
 from world_models.training.policy_settings import check_level, check_program  # noqa: E402
 from world_models.training.world_model import WorldModel  # noqa: E402
 
+LEVEL = "KungFuMasterNoFrameskip-v4"
 COLUMNS = (
     Column("part", 24),
     Column("samples/s", 24, ",.0f"),
@@ -51,7 +52,7 @@ COLUMNS = (
 @dataclasses.dataclass(frozen=True)
 class Own(Options):
     preset: str = setting("simple_cpu", "Measuring", "of --algorithm=simple")
-    level_name: str = setting("KungFuMasterNoFrameskip-v4", "Measuring", "the level")
+    level_name: str = setting("", "Measuring", f"the level; default: the preset's, or {LEVEL}")
     network: str = setting("deterministic", "Measuring", "the architecture", choices=NETWORKS)
     seconds: float = setting(2.0, "Measuring", "for each measurement", above=0)
 
@@ -66,7 +67,10 @@ class Timed(NamedTuple):
 def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, _ = common.parse(Own, "world_model", __doc__, arguments)
-    given = [f"--preset={own.preset}", f"--level_name={own.level_name}", f"--seed={own.seed}"]
+    preset = files.load(presets.path_of(own.preset), f"--preset={own.preset}")
+    level = own.level_name or str(preset.get("level_name", LEVEL))
+    own = dataclasses.replace(own, level_name=level)
+    given = [f"--preset={own.preset}", f"--level_name={level}", f"--seed={own.seed}"]
     settings = config.parse([*given, f"--world_model={own.network}"])
     check_program(settings)
     spec = build.level_spec(settings)

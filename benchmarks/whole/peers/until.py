@@ -56,7 +56,7 @@ class Own(Options):
         "Measuring",
         "with commas between, or none; default: all that publish settings for the level",
     )
-    level_name: str = setting("CartPole-v1", "Measuring", "the level")
+    level_name: str = setting("", "Measuring", "the level; default: the preset's, or CartPole-v1")
     algorithm: str = setting("", "Measuring", "of this trainer; default: the preset's, or ppo")
     peer_algorithm: str = setting(
         "",
@@ -104,11 +104,13 @@ def measure(arguments: list[str]) -> None:
 
 
 def _with_algorithms(own: Own) -> Own:
-    """With both sides' algorithms and the peers that have settings for theirs.
+    """With the level, both sides' algorithms and the peers that have settings for theirs.
 
     Refuses before a peer is installed or anything is searched.
     """
-    ours = config.parse([*_flags(own), f"--stop_at_return={own.until}"]).program.algorithm
+    settings = config.parse([*_flags(own), f"--stop_at_return={own.until}"])
+    own = dataclasses.replace(own, level_name=settings.level.level_name)
+    ours = settings.program.algorithm
     theirs = own.peer_algorithm or NEAREST.get(ours, ours)
     work = theirs, own.level_name
     able = tuple(peer for peer in UNTIL_PEERS if work in peer.works)
@@ -128,10 +130,10 @@ def _with_algorithms(own: Own) -> Own:
 
 def _flags(own: Own) -> list[str]:
     """What this trainer is given."""
-    flags = [f"--level_name={own.level_name}"]
-    flags += [f"--preset={own.preset}"] if own.preset else []
-    algorithm = own.algorithm or ("" if own.preset else "ppo")
-    return [*flags, *([f"--algorithm={algorithm}"] if algorithm else [])]
+    usual = {} if own.preset else {"level_name": "CartPole-v1", "algorithm": "ppo"}
+    given = {name: getattr(own, name) for name in ("preset", "level_name", "algorithm")}
+    chosen = usual | {name: value for name, value in given.items() if value}
+    return [f"--{name}={value}" for name, value in chosen.items()]
 
 
 def _write(report: Report, how: dict[str, str], turns: dict[str, list[Run]]) -> None:

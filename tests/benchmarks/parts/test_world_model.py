@@ -13,7 +13,9 @@ def test_turns_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypa
     monkeypatch.setattr(world_model.common, "rate", stopped_at(4 * 3 + 2, 100.0))
     with pytest.raises(KeyboardInterrupt):
         world_model.measure(["--preset=simple_catch", f"--results={tmp_path}"])
-    rows = json.loads((tmp_path / "world_model.json").read_text())["rows"]
+    told = json.loads((tmp_path / "world_model.json").read_text())
+    assert told["what"] == "Catch-v0, simple_catch"
+    rows = told["rows"]
     assert [row["samples/s"]["values"] for row in rows] == [[100.0] * 2] * 4
 
 

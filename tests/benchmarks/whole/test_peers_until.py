@@ -179,6 +179,7 @@ def test_the_zoo_has_what_is_compared():
         ({}, "ppo", "ppo", "sb3"),
         ({"algorithm": "a2c"}, "a2c", "a2c", "sb3"),
         ({"preset": "dqn_lunarlander", "level_name": "LunarLander-v3"}, "double_dqn", "dqn", "sb3"),
+        ({"preset": "dqn_lunarlander"}, "double_dqn", "dqn", "sb3"),
         ({"algorithm": "impala", "peer_algorithm": "ppo"}, "impala", "ppo", "sb3"),
         ({"level_name": PONG}, "ppo", "ppo", "sb3,sample_factory"),
         ({"level_name": PONG, "peers": "sample_factory"}, "ppo", "ppo", "sample_factory"),
@@ -188,7 +189,9 @@ def test_the_zoo_has_what_is_compared():
 def test_peers_have_the_algorithm_of_this_trainer(given, ours, theirs, peers):
     own = until._with_algorithms(until.Own(until=1.0, **given))
     assert (own.algorithm, own.peer_algorithm, own.peers) == (ours, theirs, peers)
-    assert until._work(own, 1)["algorithm"] == theirs
+    level = "LunarLander-v3" if "preset" in given else given.get("level_name", "CartPole-v1")
+    assert until._work(own, 1) == {"level": level, "algorithm": theirs, "seed": 1}
+    assert f"--level_name={level}" in until._flags(own)
 
 
 @pytest.mark.parametrize(
