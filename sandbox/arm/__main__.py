@@ -55,7 +55,7 @@ def _act(arguments: list[str]) -> None:
     definitions = dataclasses.fields(Options)
     usage = "sandbox.arm capture|train|evaluate|predict PICTURE|control"
     parser = flags.parser_of(definitions, f"python -m {usage}", __doc__ or "", "")
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments or {"-h", "--help"}.intersection(arguments):
         parser.print_help()
         return
     action, rest = arguments[0], arguments[1:]
@@ -137,7 +137,7 @@ def _evaluate(options: Options) -> None:
     # Angles lie in less than half a circle around their middle, so their mean is one of them.
     predicted["mean predictor"] = np.tile(poses[:split].mean(axis=0), [len(truth), 1])
     found = evaluation.figures(predicted, truth)
-    print(evaluation.table(found))
+    print(f"{len(truth):,} held-out pictures\n{evaluation.table(found)}")
     folder = Path(options.network).parent
     evaluation.write(folder, found, {"pictures": len(truth), "data": options.data, **about})
     evaluation.draw(folder / "predictions.png", shown, predicted["geometry"], truth)
@@ -151,8 +151,15 @@ def _predict(options: Options, picture: Path) -> None:
     from sandbox.arm import geometry, network
     from sandbox.arm.capture import decode, resized
 
-    image = resized(decode(picture.read_bytes(), str(picture)), network.SIZE)
-    predicted = network.predict(network.load(Path(options.network)).network, image[None])
+    image = decode(picture.read_bytes(), str(picture))
+    height, width = image.shape[:2]
+    if height != width:
+        raise UserError(
+            f"{picture} has {width} × {height} pixels; expected a square, as the network has seen "
+            "it. Cut one out that has the whole arm in it."
+        )
+    trained = network.load(Path(options.network)).network
+    predicted = network.predict(trained, resized(image, network.SIZE)[None])
     answer = {}
     for method, [pose] in predicted.items():
         numbers = [float(pose[0]), *map(float, np.degrees(pose[1:]))]

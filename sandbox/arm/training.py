@@ -14,7 +14,7 @@ from user_error import UserError
 BATCH = 128
 LEARNING_RATE = 1e-3
 NOISE = 8.0  # grey levels
-TELL_EVERY, KEEP_EVERY = 200, 1000
+TELL_EVERY = KEEP_EVERY = 200
 # Gets the network, what the optimizer remembers (nothing at the end), and the number of updates.
 Keep = Callable[[PoseNetwork, Sequence[tf.Variable], int], None]
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -262,6 +263,7 @@ def test_mistakes_are_one_line(pictures, tmp_path, capsys):
     (tmp_path / "text.png").write_text("no picture")
     (tmp_path / "half.npz").write_bytes(b"PK\x03\x04half")
     (tmp_path / "empty.png").write_bytes(b"")
+    cv2.imwrite(str(tmp_path / "wide.png"), np.zeros([96, 128, 3], np.uint8))
     (tmp_path / "empty.npz").write_bytes(b"")
     np.save(tmp_path / "array.npy", np.zeros(3))
     (tmp_path / "array.npy").rename(tmp_path / "array.npz")
@@ -290,12 +292,15 @@ def test_mistakes_are_one_line(pictures, tmp_path, capsys):
         (["train", "--network=weights"], "--network=weights: expected a name that ends with .npz"),
         (["predict", f"{tmp_path}/text.png"], "is not a picture"),
         (["predict", f"{tmp_path}/empty.png"], "is not a picture"),
+        (["predict", f"{tmp_path}/wide.png"], "has 128 × 96 pixels; expected a square"),
         (["predict", f"{tmp_path}/none.png"], "No such file"),
         (["capture", "--count=3"], "--count=3: must be 10 or more"),
     ):
         code, told = program.main(arguments), capsys.readouterr().err
         assert code == 2 and expected in told, (arguments, told)
         assert len(told.splitlines()) == 1
+    assert program.main(["predict", "-h"]) == 0
+    assert "python -m sandbox.arm predict PICTURE.png" in capsys.readouterr().out
 
 
 def test_two_captures_do_not_write_into_one_folder(tmp_path):
