@@ -257,8 +257,8 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--level", default="KungFuMasterNoFrameskip-v4")
-    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--level", default="KungFuMasterNoFrameskip-v4", help="what is played")
+    parser.add_argument("--seeds", default="1,2,3", help="of the trainings (default: 1,2,3)")
     parser.add_argument("--games", type=int, default=30, help="of each policy (default: 30)")
     parser.add_argument("--logdir", default="logs/dreams", help="where trainings are kept")
     parser.add_argument("--out", default="docs/studies/dreams", help="OUT.csv, .json, .png")

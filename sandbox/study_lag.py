@@ -207,11 +207,15 @@ def main() -> int:
 
 
 def _study() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--lags", default="0,40,150")
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--lags", default="0,40,150", help="milliseconds, with commas between")
     parser.add_argument("--seconds", default="150", help="for each lag, or one number for each")
-    parser.add_argument("--remotes", type=int, default=8)
-    parser.add_argument("--out", default="docs/studies/lag")
+    parser.add_argument("--remotes", type=int, default=8, help="games side by side (default: 8)")
+    parser.add_argument("--out", default="docs/studies/lag", help="OUT.csv, .json, .png")
     parser.add_argument("--smoke", action="store_true", help="only check that it works, in seconds")
     if "--smoke" in sys.argv[1:]:
         parser.set_defaults(**SMOKE)
