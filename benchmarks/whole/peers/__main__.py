@@ -56,11 +56,13 @@ COLUMNS = (
     Column("ours in float32 / this", 23, ".2f"),
 )
 OURS, BEST, FLOAT32 = "this trainer", "auto", "float32"
-# How many times the best peer this trainer is, as README.md and docs/performance.md say.
+# How many times the best peer this trainer is, as README.md and docs/performance.md say; and the
+# flags whose defaults that is of.
 UPHELD = {
     ("SimpleConvNetAgent", BEST): "2.1 to 2.4",
     ("ResNetAgent", BEST): "5.2 to 5.7",
 }
+OF_UPHELD = ("peers", "level_name", "unroll_length", "batch_size", "peer_envs", "envs_per_actor")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,9 +136,11 @@ def measure(arguments: list[str]) -> None:
     absent: dict[str, list[str]] = {}
     try:
         for network in networks:
-            absent[network] = compare(report, own, network, contenders, missing, ratios)
+            absent[network] = []
+            compare(report, own, network, contenders, missing, ratios, absent[network])
     finally:  # also where it is stopped
-        print_ratios(ratios, absent)
+        is_usual = all(getattr(own, name) == getattr(Own(), name) for name in OF_UPHELD)
+        print_ratios(ratios, absent, UPHELD if is_usual else {})
         named = {" ".join(key): ratio for key, ratio in ratios.items()}
         report.finish("agent steps/s", ratios=named, absent=absent)
 
@@ -203,12 +207,12 @@ def compare(
     contenders: list[Contender],
     missing: dict[str, str],
     ratios: dict[Key, common.Spread],
-) -> list[str]:
+    absent: list[str],
+) -> None:
     """A network's rows; adds how many times the best peer this trainer is, in each precision.
 
-    Returns the names of those that failed, with which it is not compared.
+    ``absent`` gets the names of those that failed, with which it is not compared.
     """
-    absent = list[str]()
 
     def failed(name: str, reason: str) -> None:
         absent.append(name)
@@ -235,7 +239,6 @@ def compare(
                 except Failed as error:
                     failed(one.name, str(error))
                     del turns[one.name, one.precision]
-    return absent
 
 
 def _write(
@@ -266,11 +269,15 @@ def _ratio(mine: list[float] | None, others: list[float]) -> common.Spread | Non
     return spread([one / other for one, other in zip(mine, others, strict=True)])
 
 
-def print_ratios(ratios: Mapping[Key, common.Spread], absent: Mapping[str, list[str]]) -> None:
-    """Prints the ratios beside those of the guide, and who is missing among the peers."""
+def print_ratios(
+    ratios: Mapping[Key, common.Spread],
+    absent: Mapping[str, list[str]],
+    upheld: Mapping[Key, str] = UPHELD,
+) -> None:
+    """Prints the ratios, beside those ``upheld`` by the guide, and which peers are missing."""
     for (network, precision), ratio in ratios.items():
-        upheld = UPHELD.get((network, precision))
-        beside = f"; docs/performance.md: {upheld}" if upheld else ""
+        told = upheld.get((network, precision))
+        beside = f"; docs/performance.md: {told}" if told else ""
         without = f", without {', '.join(absent[network])}," if absent.get(network) else ""
         print(f"\n{network}, {precision}: {ratio.median:.2f} times the best peer{without} "
               f"({ratio.least:.2f}–{ratio.most:.2f}){beside}")  # fmt: skip

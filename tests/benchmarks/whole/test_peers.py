@@ -154,7 +154,9 @@ def test_who_fails_is_told_and_the_best_of_the_others_counts(tmp_path, capsys):
     ]
     report = program.Report("peers", program.COLUMNS, own, "float32", "work")
     found: dict[tuple[str, str], Spread] = {}
-    absent = program.compare(report, own, "Net", contenders, {"absent": "not installed"}, found)
+    absent: list[str] = []
+    missing = {"absent": "not installed"}
+    program.compare(report, own, "Net", contenders, missing, found, absent)
     assert found == {("Net", "float32"): spread([3.0, 3.0])}
     assert absent == ["absent", "untuned", "broken"]
     program.print_ratios(found, {"Net": absent})
@@ -173,6 +175,29 @@ def test_ratios_stand_beside_those_that_the_guide_upholds(capsys):
         assert f"docs/performance.md: {upheld}" in line
         for page in ("README.md", "docs/performance.md"):
             assert upheld in (PROJECT / page).read_text()
+
+
+def test_a_ratio_names_who_is_missing_also_where_it_is_stopped(tmp_path, monkeypatch, capsys):
+    """Of other work than the guide's, none of its figures stands beside it."""
+    contenders = [
+        program.Contender(program.OURS, "auto", stopped_at(2, Reached(1.0, 200.0))),
+        program.Contender("slow", "float32", lambda network: Reached(1.0, 50.0)),
+    ]
+
+    def theirs(own, peer):
+        if peer.key == "rllib":
+            return contenders[1]
+        raise UserError("it could not be installed")
+
+    monkeypatch.setattr(program, "ours", lambda *_: contenders[:1])
+    monkeypatch.setattr(program, "theirs", theirs)
+    flags = ["--agent_name=SimpleConvNetAgent", f"--results={tmp_path}"]
+    for more, beside in ([], "; docs/performance.md: "), (["--batch_size=8"], "\n"):
+        contenders[0] = contenders[0]._replace(run=stopped_at(2, Reached(1.0, 200.0)))
+        with pytest.raises(KeyboardInterrupt):
+            program.measure([*flags, *more])
+        told = f"4.00 times the best peer, without {PEERS[0].name}, (4.00–4.00){beside}"
+        assert told in capsys.readouterr().out
 
 
 def test_a_peer_runs_with_the_fastest_of_its_ways_which_is_searched_once(tmp_path, monkeypatch):
