@@ -1,5 +1,6 @@
 """The secure transport: answers to strangers and faulty callers, and the learner's reports."""
 
+import collections
 import contextlib
 import os
 import socket
@@ -21,6 +22,7 @@ from tests.transport.ends import (
 from transport import make_identity, messages, secure
 from transport.secure import calls, listening
 from transport.secure.calls import Opening
+from transport.secure.guard import Guard
 
 import grpc  # isort: skip (not before transport.secure, which sets how it logs)
 
@@ -248,3 +250,21 @@ def test_an_actors_name_cannot_control_the_terminal(learner):
     connection.close()
     (joined,) = [line for line in learner.printed if "has joined" in line]
     assert joined.startswith("a?[2J?bccc") and len(joined) < 200
+
+
+def test_a_call_that_comes_while_silent_clients_are_looked_for_is_waited_for():
+    class Waiting(collections.deque[float]):
+        def __bool__(self) -> bool:
+            """Lets a call come, which takes the only client away, where that is possible."""
+            there = len(self) > 0
+            call = threading.Thread(target=guard.called, args=("ipv4:10.0.0.1:2",), daemon=True)
+            if threading.current_thread() is threading.main_thread():
+                call.start()
+                call.join(0.2)
+            return there
+
+    told: list[str] = []
+    guard = Guard(b"token", "here:1", 0.0, told.append)
+    guard._silent = Waiting([-1.0])
+    guard.look()
+    assert len(told) == 1 and told[0].startswith("a client connected to here:1")

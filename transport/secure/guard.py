@@ -60,8 +60,11 @@ class Guard:
         now = time.monotonic()
         self._time += min(now - self._looked, 1.0)
         self._looked = now
-        if self._silent and self._time - self._silent[0] > self._timeout_s:
-            self._silent.clear()
+        with self._lock:  # a call takes the oldest away
+            is_late = bool(self._silent) and self._time - self._silent[0] > self._timeout_s
+            if is_late:
+                self._silent.clear()
+        if is_late:
             self._report(
                 "connection",
                 f"a client connected to {self._address} and made no call: an actor that gave up, a "
