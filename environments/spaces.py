@@ -26,6 +26,8 @@ def is_image(space: spaces.Space) -> bool:
 def with_plain_observations(env: gymnasium.Env, level_name: str, view: View) -> gymnasium.Env:
     """The environment with images [height, width, C], and all else as one vector [D]."""
     space = env.observation_space
+    if isinstance(space, spaces.Box) and not spaces.flatdim(space):
+        raise _nothing(space, level_name)
     if is_image(space):
         _check_order(space, level_name)
         return _with_resized_images(env, view)
@@ -47,11 +49,15 @@ def with_plain_observations(env: gymnasium.Env, level_name: str, view: View) -> 
                 "of these."
             )
     if not spaces.flatdim(space):
-        raise UserError(
-            f"--level_name: {level_name} observes {space}, in which there is nothing; expected one "
-            "number or more. A level without observations can show a constant."
-        )
+        raise _nothing(space, level_name)
     return FlattenObservation(env)
+
+
+def _nothing(space: spaces.Space, level_name: str) -> UserError:
+    return UserError(
+        f"--level_name: {level_name} observes {space}, in which there is nothing; expected one "
+        "number or more. A level without observations can show a constant."
+    )
 
 
 def _check_order(space: spaces.Space, level_name: str) -> None:
@@ -131,18 +137,19 @@ def agent_actions(
     environment's own units, clipped to its bounds.
     """
     if isinstance(space, spaces.Discrete):
-        start = space.start
-        return spaces.Discrete(int(space.n)), lambda actions: actions + start
+        return spaces.Discrete(int(space.n)), lambda actions: (actions + int(space.start)).astype(
+            space.dtype
+        )
     if isinstance(space, spaces.MultiDiscrete):
-        return spaces.MultiDiscrete(
-            space.nvec.ravel()
-        ), lambda actions: actions.reshape(-1, *space.shape) + space.start
+        return spaces.MultiDiscrete(space.nvec.ravel()), lambda actions: (
+            actions.reshape(-1, *space.shape) + space.start
+        ).astype(space.dtype)
     if isinstance(space, spaces.MultiBinary):
         count = int(np.prod(space.shape))
         return spaces.MultiDiscrete([2] * count), lambda actions: actions.reshape(
             -1, *space.shape
         ).astype(space.dtype)
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.low.size:
         with np.errstate(over="ignore"):
             low, high = (bound.ravel().astype(np.float32) for bound in (space.low, space.high))
         return spaces.Box(low, high, dtype=np.float32), lambda actions: np.clip(

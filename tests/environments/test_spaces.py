@@ -15,6 +15,8 @@ from environments.view import View
 TRUTH: Any = np.bool_  # which Gymnasium's types do not have
 ACTION_SPACES = st.one_of(
     st.builds(spaces.Discrete, st.integers(1, 9), start=st.integers(-5, 5)),
+    st.builds(spaces.Discrete, st.integers(1, 9), dtype=st.just(np.uint8)),
+    st.builds(lambda n: spaces.MultiDiscrete([n, 9], dtype=np.uint8), st.integers(1, 9)),
     st.lists(st.integers(1, 5), min_size=1, max_size=4).map(spaces.MultiDiscrete),
     st.builds(lambda n: spaces.MultiDiscrete(np.full((2, n), 3)), st.integers(1, 3)),
     st.integers(1, 5).map(spaces.MultiBinary),
@@ -50,6 +52,7 @@ def test_continuous_actions_are_clipped_to_the_bounds():
         spaces.Dict(turn=spaces.Discrete(2)),
         spaces.Tuple([spaces.Discrete(2)]),
         spaces.Box(0, 9, (2,), np.int64),
+        spaces.Box(0, 1, (0,)),
     ],
 )
 def test_actions_that_no_agent_can_give_are_refused(space, one_line):
@@ -113,7 +116,13 @@ def test_observations_that_no_agent_can_read_are_refused(one_line):
     )
 
 
-@pytest.mark.parametrize("space", [spaces.Dict({}), spaces.Tuple([]), spaces.Dict(a=spaces.Dict())])
+@pytest.mark.parametrize(
+    "space",
+    [
+        *(spaces.Dict({}), spaces.Tuple([]), spaces.Dict(a=spaces.Dict())),
+        *(spaces.Box(0, 1, (0,)), spaces.Box(0, 255, (9, 0, 3), np.uint8)),
+    ],
+)
 def test_observations_of_nothing_are_refused(space, one_line):
     told = f"Any-v0 observes {space}, in which there is nothing"
     one_line(lambda: with_plain_observations(Still(space), "Any-v0", View()), told)
