@@ -28,6 +28,8 @@ from environments.unity.process import OUTPUT, RESET, Failed, Launch, Level
 LOOKS_EVERY_S = 0.1
 LEAVES_WITHIN_S = 2.0
 SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1
+# What comes of messages that lack something, or have something else in its place.
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
 
 
 def main() -> None:
@@ -53,8 +55,13 @@ def _answer(parent: Connection) -> None:
         _serve(parent, launch)
     except Unusable as error:
         parent.send(Failed(str(error), usable=False))
-    except (OSError, ConnectionError, ValueError, KeyError) as error:
+    except OSError as error:
         parent.send(Failed(f"has ended: {_reason(error)}", usable=True))
+    except MALFORMED as error:
+        told = (
+            f"has sent what is no message of ML-Agents ({type(error).__name__}: {_reason(error)})"
+        )
+        parent.send(Failed(told, usable=True))
 
 
 def _serve(parent: Connection, launch: Launch) -> None:

@@ -30,6 +30,12 @@ unity.sendall(json.dumps({
     "externalBrainNames": ["Counter"], "brainParameters": [BRAIN],
 }).encode())  # fmt: skip
 age, start, steps = dict.fromkeys(AGENTS, 0), 0.0, 0
+MALFORMED = {
+    "no text": b"\xff\xfe",
+    "a list": b"[1, 2]",
+    "no agents": b'{"brain_name": "Counter", "agents": null, "states": []}',
+    "another brain": b'{"brain_name": "Other", "agents": []}',
+}
 
 
 def say(message: bytes) -> None:
@@ -63,6 +69,8 @@ while True:
         steps += 1
         if steps == 6 and is_first and FAULT in ("dies", "dies twice", "hangs"):
             sys.exit(1) if FAULT != "hangs" else time.sleep(600)
+        if steps == 6 and is_first and FAULT in MALFORMED:
+            say(MALFORMED[FAULT])
         if FAULT == "always dies":
             sys.exit(1)
         age = {agent: passed + 1 for agent, passed in age.items()}

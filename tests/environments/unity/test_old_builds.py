@@ -83,6 +83,17 @@ def test_a_build_that_dies_or_freezes_is_started_again_while_others_go_on(
     np.testing.assert_array_equal(np.flatnonzero(first[:, 4])[:2], [0, 6])
 
 
+@pytest.mark.parametrize("fault", ["no text", "a list", "no agents", "another brain"])
+def test_a_build_that_sends_what_is_no_message_is_started_again(build, fault, capfd):
+    env = environments.make(build("old_build", fault), 3, seed=1)
+    rows = [copied(env.reset())] + [copied(env.step(np.zeros(3, int))) for _ in range(8)]
+    env.close()
+    first = np.array([row.first for row in rows])
+    assert first[6].all() and first[7].all() and not first[8].any()  # gone, again there, played
+    [told] = capfd.readouterr().err.splitlines()
+    assert "has sent what is no message of ML-Agents (" in told and "it is started again" in told
+
+
 def test_the_only_build_is_waited_for_and_begins_with_its_first_rows(build):
     env = environments.make(build("old_build", "dies"), 3, seed=1)
     rows = [copied(env.reset())] + [copied(env.step(np.zeros(3, int))) for _ in range(8)]
