@@ -45,6 +45,7 @@ def make_game(
         raise UserError(
             f"--level_name: {level_name} cannot be made{given}: {imports.reason(error)}."
         ) from error
+    _check(env, f"--level_name: parallel_env of {level_name}")
     repeats = view.num_action_repeats
     if level.is_atari:
         env = AtariFrames(
@@ -52,7 +53,8 @@ def make_game(
         )
         repeats = 1
     for name in view.wrapper_names:
-        env = _wrapped(env, name, level_name)
+        env = imports.wrapped(env, name, level_name, "a ParallelEnv")
+        _check(env, f"--wrappers: {name}")
     return Repeats(env, repeats) if repeats > 1 else env
 
 
@@ -109,12 +111,11 @@ def _games_beside(name: str) -> list[str]:
     return []
 
 
-def _wrapped(env: Any, name: str, level_name: str) -> Any:
-    wrapped = imports.wrapped(env, name, level_name, "a ParallelEnv")
-    lacking = [one for one in MUST_HAVE if not hasattr(wrapped, one)]
+def _check(env: Any, told: str) -> None:
+    """A UserError unless it is a game, of a level or a wrapper of which `told` says the name."""
+    lacking = [one for one in MUST_HAVE if not hasattr(env, one)]
     if lacking:
         raise UserError(
-            f"--wrappers: {name} returned a {type(wrapped).__name__} without {lacking[0]}; "
-            f"expected PettingZoo's parallel API, which {level_name} has."
+            f"{told} returned a {type(env).__name__} without {lacking[0]}; expected PettingZoo's "
+            "parallel API."
         )
-    return wrapped

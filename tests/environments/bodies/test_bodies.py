@@ -220,6 +220,7 @@ def test_bodies_of_one_screen_are_told_apart():
         (SPREAD, {"tell_bodies": "mirror"}, ["--tell_bodies=mirror", "pictures"]),
         (SHIFT, {"wrappers": "tests.environments.bodies.game:mixed"}, ["early", "whole", "see"]),
         (SHIFT, {"wrappers": "tests.environments.bodies.game:nothing"}, ["possible_agents"]),
+        ("pettingzoo:tests.environments.bodies.no_game", {}, ["a object without possible_agents"]),
     ],
 )
 def test_what_cannot_be_played_is_told_in_one_line(one_line, level_name, view, told):
