@@ -32,6 +32,7 @@ def main() -> None:
     except BaseException as error:
         with os.fdopen(task.answers, "wb") as answers:
             answers.write(FAILED + pickle.dumps((_picklable(error), traceback.format_exc())))
+        sys.exit(1)
 
 
 def _serve(task: Task, commands: int) -> None:

@@ -177,10 +177,11 @@ class _Worker:
 
     def join(self, until: float) -> None:
         """Waits for its end, or brings it about at that time."""
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)  # with what its environments have started
+        if self._process.returncode != 0:  # what its environments have started is still there
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._answers.close()
 

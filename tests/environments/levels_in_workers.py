@@ -78,6 +78,10 @@ class Simulated(Quiet):
         self.simulator.wait()
 
 
+class SimulatedFailing(Failing, Simulated):
+    """Raises at action 1, and has started a program."""
+
+
 class HangingAtItsEnd(Simulated):
     """Never ends it once it was played."""
 

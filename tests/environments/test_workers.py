@@ -200,6 +200,19 @@ def test_workers_that_do_not_end_are_ended_with_what_they_have_started(monkeypat
     wait_for_end(*simulators)
 
 
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_worker_that_fails_leaves_nothing_that_its_environments_have_started(killed):
+    with made(f"{OWN}:SimulatedFailing") as (env, workers):
+        env.reset()
+        simulators = started_by(workers)
+        assert len(simulators) == 3
+        if killed:
+            workers[1].kill()
+        with pytest.raises(WorkerDied if killed else ZeroDivisionError):
+            env.step(np.array([0, 0, 1]))
+    wait_for_end(*simulators)
+
+
 TRAINER = """
 import sys, psutil, numpy, environments
 env = environments.make(sys.argv[1], 4, seed=0, env_processes=2)
