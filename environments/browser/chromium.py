@@ -20,7 +20,10 @@ PROGRAMS = ("chromium-headless-shell", *WHOLE)
 # A picture waits for frames; with these, for no longer than it takes to make them.
 UNLIMITED = ("--disable-frame-rate-limit", "--disable-gpu-vsync")
 ANSWERS_WITHIN_S = 30.0
-_DIALOG = "Page.javascriptDialogOpening"
+_DIALOG, _CRASHED = "Page.javascriptDialogOpening", "Inspector.targetCrashed"
+_OPENED = "Target.targetCreated"
+# What commands are answered with whose page goes while they are carried out.
+_LEFT = ("Inspected target navigated or closed", "Not attached to an active page")
 FLAGS = (
     "--headless",
     "--disable-gpu",
@@ -42,6 +45,10 @@ class ChromiumLost(EndedOutside):
 
 class ChromiumSilent(ChromiumLost, TimeoutError):
     """The browser is there, but does not answer in time."""
+
+
+class PageLeft(ChromiumLost):
+    """The page is left for another one, and so has no answer."""
 
 
 class ChromiumUnready(ChromiumLost):
@@ -114,10 +121,13 @@ class Tab:
 
     def _begin(self, width: int, height: int) -> None:
         """Attaches to a new page of that size."""
+        self.call("Browser.setDownloadBehavior", behavior="deny")  # into the user's own folder
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         self.call("Page.enable")
+        self.call("Inspector.enable")  # tells of crashes
+        self.call("Target.setDiscoverTargets", discover=True)
         # A drag of text or a link that leaves the page would wait for a desktop that is not there.
         self.call("Input.setInterceptDrags", enabled=True)
         size: dict[str, Any] = {"width": width, "height": height, "mobile": False}
@@ -142,7 +152,7 @@ class Tab:
             f" Boolean({ready}); }} catch (error) {{ return String(error); }} }})()"
         )
         until = time.monotonic() + ANSWERS_WITHIN_S
-        while (found := self.evaluate(complete)) is not True:
+        while (found := self.evaluate_unless_left(complete)) is not True:
             if time.monotonic() > until:
                 if found is None:
                     told = f"is not loaded whole within {ANSWERS_WITHIN_S:g} s"
@@ -150,6 +160,11 @@ class Tab:
                 thrown = f" ({' '.join(found.split())})" if found else ""
                 raise ChromiumUnready(f"{url} never had {ready}{thrown}")
             pause()
+
+    def evaluate_unless_left(self, expression: str) -> Any:
+        """The value of an expression; None where the page is just being left."""
+        with contextlib.suppress(PageLeft):
+            return self.evaluate(expression)
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript in the page."""
@@ -172,11 +187,14 @@ class Tab:
         self.send(commands)
         last = self._number  # answers to dialogs are commands, too
         found: dict[int, dict[str, Any]] = {}
+        until = time.monotonic() + within_s
         while len(found) < len(commands):
-            message = self.read(within_s)
+            message = self.read(until, within_s)
             if first <= message.get("id", 0) <= last:
                 if "error" in message:
-                    raise ChromiumLost(f"Chromium has failed ({message['error']['message']})")
+                    told = message["error"]["message"]
+                    kind = PageLeft if told in _LEFT else ChromiumLost
+                    raise kind(f"Chromium has failed ({told})")
                 found[message["id"]] = message["result"]
         return [found[number] for number in range(first, last + 1)]
 
@@ -194,24 +212,46 @@ class Tab:
         except BrokenPipeError:
             raise ChromiumLost(self._last_words()) from None
 
-    def read(self, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Any]:
-        """The next message, or `ChromiumSilent`; one of `listen_to` is kept in `events`."""
+    def wait_for_event(self) -> None:
+        """Waits until one of `listen_to` is in `events`."""
+        until = time.monotonic() + ANSWERS_WITHIN_S
+        while not self.events:
+            self.read(until, ANSWERS_WITHIN_S)
+
+    def read(self, until: float, within_s: float) -> dict[str, Any]:
+        """The next message, or `ChromiumSilent` at a time, which is the end of `within_s`.
+
+        One of `listen_to` is kept in `events`.
+        """
+        silent = ChromiumSilent(f"Chromium does not answer: nothing for {within_s:g} s")
         while (end := self._buffer.find(b"\0")) < 0:
-            if not select.select([self._from], [], [], max(0.0, within_s))[0]:
-                raise ChromiumSilent(f"Chromium does not answer: nothing for {within_s:g} s")
+            if not select.select([self._from], [], [], max(0.0, until - time.monotonic()))[0]:
+                raise silent
             data = os.read(self._from, 1 << 20)
             if not data:
                 raise ChromiumLost(self._last_words())
             self._buffer += data
         message = json.loads(bytes(self._buffer[:end]))
         del self._buffer[: end + 1]
-        if message.get("method") == _DIALOG:
-            # Nobody else would, and the page waits.
-            text = message["params"].get("defaultPrompt", "")
-            self.send([("Page.handleJavaScriptDialog", {"accept": True, "promptText": text})])
-        if message.get("method") in self.listen_to:
+        kind = message.get("method")
+        if kind in self.listen_to:
             self.events.append(message)
+        elif kind:
+            self._see_to(kind, message["params"])
+            if time.monotonic() > until:  # such as a page that asks again and again
+                raise silent
         return message
+
+    def _see_to(self, kind: str, told: dict[str, Any]) -> None:
+        """Does what a person at the browser would."""
+        if kind == _CRASHED:
+            raise ChromiumLost("Chromium has failed (its page has crashed)")
+        if kind == _DIALOG:  # the page waits
+            text = told.get("defaultPrompt", "")
+            self.send([("Page.handleJavaScriptDialog", {"accept": True, "promptText": text})])
+        if kind == _OPENED and "openerId" in told["targetInfo"]:
+            # A further window would hide the page, and stay.
+            self.send([("Target.closeTarget", {"targetId": told["targetInfo"]["targetId"]})])
 
     def _last_words(self) -> str:
         """What the browser said before it ended."""

@@ -18,6 +18,7 @@ from environments.browser.chromium import (
     ChromiumLost,
     ChromiumUnready,
     Command,
+    PageLeft,
     Tab,
 )
 from environments.browser.inputs import Inputs
@@ -123,12 +124,12 @@ class BrowserLevel(gymnasium.Env):
     def _begin(self, seed: int | None) -> np.ndarray:
         """Begins an episode; returns its first observation."""
         self._enter(Action())
-        if not (self._page.reset and self._tab.evaluate(_IS_MARKED)):
+        if not (self._page.reset and self._tab.evaluate_unless_left(_IS_MARKED)):
             self._load()
         if seed is not None and self._tab.evaluate("typeof Math.seedrandom === 'function'"):
             self._tab.evaluate(f"void Math.seedrandom('{seed}')")
         if self._page.reset:
-            self._tab.evaluate(f"void ({self._page.reset})")
+            self._tab.evaluate_unless_left(f"void ({self._page.reset})")
         self._pass()
         self._score, over, self._seen = self._look_first()
         until = time.monotonic() + ANSWERS_WITHIN_S
@@ -177,7 +178,7 @@ class BrowserLevel(gymnasium.Env):
             tab.events.clear()
             self._shot = {}
             tab.call("Page.startScreencast", format="png")
-        tab.evaluate(_MARKS)
+        tab.evaluate_unless_left(_MARKS)
 
     def _pause(self) -> None:
         """Lets a page load for a while."""
@@ -207,8 +208,7 @@ class BrowserLevel(gymnasium.Env):
             # Animations that draw as fast as they can would stop the clock for ever.
             maxVirtualTimeTaskStarvationCount=_TASKS_A_TICK,
         )
-        while not self._tab.events:
-            self._tab.read()
+        self._tab.wait_for_event()
 
     def _watch(self, until: float) -> None:
         """Keeps the newest picture of a page that goes on, until then."""
@@ -219,12 +219,16 @@ class BrowserLevel(gymnasium.Env):
                     number = self._shot["sessionId"]
                     self._tab.send([("Page.screencastFrameAck", {"sessionId": number})])
                 self._tab.events.clear()
-                self._tab.read(until - time.monotonic())
+                self._tab.read(until, self._page.step_ms / 1000)
 
     def _look_first(self) -> tuple[float, bool, np.ndarray]:
         """The same of whatever page a reset has led to, which is marked."""
-        found = self._look(_MARKS)
-        assert found is not None
+        found = self._look(_IS_MARKED)
+        if found is None:
+            self._tab.wait_until(self._page.ready, self._pause, self._page.url)
+            found = self._look(_MARKS)
+        if found is None:
+            raise PageLeft(f"{self._page.url} is left within its reset")
         return found
 
     def _look_elsewhere(self) -> tuple[float, bool, np.ndarray] | None:
@@ -238,11 +242,14 @@ class BrowserLevel(gymnasium.Env):
         return None
 
     def _look(self, guard: str) -> tuple[float, bool, np.ndarray] | None:
-        """The score, whether it is over, and the observation; None if the guard is false."""
+        """The score, whether it is over, and the observation.
+
+        None if the guard is false, or the page is just being left.
+        """
         page = self._page
         seen = page.observe or "0"
         script = f"[Number({page.score}), Boolean({page.end}), {seen}]"
-        found = self._tab.evaluate(f"{guard} ? {script} : null")
+        found = self._tab.evaluate_unless_left(f"{guard} ? {script} : null")
         if found is None:
             return None
         score, over, numbers = found
@@ -250,7 +257,9 @@ class BrowserLevel(gymnasium.Env):
             raise UserError(f"{page.url}: its score ({page.score}) is not a number.")
         if page.observe:
             return score, over, self._numbers(numbers, *self.observation_space.shape)
-        return score, over, self._picture()
+        with contextlib.suppress(PageLeft):
+            return score, over, self._picture()
+        return None
 
     def _picture(self) -> np.ndarray:
         """What the page shows, uint8 [height, width, 3]."""
@@ -265,7 +274,7 @@ class BrowserLevel(gymnasium.Env):
         """Makes keys and pointer those of an action."""
         # While something is dragged, a page may need its clock to answer; it gets it next.
         within_s = _SHOWS_WITHIN_S if self._page.time == VIRTUAL else ANSWERS_WITHIN_S
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, PageLeft):
             self._tab.results(list(self._inputs.changes(action)), within_s)
 
     def _shoot(self) -> dict[str, Any]:
