@@ -43,13 +43,8 @@ class Meter:
         self._train_seconds_before = float(counters.get("wall_time", 0.0))
         self._places = _places(levels, bodies)
         self.frames_per_step = frames_per_step
-        self._returns: list[collections.deque[float]] = [
-            collections.deque(maxlen=RECENT_EPISODES) for _ in self._places
-        ]
-        self._lengths: collections.deque[int] = collections.deque(maxlen=RECENT_EPISODES)
-        for place, returns in zip(self._returns, counters.get("recent_returns", []), strict=False):
-            place.extend(returns)
-        self._lengths.extend(counters.get("recent_lengths", []))
+        self._returns = _recent(self._places, counters.get("recent_returns", []))
+        self._lengths = _recent(self._places, counters.get("recent_lengths", []))
         self._started = time.monotonic()
         self._whole = _Window(self, {})
         self._window = _Window(self, {})
@@ -62,8 +57,7 @@ class Meter:
     @property
     def mean_episode_return(self) -> float | None:
         """Mean raw return of the last episodes: the mean over levels and bodies of their means."""
-        means = [float(np.mean(returns)) for returns in self._returns if returns]
-        return float(np.mean(means)) if means else None
+        return _mean(self._returns)
 
     @property
     def recent_episodes(self) -> int:
@@ -86,7 +80,7 @@ class Meter:
             "skipped_updates": self.skipped_updates,
             "wall_time": self.wall_time,
             "recent_returns": [list(returns) for returns in self._returns],
-            "recent_lengths": list(self._lengths),
+            "recent_lengths": [list(lengths) for lengths in self._lengths],
         }
 
     def add_episodes(self, rows: np.ndarray) -> None:
@@ -96,7 +90,7 @@ class Meter:
                 self._window.add_measure(-1 - int(place), raw_return, int(length))
                 continue
             self._returns[int(place)].append(float(raw_return))
-            self._lengths.append(int(length))
+            self._lengths[int(place)].append(int(length))
             self.episodes += 1
 
     def add_update(
@@ -137,7 +131,7 @@ class Meter:
             "agent_steps": self.agent_steps,
             "episodes": self.episodes,
             "mean_episode_return": self.mean_episode_return,
-            "mean_episode_length": float(np.mean(self._lengths)) if self._lengths else None,
+            "mean_episode_length": _mean(self._lengths),
             **self._by_place(),
             **figures,
             "recent_episodes": self.recent_episodes,
@@ -152,6 +146,22 @@ class Meter:
             f"mean_episode_return/{place}": float(np.mean(returns)) if returns else None
             for place, returns in zip(self._places, self._returns, strict=True)
         }
+
+
+def _recent(places: Sequence[str], kept: Sequence[Any]) -> list[collections.deque[float]]:
+    """The newest numbers of each place; ``kept`` are those of a checkpoint."""
+    if kept and not isinstance(kept[0], list):
+        kept = [kept]  # earlier versions had the lengths of all in one list
+    found = [collections.deque[float](maxlen=RECENT_EPISODES) for _ in places]
+    for one, numbers in zip(found, kept, strict=False):
+        one.extend(numbers)
+    return found
+
+
+def _mean(recent: Sequence[collections.deque[float]]) -> float | None:
+    """The mean over levels and bodies of their means; None before there is one."""
+    means = [float(np.mean(numbers)) for numbers in recent if numbers]
+    return float(np.mean(means)) if means else None
 
 
 def _places(levels: Sequence[str], bodies: Sequence[str]) -> list[str]:

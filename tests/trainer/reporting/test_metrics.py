@@ -67,7 +67,15 @@ def test_levels_are_reported_separately_and_the_mean_is_over_levels():
     assert figures[f"mean_episode_return/{level(Tens)}"] == 30.0
     # Even though more episodes of the shorter level have ended.
     assert figures["mean_episode_return"] == (7.0 + 30.0) / 2
+    assert figures["mean_episode_length"] == (7.0 + 3.0) / 2
+    resumed = Meter(settings.level.levels, 1, meter.counters(), FIGURES).report({})
+    assert resumed["mean_episode_length"] == (7.0 + 3.0) / 2
     assert meter.unplayed() == []
+
+
+def test_a_checkpoint_of_an_earlier_version_has_all_lengths_in_one_list():
+    meter = Meter(ONE, 1, {"recent_returns": [[1.0, 2.0]], "recent_lengths": [3, 5]})
+    assert meter.report({})["mean_episode_length"] == 4.0
 
 
 def test_the_mean_return_is_that_of_the_last_episodes():
