@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from agents import FORBIDDEN, distribution_for
-from agents.distributions import LOG_STD_RANGE
+from agents.distributions import LOG_STD_RANGE, WIDEST_BOUNDS
 from environments import EnvironmentSpec, narrowed, of_row
 
 HEIGHT = 448
@@ -237,7 +237,7 @@ def _gaussian_bars(
     means, log_stds = np.split(policy, 2)
     stds = np.exp(np.clip(log_stds, *LOG_STD_RANGE))
     low, high = space.low.ravel(), space.high.ravel()
-    bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
+    bounded = (np.abs(low) < WIDEST_BOUNDS) & (np.abs(high) < WIDEST_BOUNDS) & (low < high)
     low, high = np.where(bounded, low, -1), np.where(bounded, high, 1)
     taken = (action.ravel() - low) / (high - low)
 

@@ -252,8 +252,9 @@ def test_bars_of_several_choices_add_up_to_one_each():
     assert sum(row.stop for row in rows[2:]) == pytest.approx(1)
 
 
-def test_bars_of_continuous_actions_reach_a_deviation_to_either_side():
-    space = gymnasium.spaces.Box(np.array([-2, 0]), np.array([2, np.inf]), dtype=np.float64)
+@pytest.mark.parametrize("endless", [np.inf, 1e30])
+def test_bars_of_continuous_actions_reach_a_deviation_to_either_side(endless):
+    space = gymnasium.spaces.Box(np.array([-2, 0]), np.array([2, endless]), dtype=np.float64)
     policy = np.array([0.5, 0.0, np.log(0.25), np.log(0.5)])
     bounded, open_ended = bars(like(space), policy, np.array([-2.0, 0.0]))
     # 0.5 of the way from the centre to the upper end is three quarters of the whole axis.
