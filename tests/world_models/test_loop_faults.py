@@ -92,3 +92,12 @@ def test_what_a_policy_costs_is_measured_without_a_game(monkeypatch):
     settings, model = small(), cast(Any, None)
     each = estimate.measured(settings, spec_of(settings), model, Amounts(0, 0, 0, 100))
     assert each.policy > 0 and not any(each[:3])
+
+
+def test_unrolls_that_are_replayed_make_the_steps_of_a_policy_dearer(monkeypatch):
+    monkeypatch.setattr(estimate, "_seconds", lambda call, times: 1.0)
+    costs = []
+    for share in (0.0, 0.75):
+        settings = small(base_algorithm="impala", base_settings=f"replay_share={share}")
+        costs.append(estimate._of_policy(settings, spec_of(settings)) - 1 / 4)  # without acting
+    assert costs == pytest.approx([1 / (4 * 6), 1 / (1 * 6)])

@@ -128,7 +128,8 @@ def _of_policy(settings: Settings, spec: EnvironmentSpec) -> float:
     learner = build.learner(made, spec)
     batch = build.random_unrolls(made, spec, learner.agent)
     feeding, count = made.algorithm.feeding, settings.actors.envs_per_actor or 1
-    steps: float = made.learning.batch_size * made.actors.unroll_length
+    # Of a batch, some may be replayed.
+    steps: float = feeding.fresh(made.learning.batch_size) * made.actors.unroll_length
     if isinstance(feeding, Replayed):
         steps = 1 / feeding.updates_per_step
     elif isinstance(feeding, InStep):
