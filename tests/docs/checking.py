@@ -9,6 +9,7 @@ import sys
 
 from benchmarks import __main__ as benchmarks
 from cluster import options
+from environments import names
 from lab import commands as lab
 from lab.specs import spec as specs
 from tests.docs.pages import PROJECT
@@ -70,7 +71,14 @@ def _check_mpirun(arguments: list[str]) -> None:
 
 def _check_training(arguments: list[str]) -> None:
     """Without its file of settings, which is the reader's own."""
-    config.parse([word for word in arguments if not word.startswith("--config=")])
+    settings = config.parse([word for word in arguments if not word.startswith("--config=")])
+    _check_levels(settings)
+
+
+def _check_levels(settings: config.Settings) -> None:
+    """Gymnasium drops versions of its levels."""
+    for level in settings.level.levels:
+        names.find(level)
 
 
 def _check_lab(arguments: list[str]) -> None:
@@ -90,7 +98,8 @@ def _check_python(arguments: list[str]) -> None:
     elif arguments[:1] == ["experiment.py"]:
         _check_training(arguments[1:])
     elif arguments[:1] == ["run_experiment_mm_raw.py"]:
-        chosen, _ = options.parse(arguments[1:])
+        chosen, settings = options.parse(arguments[1:])
+        _check_levels(settings)
         path = chosen.workers_csv_path
         if path.startswith("sandbox/") and not (PROJECT / path).exists():
             raise Wrong(f"there is no {path}")
@@ -106,7 +115,7 @@ def _check_module(module: str, arguments: list[str]) -> None:
         module, arguments = f"benchmarks {name}", own
     elif importlib.util.find_spec(module) is None:
         raise Wrong(f"there is no module {module}")
-    if not module.startswith(("benchmarks ", "sandbox.")):
+    if not module.startswith(("benchmarks ", "environments.", "sandbox.", "world_models.")):
         return
     own, passed_on = arguments, []
     if "--" in arguments:

@@ -60,6 +60,9 @@ def test_every_command_is_understood(page, tmp_path, monkeypatch):
     "mistaken",
     [
         "bin/train --lerning_rate=1",
+        "bin/train --level_name=CartPole-v0.5",
+        "python -m world_models.play --nothing",
+        "python -m environments.remote serve --nothing",
         "NAME=1 .venv/bin/python experiment.py --batch_size=x",
         "python run_experiment_mm_raw.py --action=begin",
         "python run_experiment_mm_raw.py --workers_csv_path=sandbox/none.csv",
