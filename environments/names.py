@@ -116,12 +116,15 @@ def _real_time(served: str) -> RealTimeLevel:
     return level
 
 
+EXPECTED_BODIES = (
+    "expected pettingzoo:package.module, such as pettingzoo:mpe2.simple_spread_v3 or "
+    "pettingzoo:atari.pong_v3"
+)
+
+
 def _bodies(module: str) -> BodiesLevel:
     if not _MODULE.fullmatch(module):
-        raise UserError(
-            f"--level_name: pettingzoo:{module}: expected pettingzoo:package.module, such as "
-            "pettingzoo:mpe2.simple_spread_v3 or pettingzoo:atari.pong_v3."
-        )
+        raise UserError(f"--level_name: pettingzoo:{module}: {EXPECTED_BODIES}.")
     return BodiesLevel(module)
 
 

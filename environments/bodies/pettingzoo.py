@@ -11,7 +11,7 @@ from ale_py import roms
 from checkout import setup_command
 from environments import imports
 from environments.bodies.frames import AtariFrames, Repeats
-from environments.names import BodiesLevel
+from environments.names import EXPECTED_BODIES, BodiesLevel
 from environments.rules import AtariRules
 from environments.view import View
 from user_error import UserError, closest
@@ -84,9 +84,10 @@ def _module(name: str, level_name: str) -> ModuleType:
         except ImportError as error:
             if package in EXTRA:
                 raise _missing(error, level_name) from None
+    games = _games_beside(name)
     raise UserError(
-        f"--level_name: {level_name}: there is no module {name!r}, in PettingZoo or elsewhere. "
-        f"{closest(name, _games_beside(name))}"
+        f"--level_name: {level_name}: there is no module {name!r}, in PettingZoo or elsewhere"
+        + (f". {closest(name, games)}" if games else f"; {EXPECTED_BODIES}.")
     )
 
 

@@ -214,6 +214,7 @@ def test_bodies_of_one_screen_are_told_apart():
     [
         ("pettingzoo:mpe2.simple_spred_v3", {}, ["no module", "mpe2.simple_spread_v3"]),
         ("pettingzoo:no_such_package.game", {}, ["no module 'no_such_package.game'"]),
+        ("pettingzoo:chess", {}, ["no module 'chess'", "such as pettingzoo:mpe2.simple_spread_v3"]),
         ("pettingzoo:classic.tictactoe_v3", {}, ["in turns"]),
         (SPREAD, {"env_kwargs": "wings=2"}, ["wings"]),
         (SPREAD, {"action_masks": True}, ["--action_masks"]),
