@@ -259,12 +259,18 @@ def check_desktops(settings: Settings) -> None:
     Not before the levels are known, which an evaluation may have from its run.
     """
     acting, level = settings.actors, settings.level
-    if level.is_on_desktops or not (acting.remotes or acting.injected_lag_ms):
+    file, lag = acting.remote_password_file, acting.injected_lag_ms
+    told = {
+        "--remotes": acting.remotes,
+        f"--remote_password_file={file}": file,
+        f"--injected_lag_ms={lag:g}": lag,
+    }
+    given = [flag for flag, value in told.items() if value]
+    if level.is_on_desktops or not given:
         return
-    flag = "--remotes" if acting.remotes else f"--injected_lag_ms={acting.injected_lag_ms:g}"
     raise UserError(
-        f"{flag}: {level.level_name} is not played on desktops: expected --level_name=vnc:NAME. "
-        "Or leave the flag out."
+        f"{given[0]}: {level.level_name} is not played on desktops: expected "
+        "--level_name=vnc:NAME. Or leave the flag out."
     )
 
 

@@ -103,6 +103,7 @@ def test_flags_are_known_as_given_whatever_their_value():
         (["--agent_name=VectorAgnt"], ["--agent_name=VectorAgnt", "Did you mean VectorAgent"]),
         (["--level_name=Catch-v0", "--remotes=h:1+2"], ["--remotes: Catch-v0 is", "vnc:NAME"]),
         (["--level_name=Catch-v0", "--injected_lag_ms=9"], ["--injected_lag_ms=9: Catch-v0 is"]),
+        (["--remote_password_file=x"], ["--remote_password_file=x: PongNoFrameskip-v4 is not"]),
         (["--mode=test", "--video=.gif"], ["--video=.gif", "FILE.gif"]),
         (["--mode=test", "--video=film.avi"], ["--video=film.avi", ".mp4", ".gif"]),
     ],
