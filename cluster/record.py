@@ -198,11 +198,12 @@ def read(logdir: str) -> Record | None:
             written.get("boot_id", ""),
             read_in=logdir,
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"{_path(logdir)} cannot be read ({error}), so what was started there is unknown. "
+            f"{_path(logdir)} cannot be read ({reason}), so what was started there is unknown. "
             "If none of it is running any more, remove the file."
         ) from None
 

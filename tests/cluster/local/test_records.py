@@ -93,6 +93,12 @@ def test_where_no_run_is_recorded_stop_says_so(frontend: Frontend):
     assert done.returncode == 2 and "no run was started in logs/run" in done.stderr
 
 
+def test_a_file_where_a_folder_is_expected_has_no_run(tmp_path: Path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(UserError, match=f"no run was started in {tmp_path}/run. Name the run's"):
+        records.must_read(str(tmp_path / "run"))
+
+
 def test_a_process_that_got_a_recorded_id_since_is_not_touched(frontend: Frontend):
     frontend.csv(*ONE_EACH)
     assert frontend.run("start").returncode == 0
