@@ -384,10 +384,11 @@ def test_a_remote_elsewhere_is_waited_for(tmp_path):
 
 
 def test_messages_name_their_episode_and_what_they_answer():
-    text = messages.Message(messages.REWARD, {"reward": 1.0}, "e", parent=7).encoded()
+    body = {"reward": 1.0, "done": False}
+    text = messages.Message(messages.REWARD, body, "e", parent=7).encoded()
     headers = json.loads(text)["headers"]
     assert headers["episode_id"] == "e" and headers["parent_message_id"] == 7
-    assert messages.decoded(text).body == {"reward": 1.0}
+    assert messages.decoded(text).body == body
     with pytest.raises(ValueError, match="not a message"):
         messages.decoded("[]")
     with pytest.raises(OSError, match="has printed"):
