@@ -318,6 +318,7 @@ def _without_folder(served: str) -> str:
 
 
 def _environment(root: Path) -> dict[str, str]:
-    paths = [str(root), os.getcwd(), os.environ.get("PYTHONPATH", "")]
+    # What is in the current folder is found last, as here: it may have names of Python's own.
+    paths = [str(root), os.environ.get("PYTHONPATH", "")]
     one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return {**one, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

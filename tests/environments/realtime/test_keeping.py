@@ -64,13 +64,16 @@ def test_a_level_may_print_before_its_remote_is_announced(folder):
     asyncio.run(play())
 
 
-def test_a_remote_starts_where_the_user_has_a_package_of_the_same_name(tmp_path, monkeypatch):
+def test_a_remote_starts_where_the_user_has_modules_of_the_same_names(tmp_path, monkeypatch):
+    """Those of the project and of Python; levels of the current folder are found all the same."""
     (tmp_path / "environments").mkdir()
-    (tmp_path / "environments/__init__.py").write_text("raise RuntimeError('another')\n")
+    for name in ("environments/__init__.py", "queue.py"):
+        (tmp_path / name).write_text("raise RuntimeError('another')\n")
+    (tmp_path / "mine.py").write_text("from environments.python.catch import Catch\n")
     monkeypatch.chdir(tmp_path)
 
     async def play() -> None:
-        one = StartedHere(["--level_name=Catch-v0"])
+        one = StartedHere(["--level_name=mine:Catch"])
         await one.find()
         assert await one.drop() == ""
 
