@@ -4,6 +4,7 @@ import asyncio
 import collections
 import contextlib
 import math
+import shlex
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -38,9 +39,9 @@ class Address(NamedTuple):
         return f"{self.host}:{self.desktop}+{self.rewarder}"
 
     def look(self, password_file: str) -> str:
-        """The command that shows the desktop."""
+        """The command that shows the desktop, for a shell."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"vncviewer -passwd {password_file} {host}::{self.desktop}"
+        return shlex.join(["vncviewer", "-passwd", password_file, f"{host}::{self.desktop}"])
 
 
 class Snapshot(NamedTuple):

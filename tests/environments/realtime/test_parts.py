@@ -305,5 +305,8 @@ def test_a_rewarder_that_does_not_answer_is_lost_though_its_desktop_goes_on(monk
 
 
 def test_where_to_look_is_a_command_of_vncviewer_for_any_address():
-    told = [Address(host, 5901, 5902).look("p") for host in ("127.0.0.1", "::1")]
-    assert told == ["vncviewer -passwd p 127.0.0.1::5901", "vncviewer -passwd p [::1]::5901"]
+    told = [Address(host, 5901, 5902).look("a b") for host in ("127.0.0.1", "::1")]
+    assert told == [
+        "vncviewer -passwd 'a b' 127.0.0.1::5901",
+        "vncviewer -passwd 'a b' '[::1]::5901'",
+    ]
