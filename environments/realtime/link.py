@@ -105,6 +105,8 @@ class Link:
                 await self._prove(secret)
             except WebSocketException as error:
                 raise ConnectionError(f"the rewarder is not there ({error})") from None
+        if self.described.get("desktop", self._desktop.name) != self._desktop.name:
+            raise rfb.Refused(f"{self.address} are the desktop and the rewarder of two remotes")
         self._received = now_ms()
 
     async def run(self) -> str:

@@ -51,7 +51,7 @@ class RfbClient:
         self._down: dict[str, int] = {}  # keys, and the numbers by which they were pressed
 
     async def greet(self, password: str) -> None:
-        """Shakes hands; ``width`` and ``height`` are known then.
+        """Shakes hands; ``width``, ``height`` and the desktop's ``name`` are known then.
 
         A server that takes nobody at the moment is a ``ConnectionError``.
         """
@@ -79,7 +79,7 @@ class RfbClient:
         write(b"\1")  # others may look, too
         self.width, self.height = struct.unpack(">HH", await read(4))
         await read(16)
-        await read(int.from_bytes(await read(4)))
+        self.name = (await read(int.from_bytes(await read(4)))).decode("utf-8", "replace")
         write(struct.pack(">B3x", _TO_SERVER["format"]) + _PIXEL_FORMAT)
         encodings = [TIGHT, COPY, RAW] if self._packed else [COPY, RAW]
         head = struct.pack(">BxH", _TO_SERVER["encodings"], len(encodings))

@@ -86,7 +86,7 @@ def serve(options: Options) -> None:
         else:
             window = Window(width, height)
         stack.callback(window.close)
-        game = Game(world, window, record)
+        game = Game(world, window, record, folder.name)
         try:
             host = number_of(options.host)
             rewarder = Rewarder(host, options.rewarder_port, secret, game.describe)

@@ -36,7 +36,7 @@ class Desktop:
         folder: Path,
         fps: float = LEAST_RATE,
     ) -> None:
-        """`port` 0 takes a free one; `folder` is private and holds the server's files.
+        """`port` 0 takes a free one; `folder` is private, holds the server's files and names it.
 
         `fps` are those of the world, each of whose frames is to be shown.
         """
@@ -56,7 +56,7 @@ class Desktop:
             # which would remove the new one's socket.
             f":{FIRST_DISPLAY + secrets.randbelow(DISPLAYS)}",
             *("-displayfd", str(theirs), "-auth", str(authority), "-nolisten", "tcp", "-noreset"),
-            *("-geometry", f"{width}x{height}", "-depth", "24"),
+            *("-geometry", f"{width}x{height}", "-depth", "24", "-desktop", folder.name),
             *("-FrameRate", str(max(LEAST_RATE, math.ceil(fps)))),
             *("-interface", number_of(host), "-rfbport", str(self.port), "-AlwaysShared"),
             *("-SecurityTypes", "VncAuth", "-rfbauth", str(password_file)),

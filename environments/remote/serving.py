@@ -60,8 +60,10 @@ class Stopped(Exception):
 class Game:
     """The episodes of a world; ``run`` goes on until it is stopped."""
 
-    def __init__(self, world: World, window: Window, record: Record) -> None:
+    def __init__(self, world: World, window: Window, record: Record, desktop: str) -> None:
+        """``desktop`` is its name, by which clients know that it belongs to this game."""
         self._world, self._window, self._record = world, window, record
+        self._desktop = desktop
         self._stopped = threading.Event()
         self._state = messages.RESETTING
         self._episode = ""
@@ -74,6 +76,7 @@ class Game:
         world = self._world
         body = {
             "env_id": world.name,
+            "desktop": self._desktop,
             "env_state": self._state,
             "fps": world.fps,
             "picture": [world.width, world.height],

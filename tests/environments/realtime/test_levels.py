@@ -85,7 +85,7 @@ def test_a_key_that_is_released_between_episodes_is_up_in_the_next_one(level, ti
 
     rewarder.tell, rewarder.reset_is_wanted = tell, lambda episode: rewarder.wanted
     window: Any = Namespace(keys_until=keys_until, show=lambda picture: 0.0)
-    game = Game(world, window, Record(""))
+    game = Game(world, window, Record(""), "desktop")
     game.run(rewarder)
     world.close()
     assert rewards == [7, 6]

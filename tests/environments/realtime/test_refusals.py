@@ -40,6 +40,16 @@ def test_a_remote_that_serves_another_world_is_refused(one_line):
             env.close()
 
 
+def test_the_desktop_of_one_remote_and_the_rewarder_of_another_are_refused(tmp_path, one_line):
+    password.make(tmp_path / "p")
+    own = ("--level_name=Catch-v0", f"--password_file={tmp_path / 'p'}")
+    with remote(*own) as one, remote(*own) as other:
+        mixed = str(one.address._replace(rewarder=other.address.rewarder))
+        env = environments.make("vnc:Catch-v0", 1, 1, remotes=Remotes([mixed], str(tmp_path / "p")))
+        one_line(env.reset, f"{mixed} are the desktop and the rewarder of two remotes")
+        env.close()
+
+
 def test_a_remote_whose_level_is_made_otherwise_is_refused(one_line):
     with remote("--level_name=CartPole-v1", "--env_kwargs=sutton_barto_reward=true") as served:
         places = Remotes([str(served.address)], served.password_file)
