@@ -122,13 +122,15 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> list[dict[str, str
 
 def draw(experiment: Experiment, trials: Sequence[Trial], path: Path) -> None:
     """Writes the curves of all specs so far, a panel for each level."""
-    levels: dict[str, dict[str, list[Curve]]] = {}
+    levels: dict[str, dict[str, list[Curve]]] = {
+        name: {} for name in experiment.spec.frozen["levels"]
+    }
     known: dict[str, fitness.Level] = {}
     random = scoring.random_play(experiment)
     for trial in trials:
         level = trial.values["level"]
         curves = [curve_of(session.rows()) for session in experiment.sessions(trial)]
-        levels.setdefault(level, {})[trial.values["spec"]] = curves
+        levels[level][trial.values["spec"]] = curves
         if level not in known and random.knows(trial.settings):
             known[level] = scoring.level_of(experiment, trial, random)
     graphs.write_benchmark(path, levels, known, experiment.spec.name)

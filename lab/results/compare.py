@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from lab.results import graphs, tables
+from lab.results import benchmark, graphs, tables
 from lab.results.curves import Curve, curve_of
 from lab.trials import plan
 from lab.trials.folder import Experiment, Trial
@@ -23,7 +23,8 @@ def compare(folders: Sequence[str], out: Path, reach: float | None) -> int:
     """Writes OUT.csv and OUT.png, and prints the table in Markdown."""
     rows: list[dict[str, Any]] = []
     groups: dict[str, list[Curve]] = {}
-    for experiment, trial in _chosen(folders):
+    chosen = _chosen(folders)
+    for experiment, trial in chosen:
         name = trial.what or trial.name if len(folders) == 1 else experiment.spec.name
         if name in groups:
             name = trial.name if len(folders) == 1 else experiment.folder.name
@@ -46,13 +47,26 @@ def compare(folders: Sequence[str], out: Path, reach: float | None) -> int:
         )
     out.parent.mkdir(parents=True, exist_ok=True)
     tables.write(Path(f"{out}.csv"), list(rows[0]), rows)
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
-    drawn = list(groups)[: DRAWN if len(folders) == 1 else None]
-    graphs.draw_spread(figure, {name: groups[name] for name in drawn})
-    graphs.save(figure, Path(f"{out}.png"))
+    _draw(chosen, groups, Path(f"{out}.png"), alone=len(folders) == 1)
     print(tables.markdown([name for name in rows[0] if name in SHOWN or "reached" in name], rows))
     print(f"Written: {out}.csv, {out}.png")
     return 0
+
+
+def _draw(
+    chosen: Sequence[tuple[Experiment, Trial]],
+    groups: Mapping[str, Sequence[Curve]],
+    path: Path,
+    alone: bool,
+) -> None:
+    experiment = chosen[0][0]
+    if alone and experiment.mode == "benchmark":  # returns of levels have sizes of their own
+        benchmark.draw(experiment, [trial for _, trial in chosen], path)
+        return
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    drawn = list(groups)[: DRAWN if alone else None]
+    graphs.draw_spread(figure, {name: groups[name] for name in drawn})
+    graphs.save(figure, path)
 
 
 def _chosen(folders: Sequence[str]) -> list[tuple[Experiment, Trial]]:

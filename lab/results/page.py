@@ -9,6 +9,7 @@ from typing import Any
 from lab.results import tables
 from lab.results.curves import Curve, curve_of
 from lab.results.tables import OF_ONE, RETURN
+from lab.trials import plan
 from lab.trials.folder import Experiment, Trial
 from trainer.reporting.wording import by_level
 from trainer.storage.records import write_whole
@@ -59,6 +60,7 @@ def content(
         "objective": objective,
         "searched": searched,
         "scores": list(scores),
+        "expected": plan.expected(experiment),
         "trials": [
             {
                 **rows[one.number],
