@@ -37,6 +37,10 @@ def exit_code(program: str, run: Callable[[], object]) -> int:
     except (UserError, EndedOutside) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return error.code if isinstance(error, UserError) else 1
+    except OSError as error:  # such as a full disk
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{program}: {where}{error.strerror or error}.", file=sys.stderr)
+        return UserError.code
     except KeyboardInterrupt:
         return 130
     return 0

@@ -1,5 +1,7 @@
 """What programs exit with: a line without a traceback for mistakes, and for Ctrl-C."""
 
+import errno
+
 import pytest
 
 from sandbox.arm import __main__ as arm
@@ -13,6 +15,8 @@ from world_models import play
         (UserError("not so."), 2, "some: not so.\n"),
         (EndedOutside("it is gone."), 1, "some: it is gone.\n"),
         (KeyboardInterrupt(), 130, ""),
+        (OSError(errno.ENOSPC, "the disk is full", "a.log"), 2, "some: a.log: the disk is full.\n"),
+        (OSError(errno.ENOSPC, "the disk is full"), 2, "some: the disk is full.\n"),
     ],
 )
 def test_what_ends_a_program_is_at_most_a_line(error, code, said, capsys):

@@ -40,15 +40,7 @@ class Options:
 
 def main(arguments: list[str]) -> int:
     """Does what the first argument says; returns the exit code."""
-
-    def run() -> None:
-        try:
-            _act(arguments)
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            raise UserError(f"{where}{error.strerror or error}.") from None
-
-    return exit_code("sandbox.arm", run)
+    return exit_code("sandbox.arm", lambda: _act(arguments))
 
 
 def _act(arguments: list[str]) -> None:
