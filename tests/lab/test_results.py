@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import threading
 import urllib.request
+from typing import Any
 
 import numpy as np
 import psutil
@@ -358,7 +359,7 @@ def test_a_benchmark_has_a_panel_for_each_level(games, monkeypatch):
 
 
 def test_levels_of_a_benchmark_are_compared_each_in_a_panel(games, tmp_path, monkeypatch, capsys):
-    drawn = []
+    drawn: list[tuple[Any, ...]] = []
     monkeypatch.setattr(graphs, "write_benchmark", lambda *given: drawn.append(given))
     assert compare.compare([str(games.folder)], tmp_path / "compared", None) == 0
     [(path, levels, _, _)] = drawn
