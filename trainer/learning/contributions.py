@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from agents import gather
 from algorithms.algorithm import Algorithm
 from algorithms.feeding import InStep
-from algorithms.trajectory import EnvironmentStep, Unroll
+from algorithms.trajectory import Unroll
 from trainer.learning.batches import cut, unrolls_in
 from trainer.learning.compiling import Compiler
 from trainer.learning.minibatches import chosen
@@ -136,7 +137,7 @@ class Contributions:
             count=count,
             figures=tf.stack(self._named("figures", self.averaged, given)) * count,
             sums=loss.sums,
-            frames=self._frame_sums(piece.environment),
+            frames=self._frame_sums(piece),
         )
         return contribution, self._named("samples", self._algorithm.samples, loss.samples)
 
@@ -172,10 +173,21 @@ class Contributions:
             frames=self._backdrop.nothing() if self._backdrop else tf.zeros([1]),
         )
 
-    def _frame_sums(self, step: EnvironmentStep) -> tf.Tensor:
-        """Sums over one frame of each unroll, because the frames after it hardly differ."""
+    def _frame_sums(self, piece: Unroll) -> tf.Tensor:
+        """Sums over one frame of each unroll, because the frames beside it hardly differ.
+
+        Each unroll of an environment has it in the row after that of the one before. The same row
+        may always be the same moment of episodes, where all of them are equally long.
+        """
         if not self._backdrop:
             return tf.zeros([1])
+        rows, count = piece.action.shape[:2]
+        places = piece.number % (rows - 1) * count + tf.range(count)
+
+        def shown(array: tf.Tensor, later: int = 0) -> tf.Tensor:
+            return gather(tf.reshape(array, [-1, *array.shape[2:]]), places + later * count)
+
+        step = piece.environment
         # Nobody plays where an environment or a body is not there: then each row is a reset.
-        there = ~(step.first[0] & step.first[1])
-        return self._backdrop.sums(self._agent.prepare(step.observation[:1]), there)
+        there = ~(shown(step.first) & shown(step.first, later=1))
+        return self._backdrop.sums(self._agent.prepare(shown(step.observation)[tf.newaxis]), there)

@@ -315,6 +315,17 @@ def test_what_nobody_plays_is_not_among_usual_observations(played):
         np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_usual_observations_are_of_all_moments_also_where_episodes_are_as_long_as_unrolls():
+    made = parts(small(level(Steps), normalise_observations=True, unroll_length=8))
+    actor = made.actor()
+    for _ in range(16):
+        batch = actor.unroll()
+        assert batch.environment.first[0].all() and batch.environment.first[8].all()
+        made.learner.update(batch, 1.0)
+    (mean,) = [one for one in made.learner.weights if "normaliser/mean" in one.name]
+    assert float(mean[0]) == pytest.approx(0.5)  # of 0, 1/7, … 1
+
+
 def test_without_a_backdrop_pixels_are_fractions_of_255():
     made = parts(small(level(Pictures), backdrop=False, **TINY))
     made.learner.update(made.actor().unroll(), 1.0)
