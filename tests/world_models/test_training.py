@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.world_models.catch_model import small, spec_of, windows
+from tests.world_models.catch_model import played, small, spec_of, windows
+from trainer.storage.records import read_metrics
 from world_models.training import world_model
+from world_models.training.experience import Experience
+from world_models.training.folders import Folders
+from world_models.training.model_phase import ModelPhase
 from world_models.training.world_model import WorldModel
 
 
@@ -40,3 +44,17 @@ def test_a_model_that_goes_on_with_smaller_batches_stays_the_newest(tmp_path):
     newest = world_model.newest(tmp_path, print)
     assert newest and newest.counters["updates"] == 3
     assert newest.counters["environment_frames"] == 2 * 16 + 4
+
+
+def test_figures_of_a_model_that_goes_on_with_smaller_batches_follow_those_before(tmp_path):
+    where, real = Folders(tmp_path), Experience([played(small())], small().algorithm.model_frames)
+    where.model.mkdir()
+    for batch, total in ((8, 2), (2, 3)):
+        model = made(model_batch=batch, report_every_s=1000.0)
+        before = world_model.newest(where.model, print)
+        if before:
+            model.restore(before, where.model)
+        ModelPhase(model.settings, where, model, lambda text: None).run(real, total, lambda: False)
+    rows = read_metrics(where.model)
+    assert [row["updates"] for row in rows] == [2, 3]
+    assert [row["environment_frames"] for row in rows] == [2 * 16, 2 * 16 + 4]

@@ -77,7 +77,7 @@ class ModelPhase:
         figures = {f"model/{name}": value for name, value in means._asdict().items()}
         updates = self._model.updates
         figures |= {
-            "environment_frames": updates * own.model_batch * own.target_frames,
+            "environment_frames": self._model.seen,
             "updates": updates,
             "model/samples_per_second": rate,
             "model/learning_rate": float(self._model.rates().learning_rate),

@@ -85,7 +85,7 @@ class WorldModel:
         self._optimizer = Adam(self.weights, LearningSettings(epsilon=1e-8))
         self.updates = 0
         self.before = 0  # of these, those of a bundle that its run started with
-        self._seen = 0  # steps that it has learned from
+        self.seen = 0  # steps that it has learned from
         self._learn: SharedGraph | None = None
         self._contribute: SharedGraph | None = None
         self._move: SharedGraph | None = None
@@ -115,7 +115,7 @@ class WorldModel:
     def _count(self) -> None:
         own = self.settings.algorithm
         self.updates += 1
-        self._seen += own.model_batch * own.target_frames
+        self.seen += own.model_batch * own.target_frames
 
     @property
     def variables(self) -> list[tf.Variable]:
@@ -125,14 +125,14 @@ class WorldModel:
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
         """Undoes the updates of this block."""
-        variables, counts = self.variables, (self.updates, self._seen)
+        variables, counts = self.variables, (self.updates, self.seen)
         kept = [variable.numpy() for variable in variables]
         try:
             yield
         finally:
             for variable, value in zip(variables, kept, strict=True):
                 variable.assign(value)
-            self.updates, self._seen = counts
+            self.updates, self.seen = counts
 
     def rates(self) -> Rates:
         """What depends on the number of updates."""
@@ -218,7 +218,7 @@ class WorldModel:
             optimizer=_numbered(self._optimizer.slots),
             algorithm={},
             counters={
-                "environment_frames": self._seen,  # they name the file
+                "environment_frames": self.seen,  # they name the file
                 "updates": self.updates,
                 BEFORE: self.before,
                 "real_steps": real_steps,
@@ -244,7 +244,7 @@ class WorldModel:
                 variable.assign(array)
         self.updates = checkpoint.counters["updates"]
         self.before = checkpoint.counters.get(BEFORE, 0)
-        self._seen = checkpoint.counters["environment_frames"]
+        self.seen = checkpoint.counters["environment_frames"]
 
     def _check(self, checkpoint: Checkpoint, where: Path) -> None:
         before = {name: checkpoint.settings[name] for name in ("level_name", "world_model")}
