@@ -83,7 +83,7 @@ class DQNSettings(RewardSettings):
     burn_in: int = setting(
         0,
         "Learning",
-        "agents with an LSTM: rows of an unroll that only bring its state up to date",
+        "agents with an LSTM: rows before those learned from that only update its state",
         least=0,
         most=1000,
     )

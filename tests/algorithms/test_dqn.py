@@ -208,9 +208,9 @@ def test_an_agent_with_an_lstm_goes_on_from_its_stored_state_after_a_burn_in():
     assert batch.initial_state.lstm.hidden.any()
     rows, found = learning._values(of.learner.agent, batch)
     whole = values(of.learner.agent, batch)
-    assert len(found) == len(whole) - 2 == 6 and len(rows.action) == 6
+    assert len(found) == len(whole) - 2 == 8 and len(rows.action) == 8
     np.testing.assert_allclose(found, whole[2:], rtol=1e-4, atol=1e-5)
-    assert learning.prepare(of.learner.agent, batch).shape == (4, 64)
+    assert learning.prepare(of.learner.agent, batch).shape == (6, 64)
 
 
 def test_a_dueling_agent_s_advantages_have_no_mean():

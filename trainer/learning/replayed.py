@@ -42,7 +42,10 @@ class Shape(NamedTuple):
 
 
 def shape_of(feeding: Replayed, frame_stack: int, unroll_length: int, recurrent: bool) -> Shape:
-    """The windows of an agent: one transition, or for an LSTM an unroll after its burn-in."""
+    """The windows of an agent: one transition, or for an LSTM as many as an unroll has.
+
+    After a burn-in these reach into the next unroll, so that each transition is in a window.
+    """
     stacked, burn_in = frame_stack - 1, feeding.burn_in
     if burn_in and not recurrent:
         raise UserError(
@@ -53,7 +56,7 @@ def shape_of(feeding: Replayed, frame_stack: int, unroll_length: int, recurrent:
         raise UserError(
             f"--burn_in={burn_in}: expected fewer rows than --unroll_length={unroll_length}."
         )
-    learned = unroll_length - burn_in if recurrent else 1
+    learned = unroll_length if recurrent else 1
     return Shape(stacked, stacked + burn_in, learned + feeding.ahead - 1, recurrent)
 
 

@@ -31,9 +31,10 @@ class ReplayStore:
     a process can start with a store for which there is no room. ``bytes_needed`` tells in advance.
 
     A window is ``before`` rows, then a main start and ``length`` rows after it. It can be drawn if
-    its rows follow one another in one stream and the first transition after the main start is not
-    a reset. Where an episode starts at the main start or before, rows before that episode may be
-    missing: copies of the earliest row that is there stand for them, and that row is `first`.
+    its rows follow one another in one stream and, unless windows are aligned, the first transition
+    after the main start is not a reset. Where an episode starts at the main start or before, rows
+    before that episode may be missing: copies of the earliest row that is there stand for them, and
+    that row is `first`.
 
     Calls from several threads need a lock around them.
     """

@@ -166,9 +166,10 @@ class WindowPlaces:
     def complete(self, slots: np.ndarray, first: np.ndarray) -> np.ndarray:
         """[n, per_slot] bool: which windows can be used.
 
-        All rows from the main start on must be there, and the first transition must be one, not
-        a reset. Earlier rows may be missing where an episode starts after them, at the main start
-        at the latest: an agent ignores what was before.
+        All rows from the main start on must be there. Unless others follow in the same window, as
+        where unrolls begin, the first transition must be one, not a reset. Earlier rows may be
+        missing where an episode starts after them, at the main start at the latest: an agent
+        ignores what was before.
 
         Args:
             slots: [n].
@@ -191,7 +192,7 @@ class WindowPlaces:
             counted[:, None]
             & there[:, main]
             & there[:, main + self._length]
-            & ~starts[:, main + 1]
+            & (~starts[:, main + 1] | self._aligned)
             & (there[:, earliest] | blanked)
         )
 

@@ -33,6 +33,19 @@ def played(players: list[Player]) -> Unroll:
     return block._replace(environment=block.environment._replace(first=first))
 
 
+@pytest.mark.parametrize("burn_in", [0, 1, 4])
+def test_every_step_for_an_lstm_is_learned_from_whatever_its_burn_in(burn_in):
+    windows, player = shape(length=6, n_steps=3, stack=2, burn_in=burn_in), Player(0, 6)
+    made, learned, newest = batches(windows, 6, capacity=600), set(), 0
+    while newest < 400:
+        batch = made.next(lambda: block_of([player.play()])[0])
+        assert batch is not None
+        rows = batch.unrolls.environment.observation[windows.before :, :, 0]
+        learned |= set(rows[: windows.length - 2].ravel().tolist())  # a target takes two more
+        newest = rows.max()
+    assert learned >= set(range(burn_in + 1, 300))  # beginnings of episodes, too
+
+
 @pytest.mark.parametrize("actors", [1, 4])
 @pytest.mark.parametrize(
     ("length", "n_steps", "stack", "burn_in"),

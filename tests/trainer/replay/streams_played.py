@@ -148,7 +148,9 @@ class Model:
         return [(place, unroll) for unroll, place in starts.items() if place >= 0]
 
     def _cut(self, fragment, main, unroll):
-        if main + self._window >= len(fragment) or first_of(fragment[main].row + 1):
+        if main + self._window >= len(fragment):
+            return None
+        if first_of(fragment[main].row + 1) and not self._aligned:
             return None
         earliest = main - self._before
         rows = [kept.row for kept in fragment[max(0, earliest) : main + self._window + 1]]
