@@ -1,5 +1,6 @@
 """Where the project runs: in a checkout, or where pip has installed it."""
 
+import os
 from pathlib import Path
 
 
@@ -16,3 +17,9 @@ def setup_command(extra: str, flag: str = "") -> str:
     if is_checkout():
         return f"bin/setup {flag or f'--extra={extra}'}"
     return f"pip install '.[{extra}]' in the project's folder"
+
+
+def typed(path: str | Path) -> str:
+    """A path as a user can type it here: relative to the current folder if it lies below it."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative

@@ -7,10 +7,13 @@ import argparse
 import dataclasses
 import difflib
 import math
+import re
+import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from checkout import typed
 from user_error import UserError
 
 
@@ -43,9 +46,9 @@ def parser_of(
 ) -> argparse.ArgumentParser:
     """A command line with a flag for each definition, in their groups."""
     parser = Parser(
-        prog=program,
-        description=description,
-        epilog=examples,
+        prog=with_this_python(program),
+        description=with_this_python(description),
+        epilog=with_this_python(examples),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -56,6 +59,11 @@ def parser_of(
             groups[name] = parser.add_argument_group(name)
         _add_flag(groups[name], field)
     return parser
+
+
+def with_this_python(text: str) -> str:
+    """Commands as they can be typed here: another `python` may be missing, or lack the packages."""
+    return re.sub(r"(?<![\w/.])python(?= (-m|\w+\.py) )", lambda _: typed(sys.executable), text)
 
 
 def parse(
@@ -115,7 +123,7 @@ def near(given: str, known: Iterable[str]) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises a ``UserError``, one line, where a flag is wrong."""
+    """A command line whose mistakes are told in one line, by a ``UserError``."""
 
     def error(self, message: str) -> Any:
         raise UserError(f"{message}. --help lists all flags.")

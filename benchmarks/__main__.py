@@ -5,6 +5,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import flags
 from user_error import closest
 
 FOLDER = Path(__file__).parent
@@ -24,7 +25,8 @@ def main(arguments: list[str]) -> int:
     """Lists or runs; returns the exit code."""
     programs = known()
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: python -m benchmarks NAME [flags]; NAME --help lists a benchmark's flags\n")
+        usage = flags.with_this_python("python -m benchmarks NAME [flags]")
+        print(f"usage: {usage}; NAME --help lists a benchmark's flags\n")
         width = max(map(len, programs))
         for name, path in programs.items():
             print(f"  {name:<{width}}  {_first_line(path)}")

@@ -289,11 +289,12 @@ def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:
             f"--algorithm={algorithm}: its setting {min(both)} has a name of this program's flags; "
             "expected a name of its own. Rename it."
         )
+    name = script_name(SCRIPT)
     return flags.parser_of(
         [*own, *passed_on],
-        "run_experiment_mm_raw.py",
+        name,
         "Train on the hosts of a CSV: start a run, look at it, stop it.",
-        EXAMPLES,
+        EXAMPLES if name.endswith(".py") else EXAMPLES.replace(f"python {SCRIPT}", name),
     )
 
 
@@ -302,6 +303,7 @@ def _definitions(algorithm: str) -> list[dataclasses.Field]:
     return [*dataclasses.fields(Options), *config.fields(algorithm)]
 
 
+SCRIPT = "run_experiment_mm_raw.py"
 EXAMPLES = """examples:
   python run_experiment_mm_raw.py --workers_csv_path=sandbox/local_workers_example.csv \\
     --level_name=BreakoutNoFrameskip-v4 --logdir=logs/breakout

@@ -36,6 +36,23 @@ A spec, in cartpole.yaml:
 
 Results are in data/NAME_DATE/; open its index.html. bin/lab COMMAND --help says more.
 """
+# What each command is given, for its own --help.
+USES = {
+    "check": "cartpole.yaml",
+    "dev": "cartpole.yaml",
+    "train": "cartpole.yaml --cores=2",
+    "search": "cartpole.yaml --detach",
+    "benchmark": "lab/examples/algorithms.yaml --levels=classic",
+    "run": "lab/examples/experiments.json",
+    "status": "data/cartpole_DATE",
+    "graph": "data/cartpole_DATE",
+    "stop": "cartpole.yaml",
+    "retry": "data/cartpole_DATE t3",
+    "enjoy": "cartpole.yaml -- --video=best.gif",
+    "compare": "data/ONE_DATE data/OTHER_DATE --reach=475 --out=data/both",
+    "watch": "HOST:impala/data data/HOST",
+    "clear": "data/cartpole_DATE",
+}
 SPEC = "SPEC[:NAME]: a file of specs and the name of one; or the folder of an experiment"
 ENGINES = ("local", "ray")
 FOLDER = "folder of an experiment, or SPEC[:NAME] for its newest"
@@ -91,9 +108,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, text: str, more: str = "") -> argparse.ArgumentParser:
-        about = f"{text[0].upper()}{text[1:]}."
+        about, example = f"{text[0].upper()}{text[1:]}.", f"Example: {lab} {name} {USES[name]}"
+        end = f"{more}\n{example}" if more else example
         return commands.add_parser(
-            name, help=text, description=about, epilog=more, formatter_class=raw, allow_abbrev=False
+            name, help=text, description=about, epilog=end, formatter_class=raw, allow_abbrev=False
         )
 
     _add_starting(command)
@@ -142,8 +160,7 @@ def _add_looking(command: Command) -> None:
         "trials", nargs="*", default=[], help="such as t3 t7; default: all that failed"
     )
     _looks(command("enjoy", "play with the best checkpoint of the best trial",
-                   f"After -- come flags of {script_name('bin/train')}, such as: "
-                   "-- --video=best.gif"))  # fmt: skip
+                   f"After -- come flags of {script_name('bin/train')}."))  # fmt: skip
 
 
 def _add_folders(command: Command) -> None:

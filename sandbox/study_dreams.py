@@ -5,8 +5,8 @@
 
 One training after the other, each in LOGDIR/WAY-SEED: the preset simple_cpu, and with the real
 steps that it takes PPO as in its dreams, PPO as usual for Atari, and IMPALA. Each policy then plays
-so many whole games. What has been
-trained and played is kept: the same command goes on where it was.
+so many whole games. What has been trained and played is kept: the same command goes on where it
+was.
 
 What it writes: OUT.csv with a row for each policy, OUT.json with machine, command and all curves,
 OUT.png. The table is printed in Markdown.
@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import flags
 from benchmarks.tools import common
 from lab.results import tables
 from sandbox import studies
@@ -253,15 +254,21 @@ def main() -> int:
     """Runs the study; returns the exit code."""
     common.unwind_when_stopped()
     parser = argparse.ArgumentParser(
-        description=__doc__,
+        description=flags.with_this_python(__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--level", default="KungFuMasterNoFrameskip-v4", help="what is played")
-    parser.add_argument("--seeds", default="1,2,3", help="of the trainings (default: 1,2,3)")
+    parser.add_argument(
+        "--level", default="KungFuMasterNoFrameskip-v4", help="an Atari game (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seeds", default="1,2,3", help="with commas between (default: %(default)s)"
+    )
     parser.add_argument("--games", type=int, default=30, help="of each policy (default: 30)")
-    parser.add_argument("--logdir", default="logs/dreams", help="where trainings are kept")
-    parser.add_argument("--out", default="docs/studies/dreams", help="OUT.csv, .json, .png")
+    parser.add_argument("--logdir", default="logs/dreams",
+                        help="where trainings are kept (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--out", default="docs/studies/dreams",
+                        help="OUT.csv, .json, .png (default: %(default)s)")  # fmt: skip
     parser.add_argument("--smoke", action="store_true", help="only see that it works, in a minute")
     if "--smoke" in sys.argv[1:]:
         parser.set_defaults(**SMOKE)

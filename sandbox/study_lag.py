@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+import flags
 from benchmarks.tools import common
 from environments import View
 from environments.realtime import environment as realtime
@@ -208,14 +209,20 @@ def main() -> int:
 
 def _study() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__,
+        description=flags.with_this_python(__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--lags", default="0,40,150", help="milliseconds, with commas between")
-    parser.add_argument("--seconds", default="150", help="for each lag, or one number for each")
-    parser.add_argument("--remotes", type=int, default=8, help="games side by side (default: 8)")
-    parser.add_argument("--out", default="docs/studies/lag", help="OUT.csv, .json, .png")
+    parser.add_argument(
+        "--lags", default="0,40,150", help="milliseconds, with commas between (default: 0,40,150)"
+    )
+    parser.add_argument(
+        "--seconds", default="150", help="for each lag, or one number for each (default: 150)"
+    )
+    parser.add_argument("--remotes", type=int, default=8, help="desktops (default: 8)")
+    parser.add_argument(
+        "--out", default="docs/studies/lag", help="OUT.csv, .json, .png (default: docs/studies/lag)"
+    )
     parser.add_argument("--smoke", action="store_true", help="only check that it works, in seconds")
     if "--smoke" in sys.argv[1:]:
         parser.set_defaults(**SMOKE)

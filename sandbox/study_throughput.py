@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import flags
 from benchmarks.plan import cost_fit
 from benchmarks.tools import common
 from benchmarks.tools.trainer import rate_of
@@ -101,7 +102,11 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="More and more actors for one learner, and more and more learners.",
-        epilog="Behind -- may stand flags of benchmarks scaleup, training's among them.",
+        epilog=flags.with_this_python(
+            "Behind -- may stand flags of benchmarks scaleup, training's among them, as in\n"
+            "  python -m sandbox.study_throughput --out=logs/throughput -- --envs_per_actor=10"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--out", help=f"OUT.csv, .png, .json (default: {OUT})")

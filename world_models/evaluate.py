@@ -9,6 +9,7 @@ Short for experiment.py --mode=test --algorithm=simple, whose flags it takes.
 
 import sys
 
+from flags import with_this_python
 from trainer.machine.launching import import_from_here, script_name
 from trainer.machine.quiet import import_tensorflow
 from trainer.machine.terminal import end_output
@@ -25,6 +26,9 @@ def main(arguments: list[str]) -> int:
     words = [*WORDS, *arguments]
 
     def run() -> None:
+        if {"-h", "--help"} & {*arguments}:
+            _help()
+            return
         settings, given = config.parse(words), config.given(words)
         _check(settings.program)
         import_tensorflow()
@@ -35,6 +39,13 @@ def main(arguments: list[str]) -> int:
     code = exit_code("world_models.evaluate", run)
     end_output()
     return code
+
+
+def _help() -> None:
+    parser = config.make_parser("simple")
+    parser.prog = with_this_python("python -m world_models.evaluate")
+    parser.description, parser.epilog = with_this_python(__doc__ or ""), ""
+    parser.print_help()
 
 
 def _check(program: ProgramSettings) -> None:

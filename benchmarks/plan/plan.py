@@ -137,10 +137,15 @@ def _next(parts: Parts, cluster: Cluster) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = flags.Parser(
-        description=__doc__.splitlines()[0] if __doc__ else None, allow_abbrev=False
+        prog=flags.with_this_python("python -m benchmarks plan"),
+        description=flags.with_this_python(__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("--learners", type=int, default=1, help="processes that learn")
-    parser.add_argument("--actors", type=int, default=1, help="processes that play, in all")
+    parser.add_argument("--learners", type=int, default=1, help="that train together (default: 1)")
+    parser.add_argument(
+        "--actors", type=int, default=1, help="processes that play, in all (default: 1)"
+    )
     parser.add_argument("--network", default="", help="of each host's link, such as 10Gb")
     parser.add_argument(
         "--shared_network", default="", help="speed of the network between all hosts"

@@ -23,6 +23,7 @@ from environments.view import View
 from user_error import EndedOutside, UserError
 
 ENDS_WITHIN_S = 30
+DESCRIPTION = "Serve a game on a desktop of its own, until Ctrl-C."
 EXAMPLES = """examples:
   python -m environments.remote serve --level_name=Catch-v0 --fps=10
   python -m environments.remote serve --game=sandbox/racer.yaml
@@ -34,10 +35,11 @@ def main() -> int:
     arguments = sys.argv[1:]
     try:
         if not arguments or arguments[0] not in ("serve", "--help", "-h"):
-            raise UserError("expected a command: python -m environments.remote serve --help.")
+            told = "expected a command: python -m environments.remote serve --help."
+            raise UserError(flags.with_this_python(told))
         fields = dataclasses.fields(Options)
         parser = flags.parser_of(
-            fields, "python -m environments.remote serve", __doc__ or "", EXAMPLES
+            fields, "python -m environments.remote serve", DESCRIPTION, EXAMPLES
         )
         options = Options(**flags.parse(parser, [one for one in arguments if one != "serve"]))
         flags.check_ranges(options)

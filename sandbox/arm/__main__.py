@@ -25,6 +25,7 @@ from user_error import UserError, exit_code
 
 ACTIONS = ("capture", "train", "evaluate", "predict", "control")
 HELD_OUT = 0.1
+NEXT = "Next: python -m sandbox.arm evaluate"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,12 +101,12 @@ def _train(options: Options) -> None:
 
     done = begun.about["updates"] if begun else 0
     if done == options.updates:
-        print(f"{path} is trained already. Next: python -m sandbox.arm evaluate")
+        print(flags.with_this_python(f"{path} is trained already. {NEXT}"))
         return
     if done:
         print(f"Resuming from {path} at {done:,} of {options.updates:,} updates.", flush=True)
     training.train(images, poses, options.updates, options.seed, keep, begun)
-    print(f"{options.network} written. Next: python -m sandbox.arm evaluate")
+    print(flags.with_this_python(f"{options.network} written. {NEXT}"))
 
 
 def _evaluate(options: Options) -> None:

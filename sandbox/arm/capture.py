@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
+import flags
 from environments.python.arm import model
 from environments.python.mujoco_pictures import cannot_draw, named
 from sandbox.arm import geometry, wallpaper
@@ -185,12 +186,12 @@ def load(folder: Path, size: int = 0) -> Pictures:
     except OSError as error:
         raise UserError(
             f"--data={folder}: {MANIFEST} cannot be read ({error.strerror}). Make pictures first: "
-            "python -m sandbox.arm capture."
+            + flags.with_this_python("python -m sandbox.arm capture.")
         ) from None
     if len(lines) < 2:
         raise UserError(
             f"--data={folder}: its {MANIFEST} lists {len(lines)} pictures, expected 2 or more. "
-            "Continue: python -m sandbox.arm capture."
+            + flags.with_this_python("Continue: python -m sandbox.arm capture.")
         )
     names = ("name", "sha256", *geometry.NAMES)
     rows = [_read_line(folder, number, line, names) for number, line in enumerate(lines, 2)]

@@ -85,3 +85,11 @@ def test_a_lab_in_the_background_runs_beside_ones_own_packages(own_package, tmp_
         starting.detach(["train", "none"], log, options, lambda _: False)
     told = log.read_text()
     assert told.startswith("lab: none: ") and "Traceback" not in told
+
+
+@pytest.mark.parametrize("command", commands.USES)
+def test_each_command_shows_how_it_is_used(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    [example] = [line for line in capsys.readouterr().out.splitlines() if "Example: " in line]
+    assert parse(example.removeprefix("Example: bin/lab ").split()).command == command

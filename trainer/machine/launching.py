@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from checkout import is_checkout
+from checkout import is_checkout, typed
 
 # The folder with experiment.py: a checkout, or where pip has installed the project.
 PROJECT = Path(__file__).resolve().parents[2]
@@ -64,12 +64,6 @@ def import_from_here() -> None:
 def beside_python(name: str) -> str:
     """A program of this process's Python environment, as a user can type it here."""
     return typed(Path(sys.executable).with_name(name))
-
-
-def typed(path: str | Path) -> str:
-    """A path, relative to the current folder if it lies below it."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative
 
 
 def learners_here() -> int:

@@ -262,14 +262,14 @@ def make_parser(algorithm: str = registry.DEFAULT) -> argparse.ArgumentParser:
         flag_fields(algorithm),
         script_name("experiment.py"),
         "Train, evaluate or export an agent.",
-        EXAMPLES,
+        EXAMPLES.replace("bin/train", script_name("bin/train")),
     )
 
 
 EXAMPLES = """examples:
-  python experiment.py                                   Pong, with settings that learn it
-  python experiment.py --level_name=CartPole-v1
-  python experiment.py --preset=help                     list named sets of settings
-  python experiment.py --mode=test --video=pong.gif      play with what was trained, record it
-  python experiment.py --level_name=BreakoutNoFrameskip-v4 --logdir=logs/breakout
+  bin/train                                   Pong, with settings that learn it
+  bin/train --level_name=CartPole-v1
+  bin/train --preset=help                     list named sets of settings
+  bin/train --mode=test --video=pong.gif      play with what was trained, record it
+  bin/train --level_name=BreakoutNoFrameskip-v4 --logdir=logs/breakout
 """

@@ -1,6 +1,7 @@
 """What benchmarks share: flags that are refused in one line, turns, rates, and reports."""
 
 import json
+import sys
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from benchmarks.tools import common
 from benchmarks.tools.common import Options, numbers, parse, rate, spread
 from benchmarks.tools.machine import processor
 from benchmarks.tools.report import Column, Report
+from checkout import typed
 from tests.trainer.disks import files_limited_to
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -42,7 +44,7 @@ def test_help_tells_what_is_measured(capsys):
     with pytest.raises(SystemExit):
         parse(Options, "some", "What it does.\n\n  python -m benchmarks some", ["--help"])
     text = capsys.readouterr().out
-    assert "usage: python -m benchmarks some" in text and "What it does." in text
+    assert f"usage: {typed(sys.executable)} -m benchmarks some" in text and "What it does." in text
 
 
 def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch):
