@@ -146,7 +146,8 @@ def read_parts(path: Path) -> Parts:
     try:
         given: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as JSON: {error}.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path} cannot be read as JSON: {reason}.") from None
     if not isinstance(given, dict):
         raise UserError(f"{path}: expected a JSON object with names and values.")
     fields = {field.name: field for field in dataclasses.fields(Parts)}

@@ -10,6 +10,7 @@ if not __package__:  # run as a file: Python then looks for modules only beside 
 
 from cluster.inventory import ansible, clouds, hosts_csv
 from cluster.inventory.machines import Machine, Wanted, to_csv
+from flags import Parser
 from user_error import UserError
 
 EXAMPLES = """examples:
@@ -26,8 +27,8 @@ EXAMPLES = """examples:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the CSV; returns the exit code."""
-    flags = vars(make_parser().parse_args(arguments))
     try:
+        flags = vars(make_parser().parse_args(arguments))
         machines, notes = _read(flags.pop("kind"), flags.pop("file"), flags["address"] == "public")
         text = to_csv(machines, Wanted(**flags))
         hosts_csv.parse(text.encode(), "the resulting CSV")
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="make_csv.py",
         description=__doc__,
         epilog=EXAMPLES,
@@ -94,7 +95,8 @@ def _read(kind: str, file: str, public: bool) -> tuple[list[Machine], list[str]]
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{name} cannot be read: {error}.") from None
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise UserError(f"{name} cannot be read: {reason}.") from None
     try:
         if kind == "ansible":
             return ansible.read(text)

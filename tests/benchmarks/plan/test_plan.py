@@ -202,10 +202,10 @@ def test_the_command_fits(monkeypatch, capsys, free):
     ("arguments", "words"),
     [
         (["--learners=0"], "must be 1 or more"),
-        (["--learners=two"], "argument --learners: invalid int value: 'two'"),
+        (["--learners=x"], "--learners: invalid int value: 'x'. --help lists all flags."),
         (["--network=10"], "'10' is not a network speed"),
         (["--network=-1Gb"], "such as 10Gb"),
-        (["--parts=/no/where.json"], "cannot be read as JSON"),
+        (["--parts=/no/where.json"], "cannot be read as JSON: No such file or directory."),
         (["--validate=/no/where.csv"], "/no/where.csv cannot be read"),
         (["--fit", str(PUBLISHED)], "--fit needs --free"),
         (["--fit", str(PUBLISHED), "--free=about"], "about is not a figure"),
@@ -227,8 +227,6 @@ def test_a_mistake_is_told_in_one_line(monkeypatch, capsys, arguments, words):
         ({**dataclasses.asdict(PARTS), "batch_steps": "many"}, "batch_steps is 'many'"),
         ({**dataclasses.asdict(PARTS), "batch_steps": -1}, "batch_steps is -1"),
         ({**dataclasses.asdict(PARTS), "step_bytes": 0}, "step_bytes is 0; .* above 0"),
-        ({**dataclasses.asdict(PARTS), "step_bytes": math.nan}, "step_bytes is nan; .* above 0"),
-        ({**dataclasses.asdict(PARTS), "batch_steps": math.inf}, "batch_steps is inf; .* above 0"),
     ],
 )
 def test_parts_that_are_wrong_are_told_by_name(content, words, tmp_path):

@@ -184,6 +184,8 @@ def test_machines_of_gcloud_are_told_by_names_labels_and_tags():
         ("[a]\nh_+", ["ansible", "--learners=a"], ":2: column ip: 'h_+' is neither an IP"),
         ("{", ["ansible", "--learners=a"], "the form of a list of ansible (JSONDecodeError"),
         ("", ["ansible", "--learners=a"], "there is no machine in it"),
+        ("", ["ansible"], "arguments are required: --learners. --help lists all flags."),
+        ("", ["ansible", "--learners=a", "--learner_port=0"], "a whole number from 1 to 65535"),
         ("x", ["aws", "--learners=a"], "does not have the form of a list of aws"),
         ("{}", ["aws", "--learners=a"], "is not the output of aws ec2 describe-instances"),
         ("{}", ["gcloud", "--learners=a"], "is not the output of gcloud compute instances list"),
