@@ -46,6 +46,12 @@ def exit_code(program: str, run: Callable[[], object]) -> int:
     return 0
 
 
+def in_short(value: object) -> str:
+    """A value's text in one line, which that of a space with many bounds is not; the ends of it."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 160 else f"{text[:100]} … {text[-50:]}"
+
+
 def closest(given: str, known: Iterable[str], most: int = 3) -> str:
     """The known names closest to the given one, as a sentence for the end of an error message."""
     names = {name.lower(): name for name in known}

@@ -18,7 +18,7 @@ from agents.layers import Build, Linear
 from agents.lstm import LSTM, LSTMState
 from agents.network import USUAL, Network
 from agents.normaliser import Normaliser
-from user_error import UserError
+from user_error import UserError, in_short
 
 
 class Heads(NamedTuple):
@@ -161,8 +161,8 @@ class Agent(snt.Module, abc.ABC):
         if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
             raise UserError(
                 f"the algorithm learns a value for each action, so it needs actions that can be "
-                f"counted (Discrete); the level's are {action_space}. Choose an --algorithm that "
-                "learns a policy."
+                f"counted (Discrete); the level's are {in_short(action_space)}. Choose an "
+                "--algorithm that learns a policy."
             )
 
     def _separate(self, network: Network, heads: Heads) -> bool:

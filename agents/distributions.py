@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 import tensorflow as tf
 
-from user_error import UserError
+from user_error import UserError, in_short
 
 LOG_STD_RANGE = (-5.0, 1.0)
 WIDEST_BOUNDS = 1e8  # larger bounds mean "no bounds"
@@ -198,7 +198,7 @@ def distribution_for(action_space: gym.Space) -> OfOneSpace:
     if isinstance(action_space, gym.spaces.Box) and action_space.dtype.kind == "f":
         return DiagonalGaussian(action_space)
     raise UserError(
-        f"the level's actions are {action_space}; agents support Discrete, MultiDiscrete "
+        f"the level's actions are {in_short(action_space)}; agents support Discrete, MultiDiscrete "
         "(one row) and Box (of floats)."
     )
 

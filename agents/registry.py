@@ -13,7 +13,7 @@ from agents.resnet import ResNetAgent, ResNetLSTMAgent
 from agents.simple_conv_net import SimpleConvNetAgent
 from agents.starter_lstm import StarterLSTMAgent
 from agents.vector import VectorAgent, VectorLSTMAgent
-from user_error import UserError, closest
+from user_error import UserError, closest, in_short
 
 # A level's default is the first that fits it.
 AGENTS = (
@@ -36,8 +36,8 @@ def default_name(observation_space: gym.Space) -> str:
     fitting = _fitting(observation_space)
     if not fitting:
         raise UserError(
-            f"no built-in agent accepts the level's observations, {observation_space}. Name one of "
-            "your own with --agent_name=package.module:Class."
+            f"no built-in agent accepts the level's observations, {in_short(observation_space)}. "
+            "Name one of your own with --agent_name=package.module:Class."
         )
     return fitting[0]
 
@@ -136,6 +136,7 @@ def _fitting(observation_space: gym.Space) -> list[str]:
 
 def _misfit(kind: type[Agent], observation_space: gym.Space) -> str:
     fitting = _fitting(observation_space)
-    return f"{kind.__name__} needs {kind.needs}; the level offers {observation_space}. " + (
-        f"Agents that fit: {', '.join(fitting)}." if fitting else "No built-in agent fits."
+    return (
+        f"{kind.__name__} needs {kind.needs}; the level offers {in_short(observation_space)}. "
+        + (f"Agents that fit: {', '.join(fitting)}." if fitting else "No built-in agent fits.")
     )

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, TransformObservation
 
 from environments.view import Crop, View
-from user_error import UserError
+from user_error import UserError, in_short
 
 # Pictures of more channels OpenCV shrinks by whole factors only.
 _MOST_CHANNELS = 4
@@ -32,21 +32,23 @@ def with_plain_observations(env: gymnasium.Env, level_name: str, view: View) -> 
         _check_order(space, level_name)
         return _with_resized_images(env, view)
     if view.crop:
-        raise UserError(f"--crop={view.crop} is for pictures, but {level_name} observes {space}.")
+        raise UserError(
+            f"--crop={view.crop} is for pictures, but {level_name} observes {in_short(space)}."
+        )
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return env
     for name, part in _parts(space):
         if is_image(part):
             raise UserError(
-                f"--level_name: {level_name} observes {name}: {part}, a picture, beside other "
-                "parts; expected a picture alone, or a Dict or Tuple of vectors. A wrapper of "
-                "--wrappers can choose between them."
+                f"--level_name: {level_name} observes {name}: {in_short(part)}, a picture, beside "
+                "other parts; expected a picture alone, or a Dict or Tuple of vectors. A wrapper "
+                "of --wrappers can choose between them."
             )
         if not isinstance(part, _VECTORS):
             raise UserError(
-                f"--level_name: {level_name} observes {f'{name}: ' if name else ''}{part}, "
-                "expected numbers: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple "
-                "of these."
+                f"--level_name: {level_name} observes {f'{name}: ' if name else ''}"
+                f"{in_short(part)}, expected numbers: Box, Discrete, MultiDiscrete, MultiBinary, "
+                "or a Dict or Tuple of these."
             )
     if not spaces.flatdim(space):
         raise _nothing(space, level_name)
@@ -156,6 +158,6 @@ def agent_actions(
             actions.reshape(-1, *space.shape), space.low, space.high
         ).astype(space.dtype)
     raise UserError(
-        f"--level_name: {level_name} takes actions {space}, "
+        f"--level_name: {level_name} takes actions {in_short(space)}, "
         "expected Discrete, MultiDiscrete, MultiBinary or a Box of floats."
     )

@@ -24,7 +24,7 @@ from trainer.acting.settings import LevelSettings
 from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
 from trainer.machine.terminal import end_output, say
-from user_error import UserError, exit_code
+from user_error import UserError, exit_code, in_short
 
 GROUP = "What to do"
 # Flags of trainings that also say how a level is seen and played here.
@@ -212,8 +212,8 @@ def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any]:
 def _check_choices(spec: Any) -> None:
     if not hasattr(spec.action_space, "n"):
         raise UserError(
-            f"--level_name={spec.level_name} takes actions {spec.action_space}; keys can only "
-            "choose one among several (Discrete)."
+            f"--level_name={spec.level_name} takes actions {in_short(spec.action_space)}; keys can "
+            "only choose one among several (Discrete)."
         )
     if spec.num_bodies > 1:
         raise UserError(

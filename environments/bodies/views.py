@@ -14,7 +14,7 @@ from environments.python.plain import gymnasium_spec
 from environments.spaces import agent_actions, with_plain_observations
 from environments.step import BodyKind, EnvironmentSpec
 from environments.view import View
-from user_error import UserError
+from user_error import UserError, in_short
 
 MARK, MIRROR, NONE = "mark", "mirror", "none"
 BRIGHTEST = 255
@@ -50,7 +50,7 @@ class BodyView:
         if self._kind == MIRROR and not spec.image:
             raise UserError(
                 f"--tell_bodies={MIRROR} is for pictures, but {level_name} observes "
-                f"{env.observation_space(bodies[0])}; expected {MARK} or {NONE}."
+                f"{in_short(env.observation_space(bodies[0]))}; expected {MARK} or {NONE}."
             )
         self._marks = _marks(len(bodies), spec.image)
         self.spec = self._with_spaces(spec, [self._own(one) for one in specs])
@@ -71,7 +71,7 @@ class BodyView:
     def _with_spaces(spec: EnvironmentSpec, own: list[BodyKind]) -> EnvironmentSpec:
         if not fit_together(own):
             shown = ", ".join(
-                f"{body} {one.observation_space}"
+                f"{body} {in_short(one.observation_space)}"
                 for body, one in zip(spec.bodies, own, strict=True)
             )
             raise UserError(

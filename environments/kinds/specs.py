@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from environments.step import BodyKind, EnvironmentSpec
-from user_error import UserError
+from user_error import UserError, in_short
 
 FITTING = "Bodies of one agent may see vectors of any sizes, or pictures of one size"
 
@@ -53,7 +53,9 @@ def check_alike(one: EnvironmentSpec, other: EnvironmentSpec) -> None:
     pairs = [] if difference else zip(one.rows, other.rows, strict=True)
     for mine, theirs in pairs:
         if mine.action_space != theirs.action_space:
-            difference = f"actions {mine.action_space} and {theirs.action_space}"
+            difference = (
+                f"actions {in_short(mine.action_space)} and {in_short(theirs.action_space)}"
+            )
         elif not are_alike(mine, theirs):
             difference = f"observations {_shape(mine)} and {_shape(theirs)}"
     if difference:
@@ -99,7 +101,7 @@ def fit_together(kinds: Sequence[BodyKind]) -> bool:
 
 def described(kinds: Sequence[BodyKind]) -> str:
     """What each kind sees and does."""
-    return "; ".join(f"{_shape(kind)} with {kind.action_space}" for kind in kinds)
+    return "; ".join(f"{_shape(kind)} with {in_short(kind.action_space)}" for kind in kinds)
 
 
 def _difference(one: EnvironmentSpec, other: EnvironmentSpec) -> str:

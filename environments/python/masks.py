@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from user_error import UserError
+from user_error import UserError, in_short
 
 KEY = "action_mask"
 
@@ -20,12 +20,13 @@ class MaskInObservation(gymnasium.Wrapper):
         seen, actions = env.observation_space, env.action_space
         if not (isinstance(seen, spaces.Box) and len(seen.shape) == 1):
             raise UserError(
-                f"--action_masks needs observations that are numbers; {level_name} observes {seen}."
+                f"--action_masks needs observations that are numbers; {level_name} observes "
+                f"{in_short(seen)}."
             )
         if not isinstance(actions, spaces.Discrete):
             raise UserError(
                 f"--action_masks needs actions that can be counted (Discrete); {level_name} "
-                f"takes {actions}."
+                f"takes {in_short(actions)}."
             )
         self._count = int(actions.n)
         with np.errstate(over="ignore"):

@@ -12,7 +12,7 @@ from environments.python.levels import make_undressed
 from environments.realtime import keys
 from environments.realtime.actions import Action
 from environments.view import View, refuse
-from user_error import UserError
+from user_error import UserError, in_short
 
 ATARI_FPS = 60
 _OTHER_KEYS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -45,8 +45,8 @@ def made(level_name: str, view: View) -> gymnasium.Env:
     env = make_undressed(level, level_name, view, render=True)
     if not isinstance(env.action_space, gymnasium.spaces.Discrete):
         raise UserError(
-            f"--level_name: {level_name} takes actions {env.action_space}; over VNC there are keys "
-            "only, expected Discrete actions."
+            f"--level_name: {level_name} takes actions {in_short(env.action_space)}; over VNC "
+            "there are keys only, expected Discrete actions."
         )
     return env
 

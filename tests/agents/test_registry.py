@@ -12,6 +12,7 @@ from user_error import UserError
 ATARI = gym.spaces.Box(0, 255, (84, 84, 1), np.uint8)
 SMALL = gym.spaces.Box(0, 255, (20, 20, 3), np.uint8)
 VECTOR = gym.spaces.Box(-1.0, 1.0, (4,), np.float32)
+MANY = gym.spaces.Box(np.zeros(60, np.float32), np.arange(1, 61, dtype=np.float32))
 TWO = gym.spaces.Discrete(2)
 
 
@@ -55,6 +56,7 @@ def test_a_user_s_agent_is_found_by_its_path():
         ("..no:Agent", ATARI, "cannot import '..no'"),
         (f"{__name__}:MyAgnt", VECTOR, "has no 'MyAgnt'. Did you mean MyAgent"),
         (f"{__name__}:not_an_agent", VECTOR, "is not an agent: it must be a subclass"),
+        ("ResNetAgent", MANY, r"the level offers Box\(0.0, \[.* … .*\], \(60,\), float32\)"),
         (f"{__name__}:UserError", VECTOR, "is not an agent: it must be a subclass"),
         ("SimpleConvNetAgent", VECTOR, "needs images .*VectorAgent, VectorLSTMAgent"),
         ("SimpleConvNetAgent", SMALL, r"at least 36×36; .*\(20, 20, 3\).*ResNetAgent"),

@@ -101,6 +101,7 @@ def test_wrappers_are_applied_in_order(processes):
         ("CartPole-v1", {"wrappers": f"{HERE}:lost"}, "lost returned a NoneType, expected a gym"),
         ("CartPole-v1", {"wrappers": f"{HERE}:Sized"}, "Sized cannot wrap CartPole-v1: TypeError"),
         ("CartPole-v1", {"crop": "0,0,2,2"}, "--crop=0,0,2,2 is for pictures"),
+        ("BipedalWalker-v3", {"crop": "0,0,2,2"}, "BipedalWalker-v3 observes Box([-3.14"),
         ("CarRacing-v3", {"crop": "0,0,97,96"}, "which is 96 high and 96 wide"),
         ("PongNoFrameskip-v4", {"crop": "60,0,160,160"}, "which is 210 high and 160 wide"),
         ("PongNoFrameskip-v4", {"crop": "-1,0,160,160"}, "is not within the picture"),

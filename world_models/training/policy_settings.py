@@ -9,7 +9,7 @@ from environments import EnvironmentSpec
 from trainer.learning.settings import LearningSettings
 from trainer.settings import checks
 from trainer.settings.config import Settings
-from user_error import UserError
+from user_error import UserError, in_short
 from world_models.training import folders
 
 # What ends other trainings.
@@ -74,13 +74,13 @@ def check_level(settings: Settings, spec: EnvironmentSpec) -> None:
     level = settings.level
     if not spec.image or spec.observation_space.dtype != "uint8":
         raise UserError(
-            f"--level_name={level.level_name} observes {spec.observation_space}; a world model "
-            "needs pictures of bytes."
+            f"--level_name={level.level_name} observes {in_short(spec.observation_space)}; a world "
+            "model needs pictures of bytes."
         )
     if not hasattr(spec.action_space, "n"):
         raise UserError(
-            f"--level_name={level.level_name} takes actions {spec.action_space}; a world model "
-            "needs a choice of one among several (Discrete)."
+            f"--level_name={level.level_name} takes actions {in_short(spec.action_space)}; a world "
+            "model needs a choice of one among several (Discrete)."
         )
     if spec.num_bodies > 1:
         raise UserError(
