@@ -126,7 +126,8 @@ class Parser(argparse.ArgumentParser):
     """A command line whose mistakes are told in one line, by a ``UserError``."""
 
     def error(self, message: str) -> Any:
-        raise UserError(f"{message}. --help lists all flags.")
+        told = message.replace("ignored explicit argument", "takes no value: leave out")
+        raise UserError(f"{told}. --help lists all flags.")
 
 
 def _add_flag(group: Any, field: dataclasses.Field) -> None:
@@ -180,6 +181,13 @@ def _number(text: str) -> int:
 _number.__name__ = "whole number"
 
 
+def _real(text: str) -> float:
+    return float(text)
+
+
+_real.__name__ = "number"
+
+
 def _boolean(text: str) -> bool:
     if text.lower() in ("true", "1", "yes", "on"):
         return True
@@ -195,7 +203,7 @@ KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 CONVERTERS: dict[type, Callable[[str], Any]] = {
     bool: _boolean,
     int: _number,
-    float: float,
+    float: _real,
     str: str,
 }
 

@@ -85,6 +85,8 @@ def test_flags_are_known_as_given_whatever_their_value():
         (["pong"], ["'pong'", "--NAME=VALUE"]),
         (["--batch_size=0"], ["--batch_size=0", "1 or more"]),
         (["--batch_size=2.5"], ["--batch_size", "2.5"]),
+        (["--learning_rate=x"], ["--learning_rate: invalid number value: 'x'. --help lists"]),
+        (["--nopopart=1"], ["--nopopart: takes no value: leave out '1'. --help lists"]),
         (["--seed=-1"], ["--seed=-1", "0 or more"]),
         (["--learning_rate=nan"], ["--learning_rate=nan", "finite"]),
         (["--learning_rate=0"], ["--learning_rate", "above 0"]),
