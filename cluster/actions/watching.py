@@ -149,7 +149,7 @@ def _figures_text(figures: dict[str, Any], alive: bool) -> str:
         for name, shown in (
             ("environment_frames", "{:,.0f} frames"),
             ("frames_per_second", "{:,.0f} frames/s" if alive else ""),
-            ("mean_episode_return", "mean return {:.4g}"),
+            ("mean_episode_return", "mean return {:,.2f}"),
             ("policy_lag", "policy lag {:.3g}" if alive else ""),
         )
     ]

@@ -27,6 +27,7 @@ from lab.trials.folder import (
     Trial,
 )
 from lab.trials.sessions import ENDED, RUNNING, WAITING, Session
+from trainer.reporting import wording
 from user_error import UserError
 
 LOOK_EVERY_S = 0.25
@@ -187,7 +188,9 @@ class Runner:
             value = float(np.mean([np.interp(at, one.frames, one.returns) for one in curves]))
             if self._proposals and self._proposals.should_end(trial, percent, value):
                 self._close(
-                    trial, ENDED_EARLY, f"a mean return of {value:.4g} at {percent}% of its frames"
+                    trial,
+                    ENDED_EARLY,
+                    f"a mean return of {wording.number(value)} at {percent}% of its frames",
                 )
                 return
             self._compared.add((trial.number, percent))

@@ -17,6 +17,7 @@ from trainer import build
 from trainer.acting.playing import Game, Player, play
 from trainer.learning.learner import Learner
 from trainer.machine.threads import name_thread, wait_for_end
+from trainer.reporting import wording
 from trainer.settings.config import Settings
 from trainer.trained import opponent
 from trainer.trained.opponent import against, own_games
@@ -226,9 +227,9 @@ class Evaluations(Alongside):
         )
         spread = ""
         if len(levels) == 1 and len(returns[0]) > 1:
-            spread = f" (standard deviation {np.std(returns[0], ddof=1):.4g})"
+            spread = f" (standard deviation {wording.number(float(np.std(returns[0], ddof=1)))})"
         self.say(
-            f"evaluated at {frames:,} frames: mean return {mean:.4g}{spread} of "
+            f"evaluated at {frames:,} frames: mean return {wording.number(mean)}{spread} of "
             f"{len(returns[0])} games{' a level' if len(levels) > 1 else ''}, "
             f"{self.settings.trained.test_policy} actions"
             + (
