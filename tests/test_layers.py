@@ -12,7 +12,7 @@ LOWEST = {
     "user_error": set(),
     "checkout": set(),
     "credentials": {"user_error"},
-    "flags": {"user_error"},
+    "flags": {"checkout", "user_error"},
 }
 
 

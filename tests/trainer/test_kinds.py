@@ -78,7 +78,8 @@ def test_every_algorithm_trains_bodies_that_differ(algorithm, changes, tmp_path)
 
 @pytest.mark.parametrize("other", [WIDE, level(Continuous)])
 def test_levels_that_differ_are_trained_together_and_reported_apart(other, tmp_path):
-    train(chosen(tmp_path, f"{level(Steps)},{other}"))
+    # Enough for episodes of both, also where one is made late.
+    train(chosen(tmp_path, f"{level(Steps)},{other}", total_environment_frames=1500))
     last = read_metrics(tmp_path)[-1]
     assert np.isfinite(last["total_loss"]) and last["skipped_updates"] == 0
     assert last[f"mean_episode_return/{level(Steps)}"] == 7.0
