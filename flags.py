@@ -123,7 +123,7 @@ def near(given: str, known: Iterable[str]) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line whose mistakes are told in one line, by a ``UserError``."""
+    """Answers a wrong flag with a ``UserError``, which is one line."""
 
     def error(self, message: str) -> Any:
         told = message.replace("ignored explicit argument", "takes no value: leave out")

@@ -60,7 +60,7 @@ class ProgramWorld:
         self._score, self._scored_at = 0.0, 0.0
 
     def _own(self, path: str, entry: str, returns: str) -> Callable[[np.ndarray], Any]:
-        """A function of the user, whose failure is told in one line."""
+        """The user's function. If it fails, the run ends with one line instead of a traceback."""
         function = imports.named(path, f"--game: {entry}", returns)
 
         def call(picture: np.ndarray) -> Any:

@@ -3,19 +3,13 @@
 import contextlib
 import csv
 import dataclasses
-import errno
-import itertools
 import json
 import shutil
 import subprocess
-import threading
 import urllib.request
-from typing import Any
 
 import numpy as np
-import psutil
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -31,12 +25,10 @@ from lab.results import (
     scoring,
     standards,
     tables,
-    writing,
 )
 from lab.results.curves import Curve, curve_of, spread
 from lab.specs import spec as specs
 from lab.specs.meta import Standard
-from lab.trials import plan
 from lab.trials.folder import DONE, FAILED, Experiment, Trial
 from tests.browser import Browser
 from tests.lab.conftest import Lab
@@ -127,74 +119,6 @@ def test_levels_and_bodies_are_rows_of_a_session(tmp_path):
     assert (tmp_path / "f.csv").read_text() == "a,e,b,environment_frames\n0,0,0,5\n"
 
 
-def test_random_play_is_measured_once_for_each_world(tmp_path, monkeypatch):
-    path = tmp_path / "random_play.json"
-    usual = {"level_name": "CartPole-v1", "learning_rate": 0.1}
-    other = usual | {"env_kwargs": "sutton_barto_reward=true"}  # -1 at the end, otherwise 0
-    play = random_play.RandomPlay(path)
-    play.measure([usual, other, usual | {"colour": True}])
-    assert play.returns(usual)["CartPole-v1"] > 10 and play.returns(other)["CartPole-v1"] == -1
-    assert list(json.loads(path.read_text())) == [
-        "CartPole-v1", "CartPole-v1 env_kwargs=sutton_barto_reward=true",
-    ]  # fmt: skip
-    monkeypatch.setattr(random_play, "measured", None)  # it is not called again
-    assert random_play.RandomPlay(path).returns(other) == {"CartPole-v1": -1.0}
-
-
-def test_what_a_world_prints_is_no_result_and_one_that_ends_its_process_is_one_line():
-    def measured(name: str) -> dict[str, dict[str, float]]:
-        worlds = random_play.worlds({"level_name": f"tests.lab.level_that_fails:{name}"})
-        given = {known: dataclasses.asdict(one) for known, one in worlds.items()}
-        return random_play.measured(given, lambda _: None)
-
-    assert measured("Prints")["tests.lab.level_that_fails:Prints"]["return"] == 1.0
-    with pytest.raises(UserError, match=r"level_that_fails:Leaves: found no result; expected one"):
-        measured("Leaves")
-
-
-def test_random_play_without_a_finite_return_is_refused():
-    level = "tests.lab.level_that_fails:Unknown"
-    settings = random_play.worlds({"level_name": level})[level]
-    with pytest.raises(UserError, match="Unknown: found a return of nan; expected finite"):
-        random_play.play(settings)
-
-
-def test_each_world_that_random_play_has_been_measured_on_is_kept(tmp_path, monkeypatch):
-    def measured(settings, begun):
-        if "Catch-v0" in settings:
-            raise UserError("stopped")
-        return {name: {"return": 1.0} for name in settings}
-
-    monkeypatch.setattr(random_play, "measured", measured)
-    path, said = tmp_path / "random_play.json", list[str]()
-    names = ("CartPole-v1", "Catch-v0", "Acrobot-v1")
-    with pytest.raises(UserError, match="stopped"):
-        random_play.RandomPlay(path).measure([{"level_name": name} for name in names], said.append)
-    assert json.loads(path.read_text()) == {"CartPole-v1": {"return": 1.0}}
-    assert said[-1].startswith("random play on Catch-v0, 2 of 3, ")
-
-
-def test_random_play_for_which_there_was_no_room_is_written_later(tmp_path, monkeypatch):
-    measured: list[str] = []
-
-    def measure(settings, begun):
-        measured.extend(settings)
-        return {name: {"return": 1.0} for name in settings}
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(random_play, "measured", measure)
-    path, wanted = tmp_path / "random_play.json", [{"level_name": "CartPole-v1"}]
-    play = random_play.RandomPlay(path)
-    with monkeypatch.context() as patched, pytest.raises(OSError):
-        patched.setattr(random_play, "write_whole", full)
-        play.measure(wanted)
-    play.measure(wanted)
-    assert json.loads(path.read_text()) == {"CartPole-v1": {"return": 1.0}}
-    assert measured == ["CartPole-v1"]  # once
-
-
 @pytest.mark.parametrize(
     ("standard", "words"),
     [
@@ -233,20 +157,6 @@ def test_fitness_is_refused_where_a_searched_level_has_none(level, words, tmp_pa
     refused = pytest.raises(UserError, match=words) if words else contextlib.nullcontext()
     with refused:
         scoring.check_standard(experiment, [], random_play.RandomPlay(file))
-
-
-def test_a_measurement_that_is_stopped_leaves_nothing(tmp_path):
-    play = random_play.RandomPlay(tmp_path / "random_play.json")
-    hanging = {"level_name": "tests.lab.level_that_fails:Hangs"}
-    stop = threading.Timer(2.0, play.stop)
-    stop.start()
-    with pytest.raises(UserError, match="random play on tests.lab.level_that_fails:Hangs"):
-        play.measure([hanging])
-    stop.join()
-    with pytest.raises(UserError):  # at once, also where it was stopped before
-        play.measure([hanging])
-    playing = [one.cmdline() for one in psutil.Process().children(recursive=True)]
-    assert not any("lab.results.random_play" in words for words in playing)
 
 
 def test_a_best_return_of_0_is_better_than_one_below(tmp_path, monkeypatch, capsys):
@@ -304,91 +214,6 @@ def test_a_table_keeps_every_frame(tmp_path):
 def test_a_table_in_markdown_has_a_dash_for_what_is_not_known():
     text = tables.markdown(["a", "b"], [{"a": 1.23456, "b": None}, {"a": 13455.2, "b": 2}])
     assert text.splitlines()[-2:] == ["| 1.235 | – |", "| 13,455 | 2 |"]
-
-
-GAMES = ("BeamRider", "Breakout", "Enduro", "Freeway", "MsPacman", "Qbert", "Seaquest")
-
-
-@pytest.fixture
-def games(tmp_path) -> Experiment:
-    """Two specs on Atari games: one game has no returns, one still runs with the first spec."""
-    levels = [f"{game}NoFrameskip-v4" for game in GAMES]
-    contents = {name: {"level": levels[1], "meta": {"sessions": 2}} for name in ("mine", "other")}
-    spec = specs.parse("games", contents["mine"], "f")
-    experiment = Experiment.create(
-        spec, "benchmark", tmp_path, {"specs": contents, "levels": levels}
-    )
-    known = {one: {"return": 10.0, "deviation": 1.0, "episodes": 100} for one in levels}
-    (experiment.folder / "random_play.json").write_text(json.dumps(known))
-    for trial in plan.fixed(experiment)[:-1]:  # the last one has not begun
-        game = trial.number % len(GAMES)
-        for place, session in enumerate(experiment.sessions(trial)):
-            session.folder.mkdir(parents=True)
-            rows = [
-                {
-                    "environment_frames": 1000 * step, "wall_time": 1.0 * step, "updates": step,
-                    "episodes": 100 * step, "recent_episodes": 100,
-                    "mean_episode_return": 4.0 * step**game + place if game else None,
-                }
-                for step in range(1, 6)
-            ]  # fmt: skip
-            (session.folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-        if game < len(GAMES) - 1:
-            curves = [curve_of(one.rows()) for one in experiment.sessions(trial)]
-            random = scoring.random_play(experiment)
-            trial.results = scoring.score(experiment, trial, curves, random)
-            trial.state = DONE
-        experiment.save(trial)
-    return experiment
-
-
-def test_a_benchmark_has_a_panel_for_each_level(games, monkeypatch):
-    drawn: list[Figure] = []
-    monkeypatch.setattr(graphs, "save", lambda figure, path: drawn.append(figure))
-    benchmark.draw(games, games.trials(), games.file("experiment_graph.png"))
-    panels = [axes for axes in drawn[0].axes if axes.axison]
-    assert [axes.get_title() for axes in panels] == [f"{game}NoFrameskip-v4" for game in GAMES]
-    assert not panels[0].lines and panels[-1].lines  # also of what still runs
-    # Each has a scale of its own, whatever a human gets there.
-    assert panels[1].get_ylim()[1] < 30.5 and panels[3].get_ylim()[1] > 500
-    assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["mine", "other"]
-    canvas = FigureCanvasAgg(drawn[0])
-    canvas.draw()
-    boxes = [axes.title.get_window_extent() for axes in panels]
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
-
-
-def test_levels_of_a_benchmark_are_compared_each_in_a_panel(games, tmp_path, monkeypatch, capsys):
-    drawn: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(graphs, "write_benchmark", lambda *given: drawn.append(given))
-    assert compare.compare([str(games.folder)], tmp_path / "compared", None) == 0
-    [(path, levels, _, _)] = drawn
-    assert path == tmp_path / "compared.png" and list(levels["EnduroNoFrameskip-v4"]) == [
-        "mine", "other"
-    ]  # fmt: skip
-    assert "| mine on QbertNoFrameskip-v4 | t5 | 2 |" in capsys.readouterr().out
-
-
-def test_the_page_of_a_benchmark_shows_scores_and_one_level_at_a_time(games):
-    writing.write_experiment(games)
-    text = games.file("benchmark.md").read_text().splitlines()
-    assert text[2].split(" | ")[1:3] == ["–", "0.51 (20.5)"]  # a human has 30.5
-    assert text[2].split(" | ")[5:8] == ["0.36 (2,500)", "0.93 (12,500)", "–"]
-    with Browser() as browser:
-        browser.open(f"file://{games.folder}/index.html")
-        cells = "[...document.querySelectorAll('#scores tr')[6].cells].map(one => one.textContent)"
-        assert browser.evaluate(cells) == ["QbertNoFrameskip-v4", *["0.93 (12,500)"] * 2]
-        told = browser.evaluate("document.getElementById('winner').textContent")
-        assert told.startswith("Not finished: 12 of 14 trials have ended")
-        lines = "[...document.querySelectorAll('#curves path.trial title')].map(t => t.textContent)"
-        assert [one.partition(" · ")[0] for one in browser.evaluate(lines)] == ["t1", "t8"]
-        browser.evaluate(
-            "(() => { const one = document.querySelector('#axes select');"
-            "one.value = 'EnduroNoFrameskip-v4'; one.dispatchEvent(new Event('change')); })()"
-        )
-        assert [one.partition(" · ")[0] for one in browser.evaluate(lines)] == ["t2", "t9"]
-        rows = "document.querySelectorAll('#trials tbody tr').length"
-        assert browser.evaluate(rows) == 2 * len(GAMES) - 1
 
 
 SMALL = {"resources": {"memory_gb": 0.1}}

@@ -93,20 +93,3 @@ def test_a_page_that_is_left_while_it_is_looked_at_costs_no_browser(described, m
         assert env.step(3)[1:4] == (1, False, False)
         told = capfd.readouterr().err
         assert not (left or told)
-
-
-@pytest.mark.parametrize("kind", ["virtual", "real"])
-def test_a_reset_that_loads_the_page_again_waits_until_it_is_ready(described, kind):
-    (described / "again.html").write_text(
-        "<script>setTimeout(() => { window.game = {points: 7}; }, 200);</script>"
-    )
-    (described / "again.yaml").write_text(
-        "{url: again.html, ready: game !== undefined, score: game.points, end: 'false',"
-        f" reset: location.reload(), actions: [none, space], time: {kind}}}"
-    )
-    env = undressed(f"browser:{described}/again.yaml")
-    with contextlib.closing(env):
-        for _ in range(3):
-            env.reset()
-            assert env._score == 7
-            env.step(0)

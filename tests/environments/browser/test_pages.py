@@ -132,19 +132,22 @@ def test_dialogs_of_a_page_are_answered(described, kind):
             env.step(0)
 
 
+@pytest.mark.parametrize("more", ["", ", reset: location.reload()"])
 @pytest.mark.parametrize("kind", ["virtual", "real"])
-def test_a_page_is_played_once_its_own_work_has_made_what_it_needs(described, kind):
+def test_a_page_is_played_once_its_own_work_has_made_what_it_needs(described, kind, more):
     (described / "late.html").write_text(
         "<script>setTimeout(() => { window.game = {points: 7}; }, 200);</script>"
     )
     (described / "late.yaml").write_text(
         "{url: late.html, ready: game !== undefined, score: game.points, end: 'false',"
-        f" actions: [none, space], time: {kind}}}"
+        f" actions: [none, space], time: {kind}{more}}}"
     )
     env = undressed(f"browser:{described}/late.yaml")
     with contextlib.closing(env):
-        env.reset()
-        assert env._score == 7
+        for _ in range(3):
+            env.reset()
+            assert env._score == 7
+            env.step(0)
 
 
 def test_a_page_that_is_always_busy_does_not_stop_the_clock(described):
