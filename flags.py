@@ -45,13 +45,7 @@ def parser_of(
     definitions: Sequence[dataclasses.Field], program: str, description: str, examples: str
 ) -> argparse.ArgumentParser:
     """A command line with a flag for each definition, in their groups."""
-    parser = Parser(
-        prog=with_this_python(program),
-        description=with_this_python(description),
-        epilog=with_this_python(examples),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = empty_parser(program, description, examples)
     groups: dict[str, Any] = {}
     for field in definitions:
         name = field.metadata["group"]
@@ -59,6 +53,17 @@ def parser_of(
             groups[name] = parser.add_argument_group(name)
         _add_flag(groups[name], field)
     return parser
+
+
+def empty_parser(program: str, description: str, examples: str = "") -> "Parser":
+    """A command line without flags yet."""
+    return Parser(
+        prog=with_this_python(program),
+        description=with_this_python(description),
+        epilog=with_this_python(examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
 
 
 def with_this_python(text: str) -> str:

@@ -29,7 +29,7 @@ from trainer.machine.launching import PROJECT
 from trainer.machine.provenance import machine, versions
 from trainer.settings import config
 from trainer.storage.records import SETTINGS, read_metrics
-from user_error import UserError
+from user_error import UserError, exit_code
 from world_models import schedule
 
 MODEL = "simple_cpu"
@@ -253,11 +253,11 @@ def write(out: Path, given: argparse.Namespace, rows: Sequence[Mapping[str, Any]
 def main() -> int:
     """Runs the study; returns the exit code."""
     common.unwind_when_stopped()
-    parser = argparse.ArgumentParser(
-        description=flags.with_this_python(__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    return exit_code("study_dreams", _study)
+
+
+def _study() -> None:
+    parser = flags.empty_parser("python -m sandbox.study_dreams", __doc__ or "")
     parser.add_argument(
         "--level", default="KungFuMasterNoFrameskip-v4", help="an Atari game (default: %(default)s)"
     )
@@ -277,16 +277,9 @@ def main() -> int:
         parser.error(f"--seeds={given.seeds}: give numbers with commas between, as in 1,2,3")
     if given.games < 2:
         parser.error(f"--games={given.games}: give 2 or more: one game shows no spread")
-    try:
-        out = studies.place(given.out)
-        rows = study(given)
-        write(out, given, rows)
-    except (UserError, OSError) as error:
-        print(f"study_dreams: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    out = studies.place(given.out)
+    rows = study(given)
+    write(out, given, rows)
 
 
 if __name__ == "__main__":

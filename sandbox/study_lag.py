@@ -11,7 +11,6 @@ The truth comes from the remotes: each notes when it drew a picture, when a key 
 episode ended. The only thing that is taken from the client is which picture it acted on.
 """
 
-import argparse
 import collections
 import contextlib
 import json
@@ -208,11 +207,7 @@ def main() -> int:
 
 
 def _study() -> None:
-    parser = argparse.ArgumentParser(
-        description=flags.with_this_python(__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = flags.empty_parser("python -m sandbox.study_lag", __doc__ or "")
     parser.add_argument(
         "--lags", default="0,40,150", help="milliseconds, with commas between (default: 0,40,150)"
     )

@@ -75,10 +75,10 @@ def main() -> int:
     if "--" in own:
         at = own.index("--")
         own, added = own[:at], own[at + 1 :]
-    given = _parser().parse_args(own)
-    numbers = [f"--actors={given.actors}", f"--learners={given.learners}"]
 
     def run() -> None:
+        given = _parser().parse_args(own)
+        numbers = [f"--actors={given.actors}", f"--learners={given.learners}"]
         chosen = options.parse([*numbers, *(SMOKE if given.smoke else ()), *added])
         todo = [Case(1, actors) for actors in chosen.actors]
         todo += [Case(learners, 0) for learners in chosen.learners]
@@ -100,14 +100,11 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="More and more actors for one learner, and more and more learners.",
-        epilog=flags.with_this_python(
-            "Behind -- may stand flags of benchmarks scaleup, training's among them, as in\n"
-            "  python -m sandbox.study_throughput --out=logs/throughput -- --envs_per_actor=10"
-        ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+    parser = flags.empty_parser(
+        "python -m sandbox.study_throughput",
+        "More and more actors for one learner, and more and more learners.",
+        "Behind -- may stand flags of benchmarks scaleup, training's among them, as in\n"
+        "  python -m sandbox.study_throughput --out=logs/throughput -- --envs_per_actor=10",
     )
     parser.add_argument("--out", help=f"OUT.csv, .png, .json (default: {OUT})")
     parser.add_argument("--actors", default="1,2,3,4", help="of one learner (default: 1,2,3,4)")

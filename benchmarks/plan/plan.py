@@ -136,12 +136,7 @@ def _next(parts: Parts, cluster: Cluster) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = flags.Parser(
-        prog=flags.with_this_python("python -m benchmarks plan"),
-        description=flags.with_this_python(__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = flags.empty_parser("python -m benchmarks plan", __doc__ or "")
     parser.add_argument("--learners", type=int, default=1, help="that train together (default: 1)")
     parser.add_argument(
         "--actors", type=int, default=1, help="processes that play, in all (default: 1)"

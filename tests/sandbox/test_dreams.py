@@ -185,6 +185,6 @@ def test_files_that_cannot_be_written_are_one_line(out, told, tmp_path, monkeypa
     monkeypatch.setattr(studies, "write_whole", refuses)
     place = f"{tmp_path}/{out}" if out else ""
     monkeypatch.setattr(sys, "argv", ["study_dreams", f"--out={place}"])
-    assert study_dreams.main() == 1
+    assert study_dreams.main() == 2
     [line] = capsys.readouterr().err.splitlines()
     assert told in line and not list(tmp_path.iterdir())
