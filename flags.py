@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from checkout import typed
-from user_error import UserError
+from user_error import UserError, discard
 
 
 def setting(
@@ -128,7 +128,14 @@ def near(given: str, known: Iterable[str]) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Answers a wrong flag with a ``UserError``, which is one line."""
+    """Answers a wrong flag with a ``UserError``, which is one line; its help may go to `head`."""
+
+    def print_help(self, file: Any = None) -> None:
+        try:
+            super().print_help(file)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            discard(sys.stdout)
 
     def error(self, message: str) -> Any:
         told = message.replace("ignored explicit argument", "takes no value: leave out")

@@ -1,9 +1,13 @@
 """Mistakes that a user can fix, reported in one line with exit code 2 and no traceback."""
 
 import difflib
+import os
+import select
 import sys
 from collections.abc import Callable, Iterable
+from typing import TextIO
 
+STOPPED = 130  # what a program exits with after Ctrl-C
 
 class UserError(Exception):
     """What was given, what was expected and what to do, in one line.
@@ -30,20 +34,41 @@ class EndedOutside(Exception):
     """
 
 
-def exit_code(program: str, run: Callable[[], object]) -> int:
-    """Runs a program's main part; returns what it exits with, 130 after Ctrl-C."""
+def exit_code(program: str, run: Callable[[], int | None]) -> int:
+    """Runs a program's main part; returns what it exits with."""
     try:
-        run()
+        code = run()
+        sys.stdout.flush()
+        return code or 0
     except (UserError, EndedOutside) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return error.code if isinstance(error, UserError) else 1
     except OSError as error:  # such as a full disk
+        if isinstance(error, BrokenPipeError) and _nobody_reads(sys.stdout):
+            discard(sys.stdout)
+            return 1
         where = f"{error.filename}: " if error.filename else ""
         print(f"{program}: {where}{error.strerror or error}.", file=sys.stderr)
         return UserError.code
     except KeyboardInterrupt:
-        return 130
-    return 0
+        return STOPPED
+
+
+def _nobody_reads(output: TextIO) -> bool:
+    """Whether the reader of a pipe has seen enough, as `head` does."""
+    poll = select.poll()
+    poll.register(output, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def discard(output: TextIO) -> None:
+    """Lets what a stream still holds, and all that is written to it from now on, go nowhere.
+
+    Otherwise Python would flush it again at exit, fail, and change the exit code.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, output.fileno())
+    os.close(nowhere)
 
 
 def in_short(value: object) -> str:

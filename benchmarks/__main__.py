@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import flags
-from user_error import closest
+from user_error import closest, exit_code
 
 FOLDER = Path(__file__).parent
 ROOMS = ("parts", "whole", "plan")
@@ -56,4 +56,4 @@ def _module(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_code("benchmarks", lambda: main(sys.argv[1:])))

@@ -2,15 +2,15 @@
 
 import argparse
 import importlib.util
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import flags
 from checkout import is_checkout
 from trainer.machine.launching import import_from_here, script_name
-from user_error import UserError
+from user_error import UserError, exit_code
 
 DESCRIPTION = """\
 Runs experiments that are written down in a file: trains with several seeds, searches settings,
@@ -65,37 +65,25 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     import_from_here()
-    try:
-        return _run(parse(arguments))
-    except UserError as error:
-        print(f"lab: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:  # such as a full disk
-        print(f"lab: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
-        return 2
+    return exit_code("lab", lambda: _run(parse(arguments)))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """The command and its options; a ``UserError`` says what is wrong."""
-    own, flags = arguments, []
+    own, passed_on = arguments, []
     if "--" in arguments:
         at = arguments.index("--")
-        own, flags = arguments[:at], arguments[at + 1 :]
+        own, passed_on = arguments[:at], arguments[at + 1 :]
     parsed = _parser().parse_args(own)
-    if flags and parsed.command != "enjoy":
+    if passed_on and parsed.command != "enjoy":
         raise UserError(
-            f"-- {' '.join(flags)}: only enjoy passes flags on; write settings into a spec."
+            f"-- {' '.join(passed_on)}: only enjoy passes flags on; write settings into a spec."
         )
-    parsed.flags = flags
+    parsed.flags = passed_on
     return parsed
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(flags.Parser):
     def error(self, message: str) -> Any:
         raise UserError(f"{message}. {self.prog} --help shows how it is used.")
 

@@ -1,6 +1,9 @@
 """What programs exit with: a line without a traceback for mistakes, and for Ctrl-C."""
 
 import errno
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -25,7 +28,43 @@ def test_what_ends_a_program_is_at_most_a_line(error, code, said, capsys):
 
     assert exit_code("some", fail) == code
     assert capsys.readouterr().err == said
-    assert exit_code("some", lambda: 3) == 0
+    assert (exit_code("some", lambda: 3), exit_code("some", lambda: None)) == (3, 0)
+
+
+PRINTS = "[print(number) for number in range(100_000)]"
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("run", "code"),
+    [
+        (PRINTS, 1),
+        (f"flags.empty_parser('some', {PRINTS!r} * 1000).parse_args(['--help'])", 0),
+        ("os.kill(os.getpid(), signal.SIGINT)", 130),
+        ("(_ for _ in ()).throw(BrokenPipeError(32, 'Broken pipe', 'socket'))", 2),
+    ],
+)
+def test_a_reader_that_has_seen_enough_is_no_error(run, code, buffered):
+    """As `head`; a broken pipe that is not the output's is one."""
+    program = (
+        "import os, signal, sys, flags, user_error;"
+        f"sys.exit(user_error.exit_code('some', lambda: {run} and None))"
+    )
+    reader, writer = os.pipe()
+    if code != 2:
+        os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONUNBUFFERED": buffered},
+    )
+    os.close(writer)
+    said = "some: socket: Broken pipe.\n" if code == 2 else ""
+    assert (done.returncode, done.stderr) == (code, said)
 
 
 @pytest.mark.parametrize(("module", "part"), [(arm, "_act"), (play, "_play")])

@@ -20,7 +20,7 @@ import flags
 from benchmarks.plan import cost_fit, cost_model
 from benchmarks.plan.cost_fit import bytes_per_s
 from benchmarks.plan.cost_model import Cluster, Parts, Prediction, predict
-from user_error import UserError
+from user_error import UserError, exit_code
 
 MEASURED = Path(__file__).parent / "measured"
 # A change that gains less than this is not worth its host.
@@ -184,12 +184,7 @@ def _answer(given: argparse.Namespace) -> str:
 
 def main() -> int:
     """Prints the answer; returns the exit code."""
-    try:
-        print(_answer(_parser().parse_args()))
-    except UserError as error:
-        print(f"plan: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_code("plan", lambda: print(_answer(_parser().parse_args())))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ if not __package__:  # run as a file: Python then looks for modules only beside 
 from cluster.inventory import ansible, clouds, hosts_csv
 from cluster.inventory.machines import Machine, Wanted, to_csv
 from flags import Parser
-from user_error import UserError
+from user_error import UserError, exit_code
 
 EXAMPLES = """examples:
   python3 cluster/inventory/make_csv.py ansible hosts.ini --learners=gpu > hosts.csv
@@ -27,18 +27,17 @@ EXAMPLES = """examples:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the CSV; returns the exit code."""
-    try:
+
+    def run() -> None:
         flags = vars(make_parser().parse_args(arguments))
         machines, notes = _read(flags.pop("kind"), flags.pop("file"), flags["address"] == "public")
         text = to_csv(machines, Wanted(**flags))
         hosts_csv.parse(text.encode(), "the resulting CSV")
-    except UserError as error:
-        print(f"make_csv.py: {error}", file=sys.stderr)
-        return 2
-    for note in notes:
-        print(f"make_csv.py: {note}", file=sys.stderr)
-    sys.stdout.write(text)
-    return 0
+        for note in notes:
+            print(f"make_csv.py: {note}", file=sys.stderr)
+        sys.stdout.write(text)
+
+    return exit_code("make_csv.py", run)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 
 from trainer.machine.launching import launched_together
+from user_error import discard
 
 
 def say(text: str) -> None:
@@ -108,7 +109,7 @@ class Unfailing:
         try:
             self._stream.flush()
         except BrokenPipeError:
-            self._discard()
+            discard(self._stream)
         except (OSError, ValueError):
             pass
 
@@ -117,15 +118,9 @@ class Unfailing:
         try:
             self._stream.flush()
         except OSError:
-            self._discard()
+            discard(self._stream)
         except ValueError:
             pass
-
-    def _discard(self) -> None:
-        # Otherwise Python would flush its buffer again at exit, fail, and change the exit code.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._stream.fileno())
-        os.close(nowhere)
 
     def isatty(self) -> bool:
         with contextlib.suppress(ValueError):

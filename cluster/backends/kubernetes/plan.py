@@ -38,6 +38,8 @@ PORT = 8001
 # A learner's checkpoint is written before it is killed, also to a slow volume.
 LEARNER_GRACE_S = 60
 LONGEST_NAME = 40
+NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 NUMBER = 6  # letters that tell apart what looks alike
 # Kubernetes itself retries a Job so often. An MPIJob counts evictions, too.
 TEAM_RESTARTS = 6
@@ -140,6 +142,15 @@ def _check(rows: Sequence[Row], actors: int, settings: Settings, options: Option
             )
     if not resources.QUANTITY.fullmatch(options.storage):
         raise UserError(f"--storage={options.storage}: expected an amount such as 10Gi.")
+    if options.namespace and not NAMESPACE.fullmatch(options.namespace):
+        raise UserError(
+            f"--namespace={options.namespace}: expected small letters, digits and hyphens."
+        )
+    if options.storage_class and not CLASS.fullmatch(options.storage_class):
+        raise UserError(
+            f"--storage_class={options.storage_class}: expected small letters, digits, hyphens "
+            "and dots."
+        )
 
 
 def _addresses(job: str, ports: Sequence[int], is_team: bool) -> list[str]:

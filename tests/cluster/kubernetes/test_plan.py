@@ -243,6 +243,9 @@ def test_the_transport_is_secure_unless_another_is_given(tmp_path: Path):
         (["--learners=1", "--learner_resources=cpu='1"], "a quotation mark is not closed"),
         (["--learners=1", "--actors=1", "--level_name=a,b"], "--level_name names 2 levels, but"),
         (["--learners=1", "--storage=much"], "--storage=much: expected an amount such as 10Gi"),
+        (["--learners=1", "--namespace=A B"], "--namespace=A B: expected small letters"),
+        (["--learners=1", "--namespace=a.b"], "--namespace=a.b: expected small letters"),
+        (["--learners=1", "--storage_class=a/b"], "--storage_class=a/b: expected small letters"),
         (["--learners=1", "--one_job"], "--one_job is for --backend=slurm"),
         (
             ["--learners=1", "--actors=1", "--level_name=vnc:Catch-v0"],
