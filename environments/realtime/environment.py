@@ -40,12 +40,17 @@ class RealTimeEnvironment(VectorEnvironment):
         lag_ms: float,
         level_index: int,
         say: Callable[[str], None],
+        maximum: bool = False,
     ) -> None:
-        """Starts or reaches the remotes; `reset` waits for them. `fps` are those of the worlds."""
+        """Starts or reaches the remotes; `reset` waits for them. `fps` are those of the worlds.
+
+        With `maximum`, agents see the brighter of the two newest pictures at each point, as they
+        do of an Atari game that waits: its objects are small, and some are drawn every other frame.
+        """
         self.spec, self.num_envs = spec, len(sources)
         self.pictures_per_second = fps / spec.frames_per_step
         self._period_s = spec.frames_per_step / fps
-        self._actions, self._view = actions, view
+        self._actions, self._view, self._maximum = actions, view, maximum
         self._tally = Tally(self.num_envs, level_index, spec.frames_per_step)
         shape = spec.observation_space.shape
         self._observation = np.zeros([self.num_envs, *shape], np.uint8)
@@ -133,8 +138,9 @@ class RealTimeEnvironment(VectorEnvironment):
             return
         self._pictures[index] = row.picture
         shape = self.spec.observation_space.shape
-        grey = shape[-1] == 1
-        picture = cv2.cvtColor(row.picture, cv2.COLOR_RGB2GRAY) if grey else row.picture
+        picture = _coloured(row.picture, shape[-1])
+        if self._maximum and row.snapshot and not row.first:
+            picture = np.maximum(picture, _coloured(row.snapshot.before, shape[-1]))
         crop = self._view.crop_of(*picture.shape[:2])
         self._observation[index] = shown(picture, crop, shape)
 
@@ -185,6 +191,10 @@ class RealTimeEnvironment(VectorEnvironment):
     async def _keep_all(self) -> None:
         # All of them, also when one was refused or cancelled: each has something to end.
         await asyncio.gather(*(keeper.keep() for keeper in self._keepers), return_exceptions=True)
+
+
+def _coloured(picture: np.ndarray, colours: int) -> np.ndarray:
+    return cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) if colours == 1 else picture
 
 
 def _press(actions: list[Action], links: list[Link | None], sent_at: float) -> None:

@@ -91,6 +91,7 @@ def make(
         remotes.lag_ms,
         level_index,
         remotes.say,
+        maximum=atari is not None,
     )
 
 

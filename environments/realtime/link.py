@@ -48,6 +48,7 @@ class Snapshot(NamedTuple):
     """The newest picture, and what happened since the last snapshot."""
 
     picture: np.ndarray  # uint8 [height, width, 3]
+    before: np.ndarray  # the picture before that one
     drawn: float | None  # milliseconds of the remote's clock
     received: float  # milliseconds of this one
     pressed: float | None  # when the first key was that no change of the picture has followed
@@ -97,6 +98,7 @@ class Link:
             if max(self._desktop.width, self._desktop.height) > LARGEST_DESKTOP:
                 raise rfb.Refused(f"its desktop is wider or higher than {LARGEST_DESKTOP} pixels")
             self._picture = np.zeros([self._desktop.height, self._desktop.width, 3], np.uint8)
+            self._before = self._picture.copy()
             uri = f"ws://{f'[{host}]' if ':' in host else host}:{rewarder}"
             try:
                 self._rewarder = await connect(
@@ -136,8 +138,10 @@ class Link:
         with self._lock:
             lags, self._lags = self._lags, []
             updates, self._updates = self._updates, 0
-            picture = self._picture[:height, :width].copy()
-            return Snapshot(picture, self._drawn, self._received, self._pressed, updates, lags)
+            newest, before = (one[:height, :width].copy() for one in (self._picture, self._before))
+            return Snapshot(
+                newest, before, self._drawn, self._received, self._pressed, updates, lags
+            )
 
     def next_message(self, drawn: float | None) -> Message | None:
         """The first message, if it tells nothing that a picture of that time does not show."""
@@ -258,6 +262,7 @@ class Link:
 
     def _draw(self, rectangles: list[Rectangle]) -> None:
         with self._lock:
+            np.copyto(self._before, self._picture)
             rfb.apply(rectangles, self._picture)
             if rfb.touches(rectangles, self.described.get("picture", (1, 1))[1]):
                 self._pressed = None

@@ -10,6 +10,7 @@ import sys
 import time
 from typing import Any
 
+import cv2
 import numpy as np
 import psutil
 import pytest
@@ -18,7 +19,7 @@ import environments
 from environments import Remotes
 from environments.realtime import keeping, messages, password
 from environments.realtime.actions import Action
-from environments.realtime.link import Link
+from environments.realtime.link import Link, Snapshot
 from environments.realtime.rfb import Refused
 from environments.realtime.seat import Seat
 from environments.remote.desktop import PROGRAM, Desktop
@@ -281,6 +282,30 @@ def test_what_is_played_in_a_pause_is_no_episode(tmp_path, monkeypatch):
     begun = {line["episode"]: line["at"] for line in lines_of(record, "begun")}
     unseen = {one for one, at in over.items() if paused < begun[one] and at < went_on}
     assert unseen and not unseen & taken
+
+
+@pytest.mark.parametrize(("level", "brighter"), [("PongNoFrameskip-v4", True), ("Catch-v0", False)])
+def test_of_an_atari_game_agents_see_the_brighter_of_two_pictures(level, brighter, monkeypatch):
+    taken: list[Snapshot] = []
+    take = Link.take
+
+    def noted(link: Link) -> Snapshot:
+        taken.append(take(link))
+        return taken[-1]
+
+    monkeypatch.setattr(Link, "take", noted)
+    env = environments.make(f"vnc:{level}", 1, 1, width=160, height=160, num_action_repeats=4)
+    step, moved = env.reset(), 0
+    while moved < 5:
+        step = env.step(np.zeros(1, np.int32))
+        if step.first[0]:
+            continue
+        newest, before = (cv2.cvtColor(one, cv2.COLOR_RGB2GRAY) for one in taken[-1][:2])
+        seen = np.maximum(newest, before) if brighter else newest
+        expected = cv2.resize(seen, (160, 160), interpolation=cv2.INTER_AREA)
+        np.testing.assert_array_equal(step.observation[0, :, :, 0], expected)
+        moved += bool((newest != before).any())
+    env.close()
 
 
 @pytest.mark.parametrize("lag", [0.0, 80.0])
