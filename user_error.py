@@ -9,6 +9,7 @@ from typing import TextIO
 
 STOPPED = 130  # what a program exits with after Ctrl-C
 
+
 class UserError(Exception):
     """What was given, what was expected and what to do, in one line.
 
