@@ -1,15 +1,19 @@
 """Pages about Python and other trainers: their programs run, their commands are understood."""
 
+import dataclasses
+import inspect
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import trainer
 from algorithms import registry
 from tests.docs.checking import check
 from tests.docs.pages import DOCS, PROJECT, blocks
@@ -44,6 +48,17 @@ def shorter(code: str) -> str:
     """The same program with a training of fewer frames."""
     assert code.count("total_environment_frames=40_000") == 1
     return code.replace("40_000", "8_000")
+
+
+def test_functions_and_results_are_as_the_page_says():
+    page = (DOCS / "python.md").read_text()
+    told = dict(re.findall(r"^\| `(\w+)\((.*?)\)` \|", page, re.M))
+    assert sorted(told) == ["evaluate", "read_settings", "train"]
+    for name, parameters in told.items():
+        named = [one.strip(" *").partition("=")[0] for one in parameters.split(",")]
+        assert named == list(inspect.signature(getattr(trainer, name)).parameters)
+    for result in (trainer.Outcome, trainer.Evaluation):
+        assert [one for one in dataclasses.fields(result) if f"`{one.name}`" not in page] == []
 
 
 def test_the_first_program_trains_and_plays(tmp_path):
@@ -92,6 +107,14 @@ def cells_of(notebook: str) -> str:
     cells = [cell for cell in NOTEBOOKS[notebook]["cells"] if cell["cell_type"] == "code"]
     assert len(cells) > 3
     return "\n".join("".join(cell["source"]) for cell in cells)
+
+
+def test_what_the_notebook_installs_has_tensorflow():
+    told = "".join("".join(cell["source"]) for cell in NOTEBOOKS["first_training"]["cells"])
+    (extra,) = re.findall(r"pip install '\.\[([\w-]+)\]'", told)
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    needed = project["optional-dependencies"][extra]
+    assert [one for one in needed if one.startswith("tensorflow")] and "pip install ." not in told
 
 
 @pytest.mark.parametrize("notebook", sorted(NOTEBOOKS))
