@@ -53,7 +53,9 @@ class Options:
         GROUP,
         "add your steps to the real play in --logdir, so that something learns from it",
     )
-    videos: str = setting("", GROUP, "folder for what was shown; default: played in --logdir")
+    videos: str = setting(
+        "", GROUP, "folder for what was shown; default: played in --logdir or logs"
+    )
     browser: bool = setting(False, GROUP, "serve the page although there is a display")
     port: int = setting(0, GROUP, "port of the page; 0: a free one", least=0, most=65535)
     seed: int = setting(1, GROUP, "seed of the games", least=0, most=2**31 - 1)
