@@ -37,6 +37,12 @@ def test_two_kinds_are_refused_as_only_one_would_be_installed():
     )
 
 
+def test_a_dry_run_says_if_nothing_is_missing():
+    done = run(PROJECT / "bin/setup", "--lab", "--dry_run")  # the tests run on what it installs
+    assert done.returncode == 0 and not done.stdout.startswith("\n")
+    assert done.stdout or done.stderr == "setup: nothing is missing for --lab\n"
+
+
 def test_a_dry_run_installs_nothing(copy):
     assert copy.run("bin/setup", "--dry_run").returncode == 0
     assert not (copy.folder / ".venv").exists()
