@@ -9,7 +9,7 @@ class AtariRules:
 
     sticky_actions: float | None = None  # how likely an action is repeated; None: as the id says
     episodic_life: bool = True  # a lost life ends an episode
-    noop_max: int = 30  # actions without effect, at most, with which a game begins
+    noop_max: int = 30  # frames without action, at most, with which a game begins
     max_episode_frames: int = 108_000  # 0: no limit
     # In training, so that an agent does not wait forever where it would have to act; 0: no limit.
     max_rewardless_steps: int = 1_000

@@ -26,9 +26,10 @@ class View:
 
     `num_action_repeats` is the number of times that each action is repeated. Pictures are cropped
     and resized to `width` × `height`. `frame_stack` is the number of the newest observations that
-    an agent sees at once (0: as usual for the level). `full_action_set`, `frame_skip` and `colour`
-    are for Atari; `action_masks`, `env_kwargs` and `wrappers` for environments written in Python;
-    `action_set` and `fps` for worlds in real time; `tell_bodies` for games of several bodies.
+    an agent sees at once (0: as usual for the level). `full_action_set` and `frame_skip`
+    are for Atari; `colour` for Atari, Doom and worlds in real time; `action_masks`, `env_kwargs`
+    and `wrappers` for environments written in Python; `action_set` for worlds in real time and web
+    pages; `fps` for worlds in real time; `tell_bodies` for games of several bodies.
     """
 
     num_action_repeats: int = 1

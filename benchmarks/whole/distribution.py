@@ -132,7 +132,7 @@ def settings_of(own: Own, case: Case) -> Settings:
     )
     if case.way == "process":
         return settings
-    # Actors in processes of their own need no further ones; so docs/levels.md advises.
+    # Actors in processes of their own need no further ones.
     return settings.replace(env_processes="0", actors_on_host=1 if case.way in ALONE else ACTORS)
 
 

@@ -67,7 +67,11 @@ class LevelSettings:
         "Environment",
         "part of pictures to keep before they are resized: top,left,height,width",
     )
-    colour: bool = setting(False, "Environment", "Atari: pictures in colour instead of grey")
+    colour: bool = setting(
+        False,
+        "Environment",
+        "Atari, Doom, worlds in real time: pictures in colour instead of grey",
+    )
     sticky_actions: float | None = setting(
         None,
         "Environment",
@@ -117,8 +121,8 @@ class LevelSettings:
     action_set: str = setting(
         "",
         "Environment",
-        "worlds in real time: atari, arrows, pointer_grid, desktop, tap or a .yaml file with a "
-        "list; default: the level's own actions",
+        "worlds in real time, web pages: atari, arrows, pointer_grid, desktop, tap or a .yaml file "
+        "with a list; default: the level's own actions",
     )
     fps: float = setting(
         0.0,
@@ -137,7 +141,7 @@ class LevelSettings:
     noop_max: int = setting(
         30,
         "Environment",
-        "an Atari game begins with a random number of steps without action, at most so many",
+        "an Atari game begins with a random number of frames without action, at most so many",
         least=0,
         most=10_000,
     )
