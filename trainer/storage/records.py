@@ -85,7 +85,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The reports in a metrics file, or in a run's folder, in the order of training.
 
     Broken lines are skipped. If the run was resumed from a checkpoint, the reports that the
-    resume undid are left out: those with at least as many frames as the first one after it.
+    resume undid are left out: those with at least as many frames as the first one after it, or of
+    a later time.
     """
     path = Path(path)
     if path.is_dir():
@@ -97,10 +98,19 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         row = _parse(text)
         if row is None:
             continue
-        while rows and rows[-1]["environment_frames"] >= row["environment_frames"]:
+        while rows and _is_undone(rows[-1], row):
             rows.pop()
         rows.append(row)
     return rows
+
+
+def _is_undone(row: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether a resume undid a report: frames and time go on from those of the checkpoint.
+
+    A run that is faster than before passes the frames of a report before its time.
+    """
+    is_later = (row.get("wall_time") or 0.0) > (after.get("wall_time") or math.inf)
+    return is_later or row["environment_frames"] >= after["environment_frames"]
 
 
 def newest_metrics(folder: Path) -> dict[str, Any]:

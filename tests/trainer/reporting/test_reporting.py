@@ -126,6 +126,14 @@ def test_a_resumed_run_appends_and_the_undone_reports_are_dropped(tmp_path):
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 8
 
 
+def test_time_does_not_go_back_where_a_resumed_run_is_faster(tmp_path):
+    for part in ((1000, 10.0), (2000, 20.0), (3000, 30.0)), ((4000, 15.0), (8000, 25.0)):
+        with Reporter(tmp_path, settings_of(tmp_path), ABOUT) as reporter:
+            for frames, seconds in part:
+                reporter.report(figures(frames, wall_time=seconds), {})
+    assert [row["environment_frames"] for row in read_metrics(tmp_path)] == [1000, 4000, 8000]
+
+
 @pytest.mark.parametrize("torn", [b'{"environment_frames": 20', b"\0\0\0", b"\xff\xfe", b"[1]"])
 def test_a_line_that_a_crash_cut_short_affects_no_other(torn, tmp_path):
     with Reporter(tmp_path, settings_of(tmp_path), ABOUT) as reporter:
