@@ -14,7 +14,7 @@ from trainer.settings.config import Settings
 from trainer.settings.trained import TrainedSettings
 from user_error import UserError, closest
 
-# Flags that a training would ignore, and the modes that they are for.
+# Flags that other modes would ignore, and the modes that they are for, before any semicolon.
 FOR_TRAINED = {
     "checkpoint": "--mode=test or export; a training takes other weights with --initial_weights",
     "video": "--mode=test",
@@ -60,8 +60,8 @@ def check(settings: Settings) -> None:
             f"trainings. Leave it and its preset out: the run's folder, --logdir="
             f"{settings.run_folder}, says how its policy was trained."
         )
+    _check_for_trained(settings.trained, mode)
     if trains:
-        _check_for_trained(settings.trained)
         check_desktops(settings)
     _check_feeding(settings)
     _check_minibatches(settings)
@@ -94,31 +94,36 @@ def _check_network(name: str) -> None:
         )
 
 
-def _check_for_trained(trained: TrainedSettings) -> None:
-    """Refuses what a training would ignore, because it is for an agent that has been trained."""
+def _check_for_trained(trained: TrainedSettings, mode: str) -> None:
+    """Refuses what this mode would ignore, because it is for another use of a trained agent."""
     for field in dataclasses.fields(trained):
         value, name = getattr(trained, field.name), field.name
-        if name in FOR_TRAINED and value != field.default:
+        if name in _for_others(mode) and value != field.default:
             raise UserError(
                 f"--{name}={flags.text_of(value)} is for {FOR_TRAINED[name]}. Name the mode, or "
                 "leave the flag out."
             )
-    if trained.opponent and not (trained.evaluate_every_s or trained.watch):
+    idle = mode == "train" and not (trained.evaluate_every_s or trained.watch)
+    if trained.opponent and idle:
         raise UserError(
             f"--opponent={trained.opponent} is for --mode=test; in a training, for games beside "
             "it: give --evaluate_every_s or --watch, too, or leave it out."
         )
 
 
+def _for_others(mode: str) -> set[str]:
+    """The flags that are for other modes than this one."""
+    return {name for name, modes in FOR_TRAINED.items() if mode not in modes.partition(";")[0]}
+
+
 def without_unused(values: dict[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """The values of a training, without those of a file that only the trained agent would use.
+    """The values of a command, without those of a file that are for other modes.
 
     ``given`` are the names of flags, which are refused instead.
     """
-    if values.get("mode", "train") != "train":
-        return values
-    opponent = () if values["evaluate_every_s"] or values["watch"] else ("opponent",)
-    unused = {*FOR_TRAINED, *opponent} - set(given)
+    mode = values.get("mode", "train")
+    idle = mode == "train" and not (values["evaluate_every_s"] or values["watch"])
+    unused = (_for_others(mode) | ({"opponent"} if idle else set())) - set(given)
     defaults = {field.name: field.default for field in dataclasses.fields(TrainedSettings)}
     return values | {name: one for name, one in defaults.items() if name in unused}
 
@@ -151,10 +156,8 @@ def _check_agents(settings: Settings) -> None:
 
 
 def _check_grid(settings: Settings) -> None:
-    """Whether a grid can be read, and is for an evaluation."""
+    """Whether a grid can be read, and goes with the rest."""
     grid.cells(settings.trained.grid)
-    if settings.program.mode == "export":
-        raise UserError(f"--grid={settings.trained.grid} is for --mode=test, not for an export.")
     if settings.trained.video:
         raise UserError(
             f"--video={settings.trained.video} is for a single evaluation; expected --num_videos "

@@ -215,6 +215,20 @@ def test_a_training_refuses_what_is_for_a_trained_agent(flag, mode):
     config.parse([f"--mode={mode}", flag])
 
 
+@pytest.mark.parametrize(
+    ("mode", "flag", "wanted"),
+    [
+        ("export", "--video=x.gif", "test"),
+        ("export", "--num_videos=2", "test"),
+        ("export", "--grid=temperature=0,1", "test"),
+        ("test", "--export_dir=here", "export"),
+        ("test", "--export_format=bundle", "export"),
+    ],
+)
+def test_a_mode_refuses_what_is_for_another_one(mode, flag, wanted):
+    assert f"{flag} is for --mode={wanted}. Name the mode" in refusal(f"--mode={mode}", flag)
+
+
 def test_desktops_are_for_a_run_in_which_one_level_at_least_is_played_on_them():
     config.parse(["--level_name=vnc:Catch-v0,Catch-v0", "--remotes=h:1+2", "--injected_lag_ms=9"])
     config.parse(["--mode=test", "--logdir=logs/desks", "--remotes=h:1+2"])  # of the run's level

@@ -141,6 +141,7 @@ def test_a_training_passes_over_what_a_file_has_for_its_agent(written):
     file = written("video: x.gif\nnum_videos: 3\nopponent: random\n")
     assert config.parse([file]) == Settings()
     assert config.parse([file, "--mode=test"]).trained.num_videos == 3
+    assert not config.parse([file, "--mode=export"]).trained.num_videos
     games = config.parse([file, "--evaluate_every_s=60"])
     assert games.trained.opponent == "random" and not games.trained.video
     assert "--num_videos=2 is for --mode=test" in refusal(file, "--num_videos=2")
