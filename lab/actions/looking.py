@@ -43,7 +43,7 @@ def status(argument: str, data: Path) -> int:
     state = "running" if by else ("finished" if experiment.result() else "stopped")
     about = f", {by}" if by else ""
     print(f"{experiment.folder} · {experiment.mode} · {state}{about}")
-    print(counts(Snapshot(trials, (), plan.expected(experiment), 1)))
+    print(counts(Snapshot(trials, (), plan.expected(experiment, trials), 1)))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for name in ("trial", "state", "objective", "best return", "frames"):
         table.add_column(name, justify="left" if name in ("trial", "state") else "right")

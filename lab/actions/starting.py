@@ -168,7 +168,8 @@ def run(experiment: Experiment, places: Places) -> int:
     """Runs an experiment to its end, or until a signal comes."""
     lock = locking.lock(experiment.folder)
     show = Progress(f"{experiment.spec.name} · {experiment.mode}")
-    count = f"{plan.expected(experiment)} trial(s), {places.count()} session(s) side by side"
+    trials = plan.expected(experiment, experiment.trials())
+    count = f"{trials} trial(s), {places.count()} session(s) side by side"
     show.say(f"{experiment.folder}: {count}.")
     runner = Runner(experiment, places, show)
     reason: list[int] = []

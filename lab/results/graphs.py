@@ -112,11 +112,14 @@ def write_experiment(path: Path, trials: Sequence[Trial], title: str) -> None:
     for row, measure in enumerate(measures):
         for column, key in enumerate(keys):
             axes = grid[row][column]
-            values = [one.values.get(key) for one in shown]
-            places = _places(axes, values)
-            heights = [figures[measure] for figures in rows]
+            having = [
+                (one.values[key], figures[measure], color)
+                for one, figures, color in zip(shown, rows, colors, strict=True)
+                if key in one.values
+            ]
+            places = _places(axes, [value for value, _, _ in having])
             known = [
-                (x, y, c) for x, y, c in zip(places, heights, colors, strict=True) if y is not None
+                (x, y, c) for x, (_, y, c) in zip(places, having, strict=True) if y is not None
             ]
             if known:
                 xs, ys, shades = zip(*known, strict=True)

@@ -60,7 +60,7 @@ def content(
         "objective": objective,
         "searched": searched,
         "scores": list(scores),
-        "expected": plan.expected(experiment),
+        "expected": plan.expected(experiment, list(trials)),
         "trials": [
             {
                 **rows[one.number],

@@ -46,7 +46,6 @@ class Runner:
         self._trials = experiment.trials()
         self._told: set[int] = set()  # trials that the study knows
         self._fixed = plan.fixed(experiment)
-        self._expected = plan.expected(experiment)
         self._compared: set[tuple[int, int]] = set()  # trials, at percentages of their frames
         self._proposals: proposing.Proposals | None = None
         self._room = Room(experiment.folder, show.say)
@@ -314,5 +313,5 @@ class Runner:
             for place, session in enumerate(self._experiment.sessions(trial))
             if (key := (trial.number, place)) not in self._taken and session.state() == ENDED
         ]
-        places = self._places.count()
-        return Snapshot(self._trials, running, self._expected, places, len(ended))
+        expected = len(self._fixed) or plan.expected(self._experiment, self._trials)
+        return Snapshot(self._trials, running, expected, self._places.count(), len(ended))

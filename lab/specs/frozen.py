@@ -49,7 +49,8 @@ def seeds(spec: Spec) -> list[int]:
 
 def final_seeds(spec: Spec) -> list[int]:
     """Seeds that no trial of the search has seen."""
-    return [spec.meta.seed + FINALS_FROM + place for place in range(spec.meta.final_sessions)]
+    start = spec.meta.seed + max(FINALS_FROM, spec.meta.sessions)
+    return [start + place for place in range(spec.meta.final_sessions)]
 
 
 def changes(spec: Spec) -> str:

@@ -100,9 +100,9 @@ def _numbers(kind: str, given: list[Any], field: dataclasses.Field, where: str) 
     if kind == "normal":
         if second < 0:
             refuse(f"{where}[1]", second, "a deviation of 0 or more")
-        ends = [first - FURTHEST * second, first + FURTHEST * second]
-        whole = [round(end) if kind_of(field) is int else end for end in ends]
-        for end in whole:
+        drawn = Searched(field.name, kind, (first, second), kind_of(field) is int)
+        for chance in (LEAST_CHANCE, 1 - LEAST_CHANCE):
+            end = drawn.value(chance)
             check_value(field, end, f"{where} ({FURTHEST:g} deviations from its mean)")
         return first, second
     if not first < second:

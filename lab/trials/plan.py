@@ -30,12 +30,15 @@ def fixed(experiment: Experiment) -> list[Trial]:
     return found
 
 
-def expected(experiment: Experiment) -> int:
-    """How many trials there will be in all."""
+def expected(experiment: Experiment, trials: list[Trial]) -> int:
+    """How many trials there will be in all; of draws that fail there may be fewer finals."""
     if experiment.mode != "search":
         return len(fixed(experiment))
     meta, searched = experiment.spec.meta, experiment.spec.searched
     count = total(meta, searched)
+    proposed = [one for one in trials if one.kind == PROPOSED]
+    if len(proposed) == count and not any(one.state == OPEN for one in proposed):
+        return len(trials) + len(finals(experiment, trials))
     return count + (min(meta.finalists, count) + 1 if meta.finalists else 0)
 
 
@@ -71,7 +74,8 @@ def finals(experiment: Experiment, trials: list[Trial]) -> list[Trial]:
         for place, one in enumerate(chosen)
     ]
     usual = Settings(**spec.settings).flat()
-    own = {one.name: usual.get(one.name) for one in spec.searched}
+    # What another algorithm has that is searched has no value here.
+    own = {one.name: usual[one.name] for one in spec.searched if one.name in usual}
     default = Trial(
         number + len(found), DEFAULT, dict(spec.settings), seeds, own, label="the spec's own"
     )

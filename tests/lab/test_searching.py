@@ -5,12 +5,13 @@ import sqlite3
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from lab.results import graphs
-from lab.specs import search_space
+from lab.specs import frozen, search_space
 from lab.specs import spec as specs
 from lab.trials import plan, proposing
-from lab.trials.folder import Trial
+from lab.trials.folder import DONE, FAILED, OPEN, Experiment, Trial
 from lab.trials.proposing import RUNGS, Proposals, total
 
 NUMBERS = {"learning_rate__loguniform": [1e-4, 1e-2], "batch_size__randint": [2, 5]}
@@ -121,6 +122,9 @@ def test_a_normal_value_stays_within_three_deviations():
     low, high = one.value(search_space.LEAST_CHANCE), one.value(1 - search_space.LEAST_CHANCE)
     assert (low, high) == (pytest.approx(0.84), pytest.approx(0.96))
     assert one.value(0.5) == pytest.approx(0.9)
+    # A bound of 0 that is three deviations away: the values drawn are within, and -6e-17 is none.
+    [least] = spec_of("random", {"entropy_cost__normal": [0.3, 0.1]}).searched
+    assert least.value(search_space.LEAST_CHANCE) >= 0
 
 
 def test_a_whole_setting_gets_whole_numbers(tmp_path):
@@ -204,6 +208,49 @@ def test_a_study_that_lacks_trials_gets_them_from_the_records(tmp_path):
     assert [one.params for one in known] == [trials[place].drawn for place in (0, 2, 3, 1)]
     assert [one.value for one in known] == [0.0, 2.0, None, 1.0]
     assert copy.propose(4)[0] == 4
+
+
+def test_what_another_algorithm_has_has_no_value_in_the_specs_own_settings(tmp_path, monkeypatch):
+    content = {"level": "CartPole-v1", "algorithm": "a2c",
+               "search": {"algorithm__choice": ["a2c", "ppo"],
+                          "settings": {"clip_ratio__loguniform": [0.001, 0.3]}}}  # fmt: skip
+    experiment = Experiment.create(specs.parse("mine", content, "f"), "search", tmp_path, {})
+    results = {"objective": 1.0, "v1": None, "v4": {"strength": 1.0}}
+    drawn = [
+        Trial(number, plan.PROPOSED, {}, [1], {"algorithm": "ppo", "clip_ratio": value},
+              state=DONE, results=results)
+        for number, value in enumerate((0.002, 0.2))
+    ]  # fmt: skip
+    *_, own = plan.finals(experiment, drawn)
+    assert own.kind == plan.DEFAULT and own.values == {"algorithm": "a2c"}
+    own.state, own.results = DONE, results
+    figures: list[Figure] = []
+    monkeypatch.setattr(graphs, "save", lambda figure, path: figures.append(figure))
+    graphs.write_experiment(tmp_path / "graph.png", [*drawn, own], "mine")
+    assert [axes.get_xscale() for axes in figures[0].axes[:2]] == ["linear", "log"]
+
+
+def test_of_draws_that_fail_no_finals_are_expected(tmp_path):
+    spec = spec_of("random", NUMBERS, trials=3)
+    experiment = Experiment.create(spec, "search", tmp_path, {})
+
+    def expected(*states: str) -> int:
+        results = {"objective": 1.0}
+        drawn = [
+            Trial(number, plan.PROPOSED, {}, [1], state=state, results=results)
+            for number, state in enumerate(states)
+        ]
+        return plan.expected(experiment, drawn)
+
+    assert expected() == expected(FAILED, FAILED) == expected(FAILED, FAILED, OPEN) == 6
+    assert expected(DONE, DONE, FAILED) == 6 and expected(DONE, FAILED, FAILED) == 5
+    assert expected(FAILED, FAILED, FAILED) == 3
+
+
+def test_finals_have_seeds_that_no_draw_has():
+    content = {"level": "CartPole-v1", "meta": {"sessions": 1500}}
+    spec = specs.parse("mine", content, "f")
+    assert not set(frozen.seeds(spec)) & set(frozen.final_seeds(spec))
 
 
 def test_a_trial_without_an_objective_is_grey_and_the_others_have_colours():
