@@ -273,7 +273,7 @@ def _study() -> None:
     if "--smoke" in sys.argv[1:]:
         parser.set_defaults(**SMOKE)
     given = parser.parse_args()
-    if not all(seed.isdigit() for seed in given.seeds.split(",")):
+    if not all(seed.isdecimal() for seed in given.seeds.split(",")):
         parser.error(f"--seeds={given.seeds}: give numbers with commas between, as in 1,2,3")
     if given.games < 2:
         parser.error(f"--games={given.games}: give 2 or more: one game shows no spread")

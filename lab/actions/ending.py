@@ -74,7 +74,7 @@ def retry(argument: str, trials: list[str], data: Path) -> int:
     for trial in again:
         for session in experiment.sessions(trial):
             session.forget()
-        trial.state, trial.reason, trial.attempts = OPEN, "", {}
+        trial.state, trial.reason, trial.attempts, trial.results = OPEN, "", {}, {}
         writing.forget(experiment, trial)
         experiment.save(trial)
     names = ", ".join(one.name for one in again)

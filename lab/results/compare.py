@@ -84,7 +84,7 @@ def over_seeds(
     sessions: Sequence[Mapping[str, Any]], reports: Sequence[Sequence[Mapping[str, Any]]]
 ) -> dict[str, str | None]:
     """Returns, speed and policy lag: the mean over sessions, and from the least to the most."""
-    last = [rows[-1] for rows in reports]
+    last = [rows[-1] for rows in reports if rows]  # which somebody may have removed
     rates = [row["agent_steps"] / row["wall_time"] for row in last if row.get("agent_steps")]
     lags = [[lag for row in rows if (lag := row.get("policy_lag")) is not None] for rows in reports]
     return {

@@ -150,7 +150,7 @@ def _connected(address: str) -> Any:
 def _reach(address: str) -> None:
     """Refuses an address that does not answer; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal():
         raise UserError(f"--ray_address={address}: expected HOST:PORT, such as 10.0.0.1:6379.")
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_WITHIN_S).close()

@@ -184,8 +184,7 @@ class Session:
         """How it ended."""
         written, rows = self.written(), self.rows()
         if written.get("ended_by"):
-            ran = written.get("ran", self.took())
-            return End(False, f"{written['ended_by']} after {ran:.0f} s")
+            return End(False, f"{written['ended_by']} after {self.took():.0f} s")
         if code := written.get("code"):
             words = self._last_words()
             if code > 0:
@@ -203,9 +202,11 @@ class Session:
         return End(True, "")
 
     def took(self) -> float:
-        """The seconds from its last start to its end, starting included; 0 while it runs."""
+        """The seconds for which it ran, in all its parts; 0 while it runs."""
         written = self.written()
-        return written["ended"] - written["started"] if "ended" in written else 0.0
+        if "ended" not in written:
+            return 0.0
+        return float(written.get("ran", written["ended"] - written["started"]))
 
     def rows(self) -> list[dict[str, Any]]:
         """Its reports so far."""

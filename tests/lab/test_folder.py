@@ -36,6 +36,15 @@ def test_a_record_that_was_cut_short_is_named_in_one_line(tmp_path, capsys):
     assert f"begin anew with {experiment.folder / 'spec.json'} and --new" in said
 
 
+def test_a_trial_that_is_to_run_again_has_no_figures_of_its_failure(tmp_path):
+    experiment = created(tmp_path)
+    [trial] = plan.fixed(experiment)
+    trial.state, trial.results = folder.FAILED, {"objective": 5.0, "best_return": 1.0}
+    experiment.save(trial)
+    assert main(["retry", str(experiment.folder), f"--data={tmp_path}"]) == 0
+    assert experiment.trials() == plan.fixed(experiment)
+
+
 def test_an_experiment_whose_algorithm_is_broken_is_not_in_the_way_of_others(tmp_path, monkeypatch):
     good, broken = created(tmp_path), created(tmp_path)
     (tmp_path / "my_marking_algorithm.py").write_text(

@@ -50,6 +50,13 @@ def test_a_policy_lag_of_zero_is_one():
     assert compare.over_seeds([session], reports)["policy lag"] == "0.000"
 
 
+def test_sessions_whose_reports_were_removed_are_compared_without_them():
+    figures = {"final_return": 1.0, "best_return": 2.0}
+    found = compare.over_seeds([figures, figures], [[], [{"wall_time": 2.0, "agent_steps": 10}]])
+    assert found["agent steps/s"] == "5.000" and found[compare.BEST] == "2.000 (2.000 – 2.000)"
+    assert compare.over_seeds([figures], [[]])["agent steps/s"] is None
+
+
 def test_an_interval_is_as_wide_as_the_seeds_differ():
     same = [np.array([1.0, 1.0, 1.0])]
     assert benchmark.interval(same, lambda drawn: float(drawn[0].mean())) == (1.0, 1.0)

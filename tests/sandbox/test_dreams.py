@@ -165,7 +165,7 @@ def test_a_curve_has_the_games_that_ended_since_its_last_point():
     assert study_dreams.by_real_steps(reports, 100) == [(110, 3.0), (210, 8.0)]
 
 
-@pytest.mark.parametrize("wrong", ["--seeds=1,two", "--games=1"])
+@pytest.mark.parametrize("wrong", ["--seeds=1,two", "--seeds=²", "--games=1"])
 def test_a_mistake_is_refused_before_anything_is_trained(wrong, tmp_path):
     done = run(wrong, f"--logdir={tmp_path / 'runs'}", f"--out={tmp_path}/x")
     assert done.returncode == 2 and wrong in done.stderr

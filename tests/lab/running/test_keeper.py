@@ -161,6 +161,14 @@ def test_a_session_is_saved_where_all_processes_are_asked_to_end_at_once(tmp_pat
     assert (session.folder / "saved").exists() and session.state() == sessions.WAITING
 
 
+def test_the_time_that_a_session_took_is_that_of_all_its_parts(tmp_path):
+    session = sessions.Session(tmp_path, {"level_name": "CartPole-v1"}, 1)
+    ended = {"state": "ended", "code": 0, "ended_by": "", "started": 100.0, "ended": 110.0}
+    for more, took in (({"ran": 300.0}, 300.0), ({}, 10.0)):  # earlier versions did not count it
+        (tmp_path / keeper.STATE).write_text(json.dumps(ended | more))
+        assert session.took() == took
+
+
 def test_a_session_that_runs_in_parts_has_its_time_once(kept):
     assert kept.start("pass", timeout_s=3600).wait() == 0
     assert kept.written["ended_by"] == "" and kept.written["ran"] < 3600

@@ -412,5 +412,6 @@ def test_mistakes_about_ray_are_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     assert refused() == "--engine=ray needs Ray: run bin/setup --extra=ray."
     assert "expected HOST:PORT" in refused(ray_address="there")
+    assert "expected HOST:PORT" in refused(ray_address="there:²")  # which is a digit, too
     assert "found nothing that answers there" in refused(ray_address="127.0.0.1:1")
     assert "expected --engine=ray beside it" in refused(engine="local", ray_address="a:1")
