@@ -1,5 +1,7 @@
 """Notes that accompany an exported agent, for programs (about.json) and people (README.md)."""
 
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,7 +20,7 @@ README = """\
 # A trained agent as a TensorFlow SavedModel
 
 It needs only TensorFlow. `about.json` describes the agent, what it was trained on, how its
-observations are made and what its actions mean.
+observations are made and what its actions mean; the last two by level where its levels differ.
 
 ```python
 import tensorflow as tf
@@ -77,6 +79,8 @@ def about(
     state: dict[str, tf.TensorSpec],
 ) -> dict[str, Any]:
     """The content of about.json."""
+    settings = found.settings
+    levels = build.level_specs(settings) if len(settings.level.levels) > 1 else [spec]
     return {
         "format": FORMAT,
         "algorithm": found.settings.program.algorithm,
@@ -86,15 +90,22 @@ def about(
         "checkpoint": found.path.name,
         "observation_space": str(spec.observation_space),
         "action_space": str(spec.action_space),
-        "action_meanings": spec.action_meanings,
+        "action_meanings": _of_each(levels, lambda one: one.action_meanings),
         **({"kinds": _kinds(found, spec)} if spec.kinds else {}),
         "frame_stack": spec.frame_stack,
         "frames_per_step": spec.frames_per_step,
-        "preprocessing": preprocessing(found.settings.level, spec),
+        "preprocessing": _of_each(levels, functools.partial(preprocessing, settings.level)),
         "inputs": {name: _described(one) for name, one in inputs.items()},
         "state": list(state),
         "trained_with": found.checkpoint.settings,
     }
+
+
+def _of_each(levels: Sequence[EnvironmentSpec], what: Callable[[EnvironmentSpec], Any]) -> Any:
+    """What holds for levels: once if it is the same for all, otherwise by their names."""
+    found = {one.level_name: what(one) for one in levels}
+    first, *others = found.values()
+    return found if any(one != first for one in others) else first
 
 
 def preprocessing(level: LevelSettings, spec: EnvironmentSpec) -> list[str]:

@@ -20,7 +20,7 @@ from trainer import build
 from trainer.settings.config import Settings
 from trainer.trained import trained_agent as trained
 from trainer.trained.export import export
-from trainer.trained.export_notes import README, preprocessing
+from trainer.trained.export_notes import README, about, preprocessing
 from user_error import UserError
 
 STEPS, BATCH = 4, 3
@@ -149,6 +149,23 @@ def test_an_export_describes_itself(tmp_path):
     assert readme == README
     for name in about["inputs"]:
         assert name.startswith("state_") or f"{name}=" in readme
+
+
+def test_notes_are_by_level_where_levels_differ(tmp_path):
+    pong, qbert = "PongNoFrameskip-v4", "ALE/Qbert-v5"  # six actions each, but not the same
+    make_run(tmp_path / "two", f"{pong},{qbert}", agent_name="SimpleConvNetAgent")
+    make_run(tmp_path / "same", "CartPole-v1,CartPole-v0")
+    notes = []
+    for name in ("two", "same"):
+        found = trained.find(Settings(mode="export", logdir=str(tmp_path / name)))
+        notes.append(about(found, found.spec(), {}, {}))
+    two, same = notes
+    assert two["action_meanings"][pong][2:] == ("RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
+    assert two["action_meanings"][qbert][2:] == ("UP", "RIGHT", "LEFT", "DOWN")
+    seen = two["preprocessing"].items()
+    sticky = {name: "a chance of 0.25" in "".join(steps) for name, steps in seen}
+    assert sticky == {pong: False, qbert: True}
+    assert same["action_meanings"] is None and isinstance(same["preprocessing"], list)
 
 
 def told(level: str, **changes: Any) -> str:
