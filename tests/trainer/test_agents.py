@@ -322,7 +322,9 @@ def test_one_of_them_plays_against_an_opponent(trained):
         assert set(report(trained, agent="right", opponent=opponent)) == {"right"}
 
 
-def test_the_video_is_of_an_agent_that_is_trained_and_is_there_if_it_is_named(tmp_path, capsys):
+def test_the_video_is_of_an_agent_that_is_trained_and_is_there_if_it_is_named(
+    tmp_path, capsys, monkeypatch
+):
     levels = ["tests.trainer.untrained:Continuous", "CartPole-v1"]
     for name, played in zip(["first", "second"], levels, strict=True):
         make_run(tmp_path / "agents" / name, played)
@@ -334,7 +336,15 @@ def test_the_video_is_of_an_agent_that_is_trained_and_is_there_if_it_is_named(tm
         report(tmp_path, **chosen)
     printed = capsys.readouterr().out
     assert f"warning: {path} could not be written" in printed and "Video: " not in printed
+    played, play_level = list[int](), agents_of_run.play_level
+
+    def noted(*given: Any) -> Any:
+        played.append(given[2])
+        return play_level(*given)
+
+    monkeypatch.setattr(agents_of_run, "play_level", noted)
     [figures] = report(tmp_path, **chosen).values()
+    assert played == [1]  # in the other level there is only the opponent
     assert f"Video: {path}" in capsys.readouterr().out
     assert len(imageio.imread(path)) == figures["lengths"][0] + 1
 

@@ -19,6 +19,8 @@ from trainer.programs.local import train
 from trainer.reporting.metrics import Meter, ended_episodes
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
+from trainer.trained import video
+from trainer.trained.dashboard import Dashboard
 from trainer.trained.evaluation import evaluate
 from trainer.trained.export import export
 from user_error import UserError
@@ -143,6 +145,21 @@ def test_against_an_opponent_the_agent_plays_one_body_of_each_game(run, tmp_path
         assert {body: of["episodes"] for body, of in figures["bodies"].items()} == {
             "early": 1, "whole": 1, "late": 1,
         }  # fmt: skip
+
+
+@pytest.mark.parametrize(("opponent", "rows"), [("", [0, 1]), ("random", [0, 5])])
+def test_videos_are_of_bodies_that_the_agent_plays(opponent, rows, run, monkeypatch):
+    drawn: list[int] = []
+
+    class Noted(Dashboard):
+        def __init__(self, *given: Any):
+            drawn.append(given[-1])
+            super().__init__(*given)
+
+    monkeypatch.setattr(video, "Dashboard", Noted)
+    report(run, opponent=opponent, num_videos=2)
+    assert drawn == rows  # of four bodies in a game
+    assert len(list((run / "videos").glob("*_[12].mp4"))) == 2
 
 
 def test_an_opponent_is_another_agent(run, tmp_path):

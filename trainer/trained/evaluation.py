@@ -19,7 +19,7 @@ from trainer.storage.records import write_whole
 from trainer.trained import agents_of_run, grid_report, scoreboard, video
 from trainer.trained import trained_agent as trained
 from trainer.trained.human_scores import human_normalised
-from trainer.trained.opponent import Anyhow, against, own_games
+from trainer.trained.opponent import Anyhow, against, own_games, own_rows
 from trainer.trained.trained_agent import Trained
 from user_error import UserError
 
@@ -69,7 +69,9 @@ def evaluate(
     report = _report(found, results)
     mean = report["human_normalised_percent"]
     if mean is not None and len(results) > 1:
-        console.print(f"Human-normalised, mean over levels: {mean:.1f}%")
+        known = sum(one["human_normalised_percent"] is not None for one in results.values())
+        of = "levels" if known == len(results) else f"{known} of {len(results)} levels"
+        console.print(f"Human-normalised, mean over {of}: {mean:.1f}%")
     _print_video(console, video.named(settings.trained.video, place.suffix), warnings)
     console.print(_written(found.folder / f"evaluation{place.suffix}.json", report))
     return report
@@ -121,6 +123,8 @@ def _evaluate_agents(settings: Settings, given: Collection[str]) -> dict[str, An
     results: dict[str, dict[str, Any]] = {}
     warnings: list[str] = []
     for level, name in enumerate(settings.level.levels):
+        if not any(one.found and level in one.agent.bodies for one in agents):
+            continue  # only the opponent would play there
         count = min(test.test_num_episodes, MOST_ENVIRONMENTS)
         seed = seed_of_level(settings.program.seed, level)
         with scoreboard.Counter(console, name, test.test_num_episodes) as counter:
@@ -203,9 +207,8 @@ def _play_level(
         value = found.value(spec.level_name)
         bodies = 1 if settings.trained.opponent else spec.num_bodies
         counter.total = settings.trained.test_num_episodes * bodies
-        movies = video.files(
-            settings, found.folder, level, cell, environment.num_envs, place.suffix
-        )
+        rows = own_rows(settings, environment)
+        movies = video.files(settings, found.folder, level, cell, rows, place.suffix)
         with video.spectators(settings, environment, value, movies, warn) as onlookers:
             games = play(
                 environment,

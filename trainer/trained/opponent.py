@@ -6,7 +6,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from environments import EnvironmentSpec, EnvironmentStep, RandomActions, check_alike
+from environments import (
+    EnvironmentSpec,
+    EnvironmentStep,
+    RandomActions,
+    VectorEnvironment,
+    check_alike,
+)
 from trainer import build
 from trainer.acting.playing import Choice, Game, Player
 from trainer.acting.settings import LevelSettings
@@ -136,6 +142,12 @@ def own_games(settings: Settings, spec: EnvironmentSpec, games: list[Game]) -> l
     if not settings.trained.opponent:
         return games
     return [game for game in games if _is_own(game.environment, spec.num_bodies)]
+
+
+def own_rows(settings: Settings, environment: VectorEnvironment) -> list[int]:
+    """Those of its environments in which the agent plays, not its ``--opponent``."""
+    rows, bodies = range(environment.num_envs), environment.spec.num_bodies
+    return [row for row in rows if not settings.trained.opponent or _is_own(row, bodies)]
 
 
 def _is_own(row: int, bodies: int) -> bool:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +48,19 @@ def named(path: str, suffix: str) -> str:
 
 
 def files(
-    settings: Settings, folder: Path, level: int, cell: str, environments: int, suffix: str = ""
+    settings: Settings, folder: Path, level: int, cell: str, rows: Sequence[int], suffix: str = ""
 ) -> dict[int, Path]:
     """The video's file of each environment that ``--video`` or ``--num_videos`` record.
 
-    ``cell`` is the name of a combination of ``--grid``; ``suffix`` ends all names.
+    ``rows`` are the environments in which the agent plays; ``cell`` is the name of a combination
+    of ``--grid``; ``suffix`` ends all names.
     """
     path = named(settings.trained.video, suffix)
     found = {0: Path(path)} if path else {}
     name = f"{settings.level.levels[level]} {cell}".strip()
     name = re.sub(r"[^\w.=-]+", "_", name)
-    for index in range(min(settings.trained.num_videos, environments)):
-        found.setdefault(index, folder / "videos" / f"{name}_{index + 1}{suffix}.mp4")
+    for number, row in enumerate(rows[: settings.trained.num_videos], 1):
+        found.setdefault(row, folder / "videos" / f"{name}_{number}{suffix}.mp4")
     return found
 
 

@@ -246,6 +246,13 @@ def test_the_run_s_own_settings_apply_unless_others_are_given(tmp_path):
     assert found["human_normalised_percent"] == pytest.approx(expected)
 
 
+def test_a_mean_of_human_scores_says_of_how_many_levels_it_is(tmp_path, capsys):
+    levels = "PongNoFrameskip-v4,adventure"  # there are no published scores of the second
+    make_run(tmp_path, levels, agent_name="SimpleConvNetAgent", full_action_set=True)
+    results(tmp_path, test_num_episodes=1, step_limit=2)
+    assert "Human-normalised, mean over 1 of 2 levels: " in capsys.readouterr().out
+
+
 def test_what_an_algorithm_s_own_defaults_gave_the_run_applies_without_naming_it(tmp_path):
     mine = "tests.trainer.untrained:Mine"
     make_run(tmp_path, "CartPole-v1", algorithm=mine)

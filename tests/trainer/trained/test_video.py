@@ -111,7 +111,9 @@ def test_games_that_are_played_elsewhere_have_videos_of_their_own(cartpole, tmp_
     own = tmp_path / "game_in_model.mp4"
     assert [*tmp_path.glob("*.mp4")] == [own]
     assert f"Video: {own} (first game)" in capsys.readouterr().out
-    found = video.files(settings.replace(num_videos=2), tmp_path, 0, "noops=0", 2, "_in_model")
+    found = video.files(
+        settings.replace(num_videos=2), tmp_path, 0, "noops=0", range(2), "_in_model"
+    )
     name = "PongNoFrameskip-v4_noops=0_2_in_model.mp4"
     assert found == {0: own, 1: tmp_path / "videos" / name}
 
