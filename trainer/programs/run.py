@@ -115,8 +115,8 @@ class Run:
             },
             spec.measures,
             self._several,
+            self._level_since,
         )
-        self.reporter.level_since = self._level_since
         for level in settings.level.levels:
             if remark := environments.remark(level):
                 self.reporter.say(remark)

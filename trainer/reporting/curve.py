@@ -23,8 +23,7 @@ def write_curve(folder: Path, title: str, since: int = 0) -> Path:
 
     ``since`` are the frames at which it began to play its level, if it has played another before.
     """
-    every = read_metrics(folder)
-    reported = [row for row in every if not since or row["environment_frames"] > since]
+    reported = _of_level(read_metrics(folder), since)
 
     def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
         _draw(axes, xs, reported)
@@ -32,12 +31,18 @@ def write_curve(folder: Path, title: str, since: int = 0) -> Path:
     return _write(folder, title, draw, {GREEN: reported})
 
 
-def write_curves(folder: Path, title: str, runs: Mapping[str, Path]) -> Path:
+def write_curves(
+    folder: Path, title: str, runs: Mapping[str, Path], since: Mapping[str, int] | None = None
+) -> Path:
     """Draws the runs of several agents into ``folder``, each in a colour; may raise OSError.
 
-    The return of each body of an agent is a thin line where it has several.
+    The return of each body of an agent is a thin line where it has several. ``since`` is that of
+    each agent, as above.
     """
-    of_agents = {name: _rows(own) for name, own in runs.items()}
+    of_agents = {
+        name: _having("mean_episode_return", _of_level(read_metrics(own), (since or {}).get(name)))
+        for name, own in runs.items()
+    }
     colors = [f"C{index}" for index in range(len(runs))]  # of which ten are different
 
     def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
@@ -50,8 +55,9 @@ def write_curves(folder: Path, title: str, runs: Mapping[str, Path]) -> Path:
     return _write(folder, title, draw, dict(zip(colors, of_agents.values(), strict=True)))
 
 
-def _rows(folder: Path) -> list[dict[str, Any]]:
-    return _having("mean_episode_return", read_metrics(folder))
+def _of_level(rows: list[dict[str, Any]], since: int | None) -> list[dict[str, Any]]:
+    """Those after these frames, if any."""
+    return [row for row in rows if not since or row["environment_frames"] > since]
 
 
 def _having(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -119,10 +125,12 @@ def _draw_agent(
     bodies = list(wording.by_level(rows[-1]))
     for body in bodies if len(bodies) <= LEVELS_NAMED else []:
         values = [_value(row, f"mean_episode_return/{body}") for row in rows]
-        label = f"{name}, {literal(body)} {wording.number(_known(values[-1]))}"
+        label = literal(f"{name}, {body} {wording.number(_known(values[-1]))}")
         axes.plot(xs, values, color=color, linewidth=0.9, alpha=0.6, linestyle="--", label=label)
     mean = [row["mean_episode_return"] for row in rows]
-    axes.plot(xs, mean, color=color, linewidth=2, label=name, marker=_marker(rows), markersize=4)
+    axes.plot(
+        xs, mean, color=color, linewidth=2, label=literal(name), marker=_marker(rows), markersize=4
+    )
     _write_last(axes, xs[-1], mean[-1])
 
 
@@ -143,8 +151,11 @@ def png(figure: Any) -> bytes:
 
 
 def literal(text: str) -> str:
-    """Text for a picture as it is: what stands between two dollars would be a formula."""
-    return text.replace("$", r"\$")
+    """Text for a picture as it is: what stands between two dollars would be a formula.
+
+    A label that begins with an underscore would be in no legend.
+    """
+    return f"{' ' * text.startswith('_')}{text}".replace("$", r"\$")
 
 
 def title(levels: Sequence[str], agent_name: str, seed: int) -> str:

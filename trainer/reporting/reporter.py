@@ -52,13 +52,15 @@ class Reporter:
         about: dict[str, str],
         measures: Sequence[Measure] = (),
         several: SeveralOnTerminal | None = None,
+        level_since: int = 0,
     ):
         """``measures`` are what the level reports besides the algorithm.
 
-        ``several`` is the terminal that this run shares with those of other agents.
+        ``several`` is the terminal that this run shares with those of other agents. ``level_since``
+        are the frames at which the run began to play its level.
         """
         self.folder = Path(folder)
-        self.level_since = 0  # the frames at which the run began to play its level
+        self._level_since = level_since
         self._settings = settings  # all of them, to record them
         self._others = ReporterThreads(settings.reporting.reporters, self.folder, settings.flat())
         self._total = settings.learning.total_environment_frames
@@ -79,7 +81,7 @@ class Reporter:
         self._settings_due = False  # to be recorded: what is trained with them has begun
         self._settings_error: OSError | None = None
         for row in self._reported():
-            self._panel.update(row)
+            self._panel.update(row if self._is_of_level(row) else _counted(row))
         self.say(" · ".join(f"{name} {text}" for name, text in about.items()))
         self._log_line("flags: " + (config.to_command(settings) or "none"))
 
@@ -142,12 +144,10 @@ class Reporter:
 
         A mean over a few episodes may be luck: it counts where there is no other.
         """
-        since = self.level_since
         rows = [
             row
             for row in self._reported()
-            if (not since or row["environment_frames"] > since)
-            and row.get("mean_episode_return") is not None
+            if self._is_of_level(row) and row.get("mean_episode_return") is not None
         ]
         whole = [row for row in rows if row.get("recent_episodes", 0) >= RECENT_EPISODES]
         return max((row["mean_episode_return"] for row in whole or rows), default=None)
@@ -165,7 +165,7 @@ class Reporter:
         self.close()
         self._try_settings()
         try:
-            write_curve(self.folder, self._title(), self.level_since)
+            write_curve(self.folder, self._title(), self._level_since)
         except Exception as error:  # of the disk, or of what draws: the training is over and kept
             self.say(f"warning: the learning curve could not be drawn ({_reason(error)}).")
         described = self._described(figures)
@@ -191,6 +191,10 @@ class Reporter:
             **{name: self._settings.flat()[name] for name in names},
             "best_return": self.best_return(),
         }
+
+    def _is_of_level(self, row: dict[str, Any]) -> bool:
+        """Whether a report is of the level that the run plays now."""
+        return not self._level_since or row["environment_frames"] > self._level_since
 
     def _reported(self) -> list[dict[str, Any]]:
         try:
@@ -220,6 +224,11 @@ class Reporter:
             self.say(f"The reports in {self.folder} can be written again.")
         for warning in self._others.new_warnings():
             self.say(warning)
+
+
+def _counted(row: dict[str, Any]) -> dict[str, Any]:
+    """What a report of another level says of the whole run."""
+    return {name: row[name] for name in ("environment_frames", "wall_time") if name in row}
 
 
 def _reason(error: Exception | None) -> str:

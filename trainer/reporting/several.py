@@ -12,6 +12,8 @@ from trainer.reporting.curve import title, write_curves
 from trainer.reporting.panel import Panel
 from trainer.settings import config
 from trainer.settings.config import Settings
+from trainer.storage.checkpoints import FOLDER as CHECKPOINTS
+from trainer.storage.checkpoints import Store
 from trainer.storage.records import SETTINGS, write_whole
 
 FOLDER = "agents"
@@ -35,10 +37,17 @@ def draw(folder: Path, settings: Settings, say: Callable[[str], None]) -> None:
     runs = {name: folder_of(folder, name) for name in settings.level.agent_names}
     heading = title(settings.level.levels, ", ".join(runs), settings.program.seed)
     try:
-        say(f"The curves of {', '.join(runs)}: {write_curves(folder, heading, runs)}")
+        since = {name: _level_since(run) for name, run in runs.items()}
+        say(f"The curves of {', '.join(runs)}: {write_curves(folder, heading, runs, since)}")
     except Exception as error:  # of the disk, or of what draws: the training is over and kept
         reason = getattr(error, "strerror", None) or str(error)
         say(f"warning: the learning curves could not be drawn ({reason}).")
+
+
+def _level_since(run: Path) -> int:
+    """The frames at which an agent began to play its level, as its newest checkpoint has them."""
+    found = Store(run / CHECKPOINTS, keep=1).newest(lambda _: None)
+    return int(found[1].counters.get("level_since", 0)) if found else 0
 
 
 class SeveralOnTerminal:

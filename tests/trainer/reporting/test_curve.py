@@ -4,10 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
-from tests.trainer.reports import figures, of_levels
+from tests.trainer.reports import figures, of_levels, settings_of
+from trainer.reporting import curve, several
 from trainer.reporting.curve import title, write_curve, write_curves
+from trainer.storage.checkpoints import Checkpoint, Store
 
 BLUE, ORANGE, GREEN = (0x1F, 0x6F, 0xEB), (0xD9, 0x73, 0x0D), (0x1A, 0x7F, 0x37)
 TITLE = "PongNoFrameskip-v4 · SimpleConvNetAgent"
@@ -119,6 +122,35 @@ def test_another_levels_returns_are_not_drawn(tmp_path):
     own = [row | {"environment_frames": 5000 + row["environment_frames"]} for row in climbing(150)]
     with_other = draw(tmp_path, [*other, *own], since=5000)
     assert (with_other == draw(tmp_path, own)).all()
+
+
+def test_another_levels_returns_are_not_drawn_for_several_agents_either(tmp_path):
+    other = [figures(100 * i, mean_episode_return=900.0) for i in range(1, 50)]
+    own = [row | {"environment_frames": 5000 + row["environment_frames"]} for row in climbing(150)]
+    settings = settings_of(tmp_path, agents="left,_right", level_name="CartPole-v1,Acrobot-v1")
+    pictures = []
+    for rows in ([*other, *own], own):
+        for name, counters in (("left", {"level_since": 5000}), ("_right", {})):
+            folder = several.folder_of(tmp_path, name)
+            (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+            checkpoint = Checkpoint({}, {}, {}, {"environment_frames": 9} | counters, {})
+            Store(folder / "checkpoints", 1).save(checkpoint)
+            draw(folder, rows if name == "left" else own)
+        several.draw(tmp_path, settings, print)
+        pictures.append((tmp_path / "learning_curve.png").read_bytes())
+    assert pictures[0] == pictures[1]
+
+
+def test_a_name_that_begins_with_an_underscore_is_in_the_legend(tmp_path, monkeypatch):
+    drawn: list[Figure] = []
+    runs = {name: tmp_path / name for name in ("_left", "right")}
+    for folder in runs.values():
+        folder.mkdir()
+        draw(folder, climbing(20))
+    monkeypatch.setattr(curve, "png", lambda figure: drawn.append(figure) or b"")
+    write_curves(tmp_path, TITLE, runs)
+    [legend] = drawn[-1].legends
+    assert [text.get_text().strip() for text in legend.get_texts()] == list(runs)
 
 
 def test_undone_reports_are_not_drawn(tmp_path):

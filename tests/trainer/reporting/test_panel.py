@@ -16,8 +16,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from algorithms.own_settings.impala import ImpalaSettings
-from tests.trainer.reports import figures, of_levels
+from tests.trainer.reports import figures, of_levels, settings_of
 from trainer.reporting.panel import HISTORY, Panel, sparkline
+from trainer.reporting.reporter import Reporter
 
 ROOT = Path(__file__).parents[3]
 ABOUT = {"agent": "SimpleConvNetAgent", "level": "PongNoFrameskip-v4"}
@@ -104,6 +105,23 @@ def test_levels_that_do_not_fit_are_counted():
     text = rendered(panel_of(of_levels(levels=levels)), 80)
     assert "Level7-v0" in text and "Level8-v0" not in text
     assert "and 49 more levels" in text
+
+
+def test_a_resume_shows_no_returns_of_another_level(tmp_path):
+    settings = settings_of(tmp_path)
+    with Reporter(tmp_path, settings, ABOUT) as reporter:
+        reporter.report(figures(1000, evaluation_return=7.0, evaluation_frames=500), {})
+    with Reporter(tmp_path, settings, ABOUT) as reporter:
+        assert "evaluated" in rendered(reporter._panel, 80)
+    with Reporter(tmp_path, settings, ABOUT, level_since=1000) as reporter:
+        text = rendered(reporter._panel, 80)
+    assert "1,000 of 16,000,000" in text and "mean raw return  –\n" in unframed(text)
+    assert "evaluated" not in text
+
+
+def unframed(text: str) -> str:
+    """A panel's lines without its frame."""
+    return "\n".join(line.strip("│ ") for line in text.splitlines())
 
 
 def test_a_sparkline_shows_the_trend():
