@@ -41,8 +41,8 @@ class TrainedSettings:
         -1,
         "Testing",
         "agent steps after which a game is cut off; it counts with the return until then, and the "
-        "table says how many there were; 0: games are played to their end; -1: 0 in a test, 1,000 "
-        "in a training's evaluations and in a world model",
+        "table says how many there were; 0: games are played to their end; -1: 0 in a test and "
+        "with --watch, 1,000 in a training's evaluations and in a world model",
         least=-1,
         most=2**31 - 1,
     )
@@ -97,7 +97,7 @@ class TrainedSettings:
 
     @property
     def steps_of_test(self) -> int:
-        """``--step_limit`` with ``--mode=test``."""
+        """``--step_limit`` with ``--mode=test``, and of games that somebody watches."""
         return max(0, self.step_limit)
 
     @property

@@ -274,7 +274,8 @@ class Watching(Alongside):
                     )
                     leave = functools.partial(self._leave_if_closed, window)
                     onlookers = (self.check, spectator, leave)
-                    play(environment, player, 1, seed=seed, onlookers=onlookers)
+                    limit = settings.trained.steps_of_test
+                    play(environment, player, 1, seed=seed, step_limit=limit, onlookers=onlookers)
 
     @staticmethod
     def _leave_if_closed(window: Any, *_: object) -> None:

@@ -248,6 +248,24 @@ def test_a_game_ends_with_the_window_in_which_it_is_watched(monkeypatch):
     assert len(acted) == 1
 
 
+def test_a_game_that_is_watched_is_cut_off_at_the_step_limit(monkeypatch):
+    games, start, act = list[int](), Player.start, Player.act
+
+    def started(player: Player, *given: Any) -> None:
+        games.append(0)
+        start(player, *given)
+
+    def counted(*given: Any) -> Any:
+        games[-1] += 1
+        return act(*given)
+
+    monkeypatch.setattr(Player, "start", started)
+    monkeypatch.setattr(Player, "act", counted)
+    monkeypatch.setattr(video.Window, "show", lambda *_: None)
+    said = watched(monkeypatch, lambda: len(games) > 3, level_name="CartPole-v1", step_limit=3)
+    assert not said and games[:3] == [5, 5, 5]  # the fourth step shows that three are over
+
+
 def test_a_level_without_pictures_cannot_be_watched_and_says_so(monkeypatch):
     assert watched(monkeypatch, lambda: False, level_name=level(Steps)) == (
         f"warning: --watch: {level(Steps)} cannot be drawn: it has no render mode rgb_array. "
