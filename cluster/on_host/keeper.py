@@ -31,7 +31,7 @@ TAG = re.compile(r"\[\d+,(\d+)\]<std(?:out|err)>:")
 # A learner writes its first line long before, unless mpirun or an orted hangs.
 SILENT_START_S = 60.0
 LOOK_EVERY_S = 0.2
-LONGEST_PAUSE_S = 60.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 CUT_AGAIN_S = 60.0
 # A process that ran so long has recovered: the next pause is a short one again.
 RECOVERED_S = 300.0
@@ -67,22 +67,21 @@ class Keeper:
         """Supervises the process; returns its last exit code."""
         if not self._is_mine():
             return 0
-        quick_failures = 0
+        pause = FIRST_PAUSE_S
         while True:
             started = time.monotonic()
             code = self._run_once()
             if time.monotonic() - started > RECOVERED_S:
-                quick_failures = 0
+                pause = FIRST_PAUSE_S
             if self._stopping or code == 0 or self._restarts >= self._spec["restarts"]:
                 state = "stopped" if self._stopping else "ended"
                 self._write(state=state, exit_code=code, child=None)
                 return code
-            pause = min(LONGEST_PAUSE_S, 2.0**quick_failures)
-            quick_failures += 1
             self._restarts += 1
             self._write(state="pausing", exit_code=code, child=None)
             self._log(f"failed with {code}; restarting in {pause:g} s")
             end = time.monotonic() + pause
+            pause = min(2 * pause, LONGEST_PAUSE_S)
             while time.monotonic() < end and not self._stopping:
                 time.sleep(LOOK_EVERY_S)
             if self._stopping:

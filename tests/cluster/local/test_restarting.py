@@ -1,7 +1,12 @@
 """Runs on this machine, and actors of them, that are started again."""
 
 import signal
+from pathlib import Path
 
+import pytest
+
+from cluster.on_host import keeper
+from cluster.on_host.keeper import Keeper
 from cluster.on_host.processes import is_alive, send
 from tests.cluster.conftest import Frontend, wait_for
 from tests.cluster.local.runs import HEADER, ON_THIS_MACHINE, ONE_EACH, state
@@ -51,3 +56,34 @@ def test_an_actor_that_fails_is_started_again_and_what_its_keeper_left_is_stoppe
     assert "running, unsupervised" in frontend.run("status").stdout
     assert frontend.run("stop").returncode == 0
     assert not is_alive(*second) and frontend.processes() == []
+
+
+def test_who_fails_for_days_is_started_again_as_often_as_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Clock:
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+        time = monotonic
+
+        def sleep(self, seconds: float) -> None:
+            self.now += seconds
+
+    clock, runs = Clock(), []
+
+    def fails(_: Keeper) -> int:
+        runs.append(1)
+        return 1
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(keeper, "time", clock)
+    monkeypatch.setattr(keeper, "write_whole", lambda *_: None)
+    monkeypatch.setattr(Keeper, "_run_once", fails)
+    spec = {"state": str(tmp_path / "a.json"), "log": str(tmp_path / "a.log"), "grace_s": 0}
+    watched = Keeper({**spec, "run_id": "r", "folder": str(tmp_path), "restarts": 1100})
+    assert watched.run() == 1 and len(runs) == 1101
+    pauses = [line.split()[-2] for line in (tmp_path / "a.log").read_text().splitlines()]
+    assert pauses[:8] == ["1", "2", "4", "8", "16", "32", "60", "60"] and set(pauses[6:]) == {"60"}
