@@ -101,13 +101,13 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
     for name in request["names"]:
         state = states.read(records, name, request["run_id"])
         log = records / f"{name}.log"
-        # Without a keeper, what the log has is of an earlier run.
+        # What the log has before a keeper is of an earlier run.
         is_own = "keeper" in state and log.exists()
         found[name] = {
             "state": states.judged(state, boot),
             "since": state.get("since"),
             "restarts": state.get("restarts", 0),
-            "last_lines": last_lines(log) if is_own else [],
+            "last_lines": last_lines(log, begin=state.get("log_begin", 0)) if is_own else [],
             "silent_s": time.time() - log.stat().st_mtime if is_own else 0.0,
         }
     listening = [listens(port) for _, port in request.get("addresses", [])]
@@ -144,12 +144,15 @@ def tail(request: dict[str, Any]) -> dict[str, Any]:
     return {"logs": texts, "alive": alive}
 
 
-def last_lines(path: Path, most: int = 20) -> list[str]:
-    """The end of a log."""
+def last_lines(path: Path, most: int = 20, begin: int = 0) -> list[str]:
+    """The end of a log, or what follows the offset at which a keeper has begun."""
     try:
-        text = LogFile(path).read(-LAST_BYTES, LAST_BYTES)[1].decode("utf-8", "replace")
+        first, data = LogFile(path).read(-LAST_BYTES, LAST_BYTES)
     except OSError:
         return []
+    if 0 < begin - first <= len(data):  # beyond the end, somebody has cut the log
+        data = data[begin - first :]
+    text = data.decode("utf-8", "replace")
     return [line for line in text.splitlines() if line.strip()][-most:]
 
 

@@ -48,7 +48,7 @@ class Keeper:
         self._log_path = Path(spec["log"])
         self._log_file = LogFile(self._log_path)
         self._cut_again_at = 0.0
-        self._shown = self._log_file.end()
+        self._begin = self._shown = self._log_file.end()
         self._stopping = False
         self._grace_s = spec["grace_s"]
         self._restarts = 0
@@ -177,6 +177,7 @@ class Keeper:
             "attempt": self._spec.get("attempt", ""),
             "boot_id": boot_id(),
             "keeper": [os.getpid(), start_time(os.getpid())],
+            "log_begin": self._begin,
             "restarts": self._restarts,
             "since": time.time(),
             **changed,

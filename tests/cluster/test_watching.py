@@ -4,11 +4,12 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 from cluster.on_host import answers
 from cluster.on_host.processes import boot_id, descendants, send, start_time
-from tests.cluster.conftest import Frontend, wait_for
+from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE, ONE_EACH, state
 from tests.cluster.terminal import Terminal
 
@@ -119,6 +120,22 @@ def test_what_never_started_is_not_explained_by_lines_of_the_run_before(tmp_path
     (tmp_path / "stopped").write_text("this")  # before it could start
     told = answers.status({**asked, "run_id": "this"})["states"]["a"]
     assert (told["state"], told["last_lines"]) == ("stopped", [])
+
+
+def test_what_has_printed_nothing_yet_is_not_explained_by_them_either(tmp_path: Path):
+    spec: dict = {"name": "a", "env": (), "restarts": 0, "under_mpirun": False, "grace_s": 1}
+    spec |= {"run_id": "r", "folder": str(tmp_path), "state": str(tmp_path / "a.json")}
+    spec["log"] = str(tmp_path / "a.log")
+    asked = {"records": tmp_path, "run_id": "r", "names": ["a"]}
+    for command, told in (("echo 1,000 frames/s", ["1,000 frames/s"]), ("true", []), ("echo", [])):
+        given = {**spec, "argv": ["sh", "-c", command]}
+        (tmp_path / "a.spec.json").write_text(json.dumps(given))
+        keeper = [sys.executable, "-m", "cluster.on_host.keeper", str(tmp_path / "a.spec.json")]
+        subprocess.run(keeper, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        assert answers.status(asked)["states"]["a"]["last_lines"] == told
+    os.truncate(tmp_path / "a.log", 0)  # by somebody else
+    (tmp_path / "a.log").write_text("new\n")
+    assert answers.status(asked)["states"]["a"]["last_lines"] == ["new"]
 
 
 def test_in_a_terminal_status_is_refreshed_in_place(frontend: Frontend):

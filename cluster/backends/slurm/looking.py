@@ -69,8 +69,8 @@ def _seen(
         written.get("since"),
         written.get("restarts", 0),
     )
-    # Without a keeper, what the logs have is of an earlier run, until something has failed.
-    lines = answers.last_lines(log) if has_kept else []
+    # What the logs have before a keeper is of an earlier run, until something has failed.
+    lines = answers.last_lines(log, begin=written.get("log_begin", 0)) if has_kept else []
     if seen.has_failed:
         lines = lines or _of_slurm(part.name, folder, record)
     silent_s = time.time() - log.stat().st_mtime if has_kept and log.exists() else 0.0
