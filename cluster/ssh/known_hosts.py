@@ -13,6 +13,7 @@ from cluster.ssh import certificates
 from cluster.ssh.keys import BadFile, ChangedKey, NewKey, RefusedCertificate
 
 AUTHORITY, REVOKED = "@cert-authority", "@revoked"
+HASHED, SALT_BYTES = "|1|", 20
 # The ways in which an RSA key may sign; known_hosts calls them all ssh-rsa.
 RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
@@ -139,6 +140,7 @@ def _parsed(path: str) -> Iterator[Line]:
         hosts, kind, key = fields[:3]
         try:
             blob = base64.b64decode(key, validate=True)
+            _check_hash(hosts)
         except binascii.Error:
             raise BadFile(f"{path} has a damaged line: {line[:60]} …", "Remove it") from None
         yield Line(marker, tuple(hosts.split(",")), kind, _text(blob), path)
@@ -152,7 +154,13 @@ def _text(blob: bytes) -> str:
     return base64.b64encode(blob).decode()
 
 
+def _check_hash(hosts: str) -> None:
+    """A ``binascii.Error`` if a name is hashed with a salt of another length than it has."""
+    if hosts.startswith(HASHED) and len(base64.b64decode(hosts.split("|")[2])) != SALT_BYTES:
+        raise binascii.Error
+
+
 def _matches(pattern: str, name: str) -> bool:
-    if pattern.startswith("|1|"):
+    if pattern.startswith(HASHED):
         return paramiko.HostKeys.hash_host(name.lower(), pattern) == pattern
     return certificates.matches(pattern, name)

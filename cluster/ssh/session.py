@@ -74,13 +74,14 @@ class Kept:
         self._channel.close()
 
     def _answer(self) -> str:
-        # Whatever a login shell's start-up files print comes before the mark.
+        # Whatever a login shell's start-up files print comes before the mark; what follows it may
+        # have the same letters, as a line of a log.
         found, output = b"", bytearray()
         while data := self._channel.recv(1 << 16):
             output += data
             self._read_errors()
             if data.endswith(b"\n"):
-                before, found, answer = bytes(output).rpartition(self._mark)
+                _, found, answer = bytes(output).partition(self._mark)
                 if found:
                     return answer.decode("utf-8", "replace")
         while self._read_errors():

@@ -213,6 +213,9 @@ def test_a_known_hosts_that_cannot_be_used_is_told(server: Server, tmp_path: Pat
     known = tmp_path / "known_hosts"
     known.write_text("h ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAA\n")  # cut off
     assert failure(host, known).startswith(f"{known} has a damaged line: h ssh-ed25519 AAAA")
+    for name in ("|1|", "|1|AAAA|AAAA", "|1|bbb|AAAA"):  # hashed, and cut off
+        known.write_text(f"{name} ssh-ed25519 AAAA\n")
+        assert failure(host, known).startswith(f"{known} has a damaged line: {name} ssh-ed25519")
     known.write_bytes(b"h ssh-ed25519 AAAA \xff\n")
     assert failure(host, known).startswith(f"{known} is not a text file.")
     assert failure(host, tmp_path).startswith(f"{tmp_path} cannot be read: Is a directory.")
@@ -277,3 +280,28 @@ def test_a_kept_connection_that_has_closed_is_made_anew(server: Server, tmp_path
         for client in connections._clients.values():
             client.close()
     connections.close()
+
+
+class Answering(Server):
+    """Begins commands; what a start-up file prints comes before the answer to a line."""
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        def answer() -> None:
+            channel.recv(1000)
+            channel.sendall(b"welcome\nmark:" + ANSWER.encode() + b"\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        return True
+
+
+ANSWER = '{"last_lines": ["a line of a log with mark: in it"]}'
+
+
+def test_a_line_of_a_log_cannot_pass_for_an_answer(tmp_path: Path):
+    server = Answering()
+    host = Host("127.0.0.1", server.port, "ann")
+    known = str(known_hosts(tmp_path, server))
+    connections = Connections(Passwords({host: "hush"}, Options()), known, False, 30)
+    assert connections.ask(host, "python", b"", "mark:", "{}", 20.0).strip() == ANSWER
+    connections.close()
+    server.close()
