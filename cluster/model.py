@@ -10,12 +10,15 @@ from cluster.inventory.hosts_csv import Row
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where processes run and how to log in there; ``ssh_port`` 0 means this machine."""
+    """Where processes run and how to log in there; ``ssh_port`` 0 means this machine.
+
+    With another key of the same login it is the same host.
+    """
 
     ip: str
     ssh_port: int = 0
     username: str = ""
-    key: str = ""
+    key: str = dataclasses.field(default="", compare=False)
 
     @property
     def is_local(self) -> bool:

@@ -12,13 +12,15 @@ import pytest
 
 from cluster import options, plan
 from cluster import record as records
+from cluster.actions.seen import Seen, SeenPart
 from cluster.backends import chosen
-from cluster.backends.ssh import adding
+from cluster.backends.ssh import adding, checking, removing
 from cluster.inventory import hosts_csv
 from cluster.model import Host
 from cluster.on_host.processes import start_time
 from cluster.record import Record
-from tests.cluster.conftest import Frontend, wait_for
+from cluster.this_machine import here
+from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.local.runs import ON_THIS_MACHINE, ONE_EACH, state, unhurried
 from tests.cluster.plan.plans import HERE
 from user_error import UserError
@@ -197,6 +199,31 @@ def test_an_actor_that_ignores_a_signal_is_killed_when_it_is_removed(frontend: F
     assert frontend.run("add", "--level_name=Stubborn").returncode == 0
     assert frontend.run("remove", "--hosts=localhost", "--stop_grace_s=1").returncode == 0
     assert not running(frontend, "actor-1") and running(frontend, "learner-0")
+
+
+def test_another_key_for_a_login_makes_no_other_host_of_it():
+    lines = (
+        "job,ip,tf_port,ssh_key\nlearner,10.0.0.1,8001,/keys/{0}\nactor,10.0.0.2,9001,/keys/{0}\n"
+    )
+    given, settings = options.parse(["--workers_csv_path=hosts.csv", "--logdir=logs/run"])
+    before, now = (hosts_csv.parse(lines.format(key).encode(), "f") for key in ("old", "new"))
+    run = records.record_of(plan.make_plan(before, settings, given, here()), "")
+    alive = [SeenPart(part, "running") for part in run.parts]
+    assert not adding.plan(run, Seen(alive, {}, {}, {}), now, settings, given).actors
+    # A restart may have the ports of the run that it ends.
+    made = plan.make_plan(now, settings, given, here())
+    asked = checking._requests(made, ROOT, "", run, listening=False)
+    assert len(asked) == 2 and not any(one["ports"] for one in asked.values())
+    assert {place.host.key for place in asked} == {"/keys/new"}
+
+
+def test_actors_are_removed_by_the_address_that_the_csv_has():
+    lines = "job,ip,tf_port,ssh_port\nlearner,10.0.0.1,8001,\nactor,2001:DB8:0::2,9001,22\n"
+    rows = hosts_csv.parse(lines.encode(), "hosts.csv")
+    given, settings = options.parse(["--workers_csv_path=hosts.csv"])
+    run = records.record_of(plan.make_plan(rows, settings, given, HERE), "")
+    for word in ("2001:DB8:0::2", "2001:db8::2", "me@2001:db8::2"):
+        assert [part.name for part in removing._chosen(run, f" {word},")] == ["actor-0"]
 
 
 def test_an_added_actor_that_fails_takes_only_the_added_ones_with_it(frontend: Frontend):

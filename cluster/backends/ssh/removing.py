@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from cluster import record as records
 from cluster.backends.ssh.hosts import Hosts, places, request
+from cluster.inventory import columns
 from cluster.options import Options
 from cluster.record import Part, Record
 from cluster.ssh.failures import HostFailed
@@ -63,7 +64,7 @@ def listed(parts: Sequence[Part]) -> str:
 def _chosen(record: Record, given: str) -> list[Part]:
     """The actors on these hosts; a ``UserError`` if one of them has none."""
     actors = [part for part in record.parts if part.job == "actor"]
-    words = [word.strip() for word in given.split(",") if word.strip()]
+    words = [_as_kept(word.strip()) for word in given.split(",") if word.strip()]
     if not words:
         raise UserError(f"--hosts={given}: names no host whose actors are to be stopped.")
     for word in words:
@@ -74,6 +75,14 @@ def _chosen(record: Record, given: str) -> list[Part]:
                 f"{', '.join(known[:LISTED]) or 'no host'}{' …' if len(known) > LISTED else ''}."
             )
     return [part for part in actors if any(_is_on(part, word) for word in words)]
+
+
+def _as_kept(word: str) -> str:
+    """An address as the CSV's reader writes it, whatever its form; any other word as it is."""
+    try:
+        return columns.address(word)
+    except columns.BadValue:
+        return word
 
 
 def _is_on(part: Part, word: str) -> bool:
