@@ -103,13 +103,18 @@ def _read(pod: str, offset: int, cluster: Cluster) -> tuple[str, int]:
         since = int(time.time() - offset / 1e9) + OVERLAP_S
         printed = cluster.log(pod, sinceSeconds=max(1, since))
     lines = []
-    for line in printed.splitlines():
+    for line in _lines(printed):
         stamp, _, said = line.partition(" ")
         when = _nanoseconds(stamp)
         if when > max(offset, 0):
             lines.append(f"{said}\n")
             last = when
     return "".join(lines), last if lines else offset
+
+
+def _lines(printed: str) -> list[str]:
+    """The lines that have a time; splitlines would also end one at letters within it."""
+    return printed.removesuffix("\n").split("\n") if printed else []
 
 
 def _figures(seen: Sequence[SeenPart]) -> dict[str, float]:
@@ -192,7 +197,7 @@ def _seen(
 def _last_lines(pod: Manifest, cluster: Cluster) -> tuple[tuple[str, ...], float]:
     """The last lines of a pod, and the seconds since the last one."""
     try:
-        printed = cluster.log(pod["metadata"]["name"], tailLines=LAST_LINES).splitlines()
+        printed = _lines(cluster.log(pod["metadata"]["name"], tailLines=LAST_LINES))
     except KubernetesFailed:
         return (), 0.0
     silent = time.time() - _nanoseconds(printed[-1].partition(" ")[0]) / 1e9 if printed else 0.0
