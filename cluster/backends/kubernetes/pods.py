@@ -68,8 +68,8 @@ def _container(pod: Pod, volumes: Sequence[tuple[str, Manifest, str]]) -> Manife
         "name": pod.role,
         "image": pod.image,
         "workingDir": PROJECT,
-        "command": list(pod.command),
-        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "command": [_literal(word) for word in pod.command],
+        "env": [{"name": name, "value": _literal(value)} for name, value in env.items()],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -84,6 +84,11 @@ def _container(pod: Pod, volumes: Sequence[tuple[str, Manifest, str]]) -> Manife
     if pod.asked.container:
         found["resources"] = pod.asked.container
     return found
+
+
+def _literal(text: str) -> str:
+    """Text in which Kubernetes finds no variable of its own, such as $(HOME)."""
+    return text.replace("$", "$$")
 
 
 def _probes(pod: Pod) -> Manifest:

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -172,12 +173,15 @@ class Controller:
         own = self._folder / pod["metadata"]["name"]
         own.mkdir(mode=0o755)
         [container] = pod["spec"]["containers"]
-        variables = {one["name"]: one.get("value", address) for one in container["env"]}
+        variables: dict[str, str] = {}
+        for one in container["env"]:
+            variables[one["name"]] = expanded(one.get("value", address), variables)
         variables |= {"JOB_COMPLETION_INDEX": str(index), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
+        command = [expanded(word, variables) for word in container["command"]]
         script = own / "node"
         script.write_text(self._script(pod, own))
         process = subprocess.Popen(
-            ["unshare", "--mount", "--uts", "bash", str(script), *container["command"]],
+            ["unshare", "--mount", "--uts", "bash", str(script), *command],
             env={**variables, "HOME": "/home/impala", "LANG": "C.UTF-8"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -317,6 +321,15 @@ class Controller:
         elif not one:
             with contextlib.suppress(urllib.error.HTTPError):
                 self._server.request("DELETE", f"{PODS}/{name}")
+
+
+def expanded(text: str, env: dict[str, str]) -> str:
+    """What Kubernetes makes of a word of a command, and of the value of a variable."""
+    return re.sub(
+        r"\$(\$|\((.*?)\))",
+        lambda found: "$" if found[1] == "$" else env.get(found[2], found[0]),
+        text,
+    )
 
 
 def _write_log(process: subprocess.Popen, log: Path) -> None:

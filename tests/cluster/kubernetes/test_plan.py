@@ -21,6 +21,7 @@ from cluster.backends.kubernetes.starting import make_credentials
 from cluster.inventory import hosts_csv
 from cluster.on_host import pod
 from cluster.record import Record
+from tests.cluster.kubernetes.controller import expanded
 from tests.cluster.kubernetes.mpijob_schema import SCHEMA
 from user_error import UserError
 
@@ -156,6 +157,18 @@ def test_rows_with_nodes_of_their_own_are_jobs_of_their_own():
     assert "--envs_per_actor=8" in container["command"]
     assert {"name": "A", "value": "b"} in container["env"]
     assert made.jobs[2][1] == ("actor-2", "actor-3", "actor-4")
+
+
+def test_what_kubernetes_would_take_for_a_variable_arrives_as_it_is():
+    value = "$(HOME) $$ $x $"
+    csv = f"job,env\nlearner,A={value}\nlearner,A={value}\nactor,A={value}\n"
+    for rows in (csv, csv.replace("learner,", "#", 1)):
+        for template in _templates(planned(f"--wrappers={value}", csv=rows)):
+            [container] = _pod_spec(template)["containers"]
+            env = {one["name"]: one.get("value", "") for one in container["env"]}
+            assert expanded(env["A"], {}) == value
+            words = [expanded(word, {"HOME": "no"}) for word in container["command"]]
+            assert "sshd" in words or f"--wrappers={value}" in words
 
 
 def test_actors_are_numbered_through_and_linked_round_robin(monkeypatch: pytest.MonkeyPatch):
