@@ -13,15 +13,16 @@ from cluster.model import Plan, Process
 from cluster.mpi import RUN_ID
 from cluster.on_host.processes import MARK
 from cluster.ssh.logins import MASTER
+from cluster.ssh.routes import config_of
 
 # Stands in for the run's id, which names the connections that are opened before mpirun starts.
 BY_HAND = (MARK, "by-hand")
 
 
-def show(plan: Plan) -> None:
-    """Prints which process runs where, then the commands."""
+def show(plan: Plan, ssh_config: str = "") -> None:
+    """Prints which process runs where, then the commands; ``ssh_config``: as the flag has it."""
     console().print(table(plan))
-    for line in commands(plan):
+    for line in commands(plan, ssh_config):
         print(line)
 
 
@@ -50,7 +51,7 @@ def table(plan: Plan) -> Table:
     return shown
 
 
-def commands(plan: Plan) -> Iterator[str]:
+def commands(plan: Plan, ssh_config: str = "") -> Iterator[str]:
     """Shell lines that do what a start does, without supervising the processes."""
     for path, text in plan.spread.files:
         folder, content = shlex.quote(path.rpartition("/")[0]), text.replace(RUN_ID, BY_HAND[1])
@@ -61,17 +62,18 @@ def commands(plan: Plan) -> Iterator[str]:
     for process in plan.processes:
         spread = bool(process.parts and plan.spread.files)
         by_hand = dataclasses.replace(process, env=(*process.env, *([BY_HAND] if spread else [])))
-        yield f"\n# {process.name}{_of(process)} on {process.host}\n{command(by_hand)}"
+        yield f"\n# {process.name}{_of(process)} on {process.host}\n{command(by_hand, ssh_config)}"
 
 
-def command(process: Process) -> str:
+def command(process: Process, ssh_config: str = "") -> str:
     """The command that starts a process by hand, from this machine."""
     env = "".join(f"{name}={shlex.quote(value)} " for name, value in process.env)
     there = f"cd {shlex.quote(process.place.folder)} && {env}{shlex.join(process.argv)}"
     host = process.host
     if host.is_local:
         return there
-    ssh = ["ssh", "-p", str(host.ssh_port), *(("-i", host.key) if host.key else ())]
+    way = ("-F", config_of(ssh_config) or "none") if ssh_config else ()
+    ssh = ["ssh", *way, "-p", str(host.ssh_port), *(("-i", host.key) if host.key else ())]
     user = f"{host.username}@" if host.username else ""
     return shlex.join([*ssh, f"{user}{host.ip}", there])
 

@@ -75,7 +75,7 @@ class SshBackend:
             )
 
     def show(self) -> None:
-        show.show(self._plan)
+        show.show(self._plan, self._options.ssh_config)
 
     def sync(self) -> int:
         return syncing.sync(self._plan, self._connections, PROJECT)
@@ -144,7 +144,7 @@ class SshBackend:
             print(f"{self._options.workers_csv_path}: every actor in it is running already.")
             return 0
         if self._options.dry_run:
-            show.show(plan)
+            show.show(plan, self._options.ssh_config)
             return 0
         return adding.add(plan, record, self._options, self._settings, self._hosts, PROJECT)
 

@@ -46,6 +46,18 @@ def test_commands_are_quoted_once_for_each_shell_and_hold_no_password():
     assert "hush" not in "\n".join(show.commands(made)) + repr(made)
 
 
+def test_what_is_pasted_goes_the_way_of_the_ssh_configuration_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    (tmp_path / "config").write_text("Host gpu1\n  HostName 10.0.0.1\n  User ann\n")
+    (tmp_path / "hosts.csv").write_text("job,ip,tf_port\nlearner,gpu1,8001\n")
+    monkeypatch.chdir(tmp_path)
+    for given, way in (("config", f"-F {tmp_path}/config "), ("none", "-F none "), ("", "")):
+        flags = ["--workers_csv_path=hosts.csv", "--dry_run", f"--ssh_config={given}"]
+        assert frontend.run([*flags, "--level_name=CartPole-v1"]) == 0
+        assert f"\nssh {way}-p 22 " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
