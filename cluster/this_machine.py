@@ -40,11 +40,12 @@ def _is_own_address(ip: str) -> bool:
         return True
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     try:
-        # inet_pton refuses names, which connect would look up.
-        socket.inet_pton(family, ip)
+        # inet_pton refuses names, which would be looked up, and those of interfaces as well.
+        socket.inet_pton(family, ip.partition("%")[0])
+        address = socket.getaddrinfo(ip, 9, family, socket.SOCK_DGRAM)[0][4]
         # A kernel without IPv6 makes no such socket.
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((ip, 9))
+            probe.connect(address)
             return probe.getsockname()[0].partition("%")[0] == ip.partition("%")[0]
     except OSError:
         return False

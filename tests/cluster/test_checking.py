@@ -212,6 +212,18 @@ def test_a_machine_without_ipv6_has_no_address_of_that_kind(monkeypatch: pytest.
 
 
 @pytest.mark.skipif(bool(namespaces.missing()), reason=namespaces.missing())
+def test_an_address_of_one_link_is_this_machines_with_the_name_of_its_interface():
+    link = "ip link set lo up && ip addr add fe80::5/64 dev lo"
+    asks = "from cluster.this_machine import here as h; m = h().is_own_address; "
+    asks += "print([m(ip) for ip in ('fe80::5%lo', 'fe80::6%lo', 'fe80::5%x')])"
+    inside = f'{link} && exec {sys.executable} -c "{asks}"'
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-c", inside], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[True, False, False]\n", done.stderr
+
+
+@pytest.mark.skipif(bool(namespaces.missing()), reason=namespaces.missing())
 def test_another_address_is_not_this_machines_even_where_it_may_be_bound_to():
     # As a machine that balances load is set up, so that it can take over addresses.
     bind = "sysctl -q -w net.ipv4.ip_nonlocal_bind=1 && ip link set lo up"
