@@ -49,17 +49,19 @@ class Credentials:
 
 
 def make(folder: Path) -> None:
-    """Creates the files that are missing; processes that try at once get the same ones."""
+    """Creates the files that are missing; processes that try at once get the same ones.
+
+    An actor's file follows the learner's, which may have been copied there.
+    """
     learner, actor = folder / LEARNER, folder / ACTOR
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        missing = not learner.exists()
-        if missing:
+        if not learner.exists():
             _write(learner, _new(), replace=False)
-        if missing or not actor.exists():
-            read(str(learner), of_learner=True)
-            blocks = BLOCK.finditer(_read_private(str(learner)))
-            text = "\n".join(found[0] for found in blocks if found[1] != KEY) + "\n"
+        read(str(learner), of_learner=True)
+        blocks = BLOCK.finditer(_read_private(str(learner)))
+        text = "\n".join(found[0] for found in blocks if found[1] != KEY) + "\n"
+        if not _holds(actor, text):
             _write(actor, text, replace=True)
     except OSError as error:
         raise UserError(
@@ -145,6 +147,12 @@ def _check(found: Credentials) -> None:
 
 def _wrong(path: str, problem: str) -> UserError:
     return UserError(f"--credentials={path}: {problem}")
+
+
+def _holds(path: Path, text: str) -> bool:
+    with contextlib.suppress(OSError):
+        return path.read_bytes() == text.encode()
+    return False
 
 
 def _write(path: Path, text: str, replace: bool) -> None:

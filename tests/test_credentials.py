@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -68,6 +69,15 @@ def test_existing_files_are_kept_and_a_missing_actor_s_file_is_made_again(tmp_pa
     assert credentials.read(str(tmp_path / ACTOR), of_learner=False).fingerprint == (
         credentials.read(str(tmp_path / LEARNER), of_learner=True).fingerprint
     )
+
+
+def test_an_actors_file_follows_a_learners_that_was_copied_here(tmp_path):
+    credentials.make(tmp_path / "first")
+    credentials.make(tmp_path / "second")  # as on a host where learners were started before
+    shutil.copy2(tmp_path / "first" / LEARNER, tmp_path / "second" / LEARNER)
+    credentials.make(tmp_path / "second")
+    assert text(tmp_path / "second", ACTOR) == text(tmp_path / "first", ACTOR)
+    assert (tmp_path / "second" / ACTOR).stat().st_mode & 0o777 == 0o600
 
 
 def test_learners_that_start_together_get_the_same(tmp_path):
