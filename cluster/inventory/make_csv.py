@@ -96,6 +96,7 @@ def _read(kind: str, file: str, public: bool) -> tuple[list[Machine], list[str]]
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise UserError(f"{name} cannot be read: {reason}.") from None
+    text = text.removeprefix("\ufeff")
     try:
         if kind == "ansible":
             return ansible.read(text)

@@ -103,6 +103,16 @@ def test_groups_of_an_ini_inventory_choose_learners_and_its_variables_the_logins
     ]
 
 
+@pytest.mark.parametrize("kind", ["ini", "json"])
+def test_a_mark_at_the_begin_of_a_list_is_no_part_of_it(kind: str, tmp_path: Path):
+    given = {"ini": "[gpu]\ng1\n", "json": json.dumps({"gpu": {"hosts": ["g1"]}})}[kind]
+    path = tmp_path / "list"
+    path.write_text(given, encoding="utf-8-sig")
+    for made in (rows("", "ansible", str(path), "--learners=gpu"),
+                 rows(f"\ufeff{given}", "ansible", "-", "--learners=gpu")):  # fmt: skip
+        assert short(made, "job", "ip") == [("learner", "g1")]
+
+
 def test_who_is_not_said_to_learn_acts():
     made = rows(INI, "ansible", "-", "--learners=g?", "--learners_per_host=2")
     assert short(made[:4], "job", "tf_port", "cuda_visible_devices") == [
