@@ -21,7 +21,8 @@ from trainer.settings.config import Settings
 
 # A learner on another host than its mpirun has no keeper that says that the folder is in use.
 IN_ITS_FOLDER = (
-    f'cd && cd "$0" || exit; [ ! -w {IN_USE} ] || {{ exec 8<>{IN_USE}; flock -s 8; }}; exec "$@"'
+    'unset CDPATH; cd && cd "$0" || exit; '
+    f'[ ! -w {IN_USE} ] || {{ exec 8<>{IN_USE}; flock -s 8; }}; exec "$@"'
 )
 # TensorBoard imports TensorFlow, which fills its window with messages about the processor.
 QUIET = (("TF_CPP_MIN_LOG_LEVEL", "3"),)

@@ -42,8 +42,8 @@ ON_HOST = (
 REPLY = "impala-reply:"
 # The project's own Python if it is there, else the host's; on_host needs nothing but Python.
 COMMAND = (
-    'cd; cd "$0" 2>/dev/null; command -v "$1" >/dev/null 2>&1 || set -- python3 "$2"; '
-    'exec "$1" -I -c "$2"'
+    'unset CDPATH; cd; cd "$0" 2>/dev/null; '
+    'command -v "$1" >/dev/null 2>&1 || set -- python3 "$2"; exec "$1" -I -c "$2"'
 )
 # Reads the program, then the program reads requests; what it starts reads nothing of them.
 LOADER = (

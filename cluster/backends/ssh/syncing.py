@@ -28,6 +28,7 @@ FOLDERS = " ".join(name for name in CODE if name.isidentifier())
 # renamed, so that a connection that breaks leaves the old version; what else is in there, such as
 # .venv and logs, stays. One at a time, as several hosts may share a home.
 UNPACK = f"""
+unset CDPATH
 cd && mkdir -p "$0" && cd "$0" || exit
 if [ "$(stat -c '%i %Z' experiment.py 2>/dev/null)" = "$1" ]; then
   echo "it is the folder that it is copied from" >&2
@@ -118,7 +119,7 @@ def _put(place: Place, kind: str, connections: Connections, packed: str) -> dict
     text = f"{base64.b64encode(UNPACK.encode()).decode()}\n{packed}"
     _must(connections.run(place.host, command, text, COPIES_WITHIN_S), "copying failed")
     if place.python == REMOTE_PYTHON:  # any other is the user's own setup
-        command = f"exec sh -c 'cd && cd \"$0\" && exec bin/setup {kind}' "
+        command = f"exec sh -c 'unset CDPATH; cd && cd \"$0\" && exec bin/setup {kind}' "
         done = connections.run(
             place.host, command + shlex.quote(place.folder), "", SETS_UP_WITHIN_S
         )

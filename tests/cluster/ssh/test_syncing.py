@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.backends.ssh import syncing
+from cluster.backends.ssh.hosts import COMMAND
 from cluster.backends.ssh.syncing import UNPACK, pack
 from cluster.model import Host, Place
 from cluster.on_host.states import IN_USE, hold
@@ -187,3 +188,22 @@ def test_a_copy_is_held_over_nfs_too(tmp_path: Path):
     there = ["sh", "-c", IN_ITS_FOLDER, str(tmp_path), *asks]
     done = subprocess.run(there, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_login_whose_shell_looks_elsewhere_first_is_led_to_its_own_folders(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "elsewhere" / "copy").mkdir(parents=True)
+    monkeypatch.setenv("CDPATH", str(tmp_path / "elsewhere"))
+    home, place = tmp_path / "home", Place(Host("192.0.2.1", 22, "ann"), "copy", REMOTE_PYTHON)
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (project / "bin" / "setup").write_text("#!/bin/sh\npwd >../where\n")
+    packed = base64.b64encode(pack(project)).decode()
+    assert syncing._put(place, "--actor", Home(home, "sh"), packed) == {}
+    assert (home / "copy" / "user_error.py").exists()
+    assert (home / "where").read_text() == f"{home}/copy\n"
+    asks = "import os; print(os.getcwd())"
+    for words in ([COMMAND, "copy", sys.executable, asks], [IN_ITS_FOLDER, "copy", "pwd"]):
+        there = subprocess.run(["sh", "-c", *words], capture_output=True, text=True, check=True)
+        assert there.stdout == f"{home}/copy\n"
