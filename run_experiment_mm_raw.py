@@ -19,7 +19,6 @@ def main(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     code = exit_code(script_name("run_experiment_mm_raw.py"), lambda: frontend.run(arguments))
     if code == STOPPED:
-        sys.stdout.flush()
         os._exit(code)  # Python would wait for threads that wait for hosts
     return code
 

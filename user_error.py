@@ -43,16 +43,21 @@ def exit_code(program: str, run: Callable[[], int | None]) -> int:
         return code or 0
     except (UserError, EndedOutside) as error:
         print(f"{program}: {error}", file=sys.stderr)
-        return error.code if isinstance(error, UserError) else 1
+        code = error.code if isinstance(error, UserError) else 1
     except OSError as error:  # such as a full disk
         if isinstance(error, BrokenPipeError) and _nobody_reads(sys.stdout):
             discard(sys.stdout)
             return 1
         where = f"{error.filename}: " if error.filename else ""
         print(f"{program}: {where}{error.strerror or error}.", file=sys.stderr)
-        return UserError.code
-    except KeyboardInterrupt:
-        return STOPPED
+        code = UserError.code
+    except KeyboardInterrupt:  # which the reader of a pipe gets as well
+        code = STOPPED
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard(sys.stdout)
+    return code
 
 
 def _nobody_reads(output: TextIO) -> bool:

@@ -46,12 +46,30 @@ PRINTS = "[print(number) for number in range(100_000)]"
 )
 def test_a_reader_that_has_seen_enough_is_no_error(run, code, buffered):
     """As `head`; a broken pipe that is not the output's is one."""
+    said = "some: socket: Broken pipe.\n" if code == 2 else ""
+    assert ended(run, buffered, is_read=code == 2) == (code, said)
+
+
+@pytest.mark.parametrize(
+    ("run", "code", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGINT)", 130, ""),
+        ("(_ for _ in ()).throw(user_error.EndedOutside('it is gone.'))", 1, "some: it is gone.\n"),
+    ],
+)
+def test_nor_is_one_that_goes_before_all_is_written(run, code, said):
+    """As `tee`, which Ctrl-C ends, too."""
+    assert ended(f"print('some') or {run}", "", is_read=False) == (code, said)
+
+
+def ended(run: str, buffered: str, is_read: bool) -> tuple[int, str]:
+    """The exit code and the errors of a program whose output goes to a pipe."""
     program = (
         "import os, signal, sys, flags, user_error;"
         f"sys.exit(user_error.exit_code('some', lambda: {run} and None))"
     )
     reader, writer = os.pipe()
-    if code != 2:
+    if not is_read:
         os.close(reader)
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -63,8 +81,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(run, code, buffered):
         env=os.environ | {"PYTHONUNBUFFERED": buffered},
     )
     os.close(writer)
-    said = "some: socket: Broken pipe.\n" if code == 2 else ""
-    assert (done.returncode, done.stderr) == (code, said)
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(("module", "part"), [(arm, "_act"), (play, "_play")])
