@@ -147,4 +147,5 @@ def test_what_cannot_be_written_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr(frontend, "run", full)
     assert run_experiment_mm_raw.main([]) == 2
     said = capsys.readouterr().err
-    assert said.endswith(": records/stopped: No space left on device\n") and said.count("\n") == 1
+    assert said.endswith(": records/stopped: No space left on device.\n")
+    assert said.count("\n") == 1
