@@ -130,19 +130,22 @@ def _wait(
             return problems, seen
         if not (seen.is_learning or passing):
             return problems, seen
-        if not passing and seconds >= SETTLE_S and all(seen.listening.values()):
+        silent = _silent(seen, options)
+        if not passing and seconds >= SETTLE_S and not silent:
             return problems, seen
         if seconds >= options.start_timeout_s:
-            return problems + _silent(seen, options), seen
+            return problems + silent, seen
         time.sleep(looking.LOOK_EVERY_S)
 
 
 def _silent(seen: Seen, options: Options) -> list[str]:
+    """The learners that do not listen; those that have ended never will."""
+    ended = {one.name for one in seen.parts if not (one.is_alive or one.is_unseen)}
     return [
         f"  {one.name} on {one.host}: has not opened port {one.port} within "
         f"--start_timeout_s={options.start_timeout_s:g}"
         for one, is_open in seen.listening.items()
-        if not is_open
+        if not is_open and one.name not in ended
     ]
 
 

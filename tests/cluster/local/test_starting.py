@@ -5,9 +5,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
+import pytest
+
+from cluster.actions.seen import Seen, SeenPart
+from cluster.backends.ssh import starting
+from cluster.options import Options
+from cluster.record import record_of
 from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.local.runs import EXAMPLE, HEADER, ON_THIS_MACHINE, ONE_EACH, unhurried
+from tests.cluster.plan.plans import plan, row
 
 pytestmark = ON_THIS_MACHINE
 
@@ -137,6 +145,19 @@ def test_or_goes_on_in_part_and_says_what_is_missing(frontend: Frontend):
     assert "Started 1 learner. Next commands" in done.stdout
     told = frontend.run("status")
     assert told.returncode == 1 and "failed: 3" in told.stdout and "running" in told.stdout
+
+
+def test_what_has_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    made = plan([row("learner", "localhost", port) for port in (8001, 8002)], "--algorithm=a3c")
+    run = record_of(made, "")
+    states = ("running", "failed: 3")
+    parts = [SeenPart(part, state) for part, state in zip(run.parts, states, strict=False)]
+    seen = Seen(parts, dict(zip(run.listeners, (True, False), strict=True)), {}, {})
+    monkeypatch.setattr(starting, "SETTLE_S", 0.0)
+    monkeypatch.setattr(starting.looking, "look", lambda *_: seen)
+    options, hosts = Options(allow_partial=True, start_timeout_s=1.0), cast(Any, None)
+    problems, _ = starting._wait(run, options, hosts, [])
+    assert problems == ["  learner-1 on localhost: failed: 3"]
 
 
 def test_where_there_is_nothing_left_to_train_all_is_taken_down(frontend: Frontend):
