@@ -226,6 +226,10 @@ def test_actors_are_removed_by_the_address_that_the_csv_has():
         assert [part.name for part in removing._chosen(run, f" {word},")] == ["actor-0"]
 
 
+def test_where_no_actor_has_been_added_nothing_has():
+    assert removing.listed([]) == "nothing"
+
+
 def test_an_added_actor_that_fails_takes_only_the_added_ones_with_it(frontend: Frontend):
     unhurried(frontend)
     frontend.csv(*ONE_EACH)

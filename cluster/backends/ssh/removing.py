@@ -58,7 +58,7 @@ def listed(parts: Sequence[Part]) -> str:
     """How many they are, and the names of some."""
     names = ", ".join(part.name for part in parts[:LISTED])
     more = ", …" if len(parts) > LISTED else ""
-    return f"{records.counted({'actor': len(parts)}) or 'nothing'}: {names}{more}"
+    return f"{records.counted({'actor': len(parts)})}: {names}{more}" if parts else "nothing"
 
 
 def _chosen(record: Record, given: str) -> list[Part]:
