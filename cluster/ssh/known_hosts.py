@@ -140,7 +140,7 @@ def _parsed(path: str) -> Iterator[Line]:
         hosts, kind, key = fields[:3]
         try:
             blob = base64.b64decode(key, validate=True)
-            _check_hash(hosts)
+            _check_hashes(hosts.split(","))
         except binascii.Error:
             raise BadFile(f"{path} has a damaged line: {line[:60]} …", "Remove it") from None
         yield Line(marker, tuple(hosts.split(",")), kind, _text(blob), path)
@@ -154,10 +154,11 @@ def _text(blob: bytes) -> str:
     return base64.b64encode(blob).decode()
 
 
-def _check_hash(hosts: str) -> None:
-    """A ``binascii.Error`` if a name is hashed with a salt of another length than it has."""
-    if hosts.startswith(HASHED) and len(base64.b64decode(hosts.split("|")[2])) != SALT_BYTES:
-        raise binascii.Error
+def _check_hashes(names: Sequence[str]) -> None:
+    """A ``binascii.Error`` if one is hashed with a salt of another length than it has."""
+    for one in names:
+        if one.startswith(HASHED) and len(base64.b64decode(one.split("|")[2])) != SALT_BYTES:
+            raise binascii.Error
 
 
 def _matches(pattern: str, name: str) -> bool:

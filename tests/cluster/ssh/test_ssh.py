@@ -213,7 +213,7 @@ def test_a_known_hosts_that_cannot_be_used_is_told(server: Server, tmp_path: Pat
     known = tmp_path / "known_hosts"
     known.write_text("h ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAA\n")  # cut off
     assert failure(host, known).startswith(f"{known} has a damaged line: h ssh-ed25519 AAAA")
-    for name in ("|1|", "|1|AAAA|AAAA", "|1|bbb|AAAA"):  # hashed, and cut off
+    for name in ("|1|", "|1|AAAA|AAAA", "|1|bbb|AAAA", "h,|1|AA"):  # hashed, and cut off
         known.write_text(f"{name} ssh-ed25519 AAAA\n")
         assert failure(host, known).startswith(f"{known} has a damaged line: {name} ssh-ed25519")
     known.write_bytes(b"h ssh-ed25519 AAAA \xff\n")
