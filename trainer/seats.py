@@ -87,6 +87,7 @@ def environment_of(
     level = index % len(settings.level.levels)
     if not settings.actors.envs_per_actor:
         # Where no number is given, each agent has as many bodies as it would have alone.
-        settings = settings.replace(envs_per_actor=len(there) * sizes.envs_per_actor(settings))
+        alone = max(sizes.envs_per_actor(agent.settings) for agent in there)
+        settings = settings.replace(envs_per_actor=len(there) * alone)
     shares = [agent.bodies[level] for agent in there]
     return build.shared_environment(settings, index, shares, start)

@@ -1,5 +1,6 @@
 """Several agents in one process: a learner each, in the same games or in games of their own."""
 
+import contextlib
 import json
 import shutil
 import threading
@@ -192,6 +193,20 @@ def test_the_seed_of_each_agent_is_one_that_can_be_given(tmp_path):
     largest = settings(tmp_path, seed=2**31 - 1)
     seeds = [one.settings.program.seed for one in seats.agents_of(largest)]
     assert seeds == [2**31 - 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "alone"),
+    [
+        ({"replay_share": None, "batch_size": 64}, 16),  # twice the new unrolls of two actors
+        ({"level_name": f"{level(Steps)},{level(Tens)}", "product": "inner", "batch_size": 24}, 32),
+    ],
+)
+def test_each_agent_has_as_many_bodies_as_if_it_were_alone(tmp_path, changes, alone):
+    chosen = settings(tmp_path, num_actors=2, **{"envs_per_actor": 0, **changes})
+    agents = [one for one in seats.agents_of(chosen) if 0 in one.bodies]
+    with contextlib.closing(seats.environment_of(agents, chosen, 0)) as environment:
+        assert [part.num_envs for part in environment.parts] == [alone] * len(agents)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a3c"])
