@@ -80,10 +80,13 @@ class Passes:
         """What to say where there are fewer minibatches than chosen; empty otherwise."""
         if not isinstance(feeding, InStep) or self.minibatches == feeding.minibatches:
             return ""
+        pieces, larger = "whole unrolls (agents with an LSTM, --piece_length)", "--batch_size"
+        if self.piece_length:
+            pieces, larger = "pieces (--piece_length)", "--batch_size or --unroll_length"
         return (
             f"warning: a rollout is learned from in {self.minibatches} minibatches, not "
-            f"{feeding.minibatches} (--minibatches): unrolls are kept whole (agents with an LSTM, "
-            f"--piece_length), and a rollout has {self.pieces} of them (--batch_size)."
+            f"{feeding.minibatches} (--minibatches): it has only {self.pieces} {pieces}. A larger "
+            f"{larger} gives it more."
         )
 
     @property

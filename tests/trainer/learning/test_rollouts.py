@@ -260,7 +260,10 @@ def test_fewer_minibatches_than_chosen_are_reported():
     whole = minibatches.Passes.of(feeding, 128, unrolls=8, whole=True, seed=0)
     assert whole.minibatches == 8
     assert "in 8 minibatches, not 16 (--minibatches)" in whole.remark(feeding)
+    assert "it has only 8 whole unrolls" in whole.remark(feeding)
     assert not minibatches.Passes.of(feeding, 128, unrolls=8, whole=False, seed=0).remark(feeding)
+    short = minibatches.Passes.of(feeding, 10, unrolls=1, whole=False, seed=0)
+    assert "it has only 10 pieces (--piece_length)" in short.remark(feeding)
 
 
 @pytest.mark.parametrize("environment", [Steps, Pictures])
