@@ -124,6 +124,11 @@ class DreamEnvironment(VectorEnvironment):
     def episodes(self) -> list[Episode]:
         return self._tally.take()
 
+    def figures(self) -> dict[str, np.ndarray]:
+        """Nothing is measured where nothing real is played."""
+        unknown = np.full(self.num_envs, np.nan, np.float32)
+        return {one.name: unknown for one in self.spec.measures}
+
     def render(self, index: int) -> np.ndarray:
         """The dreamed picture, in grey if the agent sees it so."""
         picture = self._pictures()[index]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from environments import EnvironmentSpec, EnvironmentStep
+from environments import EnvironmentSpec, EnvironmentStep, Measure
 from environments.dream import DreamEnvironment, Dreamt, Model, Starts
 
 SPEC = EnvironmentSpec(
@@ -108,3 +108,10 @@ def test_what_is_carried_starts_anew_with_each_dream(dream):
 def test_a_dream_can_be_drawn(dream):
     dream.reset()
     assert dream.render(0).shape == (1, 1, 3)
+
+
+def test_what_a_level_measures_is_not_known_in_dreams(dream):
+    spec = dataclasses.replace(SPEC, measures=(Measure("reaction_time", "reaction"),))
+    dream = DreamEnvironment(spec, dream._model, num_envs=2, length=3, seed=1)
+    dream.reset()
+    assert np.isnan(dream.figures()["reaction_time"]).tolist() == [True, True]
