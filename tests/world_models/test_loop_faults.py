@@ -11,12 +11,14 @@ import pytest
 
 import experiment
 from tests.world_models.catch_model import flags, small, spec_of
+from trainer.settings import sizes
 from trainer.storage.played import read_all
 from trainer.storage.records import read_metrics
 from world_models.training import estimate, playing
 from world_models.training.estimate import Amounts
 from world_models.training.folders import Folders
 from world_models.training.reports import Reports
+from world_models.training.world_model import WorldModel
 
 
 def a_full_disk() -> Any:
@@ -101,3 +103,17 @@ def test_unrolls_that_are_replayed_make_the_steps_of_a_policy_dearer(monkeypatch
         settings = small(base_algorithm="impala", base_settings=f"replay_share={share}")
         costs.append(estimate._of_policy(settings, spec_of(settings)) - 1 / 4)  # without acting
     assert costs == pytest.approx([1 / (4 * 6), 1 / (1 * 6)])
+
+
+@pytest.mark.parametrize("changes", [{}, {"publish_every_updates": 8}, {"envs_per_actor": 0}])
+def test_what_a_policy_costs_is_that_of_its_settings(changes, monkeypatch):
+    monkeypatch.setattr(estimate, "_seconds", lambda call, times: 1.0)
+    base = {"base_algorithm": "dqn", "base_settings": "updates_per_step=0.5,replay_steps=1000"}
+    settings = small(**base | changes)
+    together, games = changes.get("publish_every_updates", 1), changes.get("envs_per_actor", 4)
+    games = games or sizes.FEWEST_ENVS
+    # Its updates may be made together; then these take their time only once.
+    cost = estimate._of_policy(settings, spec_of(settings))
+    assert cost == pytest.approx(0.5 / together + 1 / games)
+    model = WorldModel(settings, spec_of(settings))
+    assert estimate._of_dreams(settings, model) == pytest.approx(1 / games)

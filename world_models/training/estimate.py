@@ -11,6 +11,7 @@ from environments import EnvironmentSpec, EnvironmentStep
 from trainer import build
 from trainer.acting.playing import Player
 from trainer.settings.config import Settings
+from trainer.settings.sizes import drawn_together, envs_per_actor
 from world_models.networks.loss import Windows
 from world_models.schedule import Phase
 from world_models.training import playing
@@ -114,8 +115,8 @@ def _of_model(settings: Settings, model: WorldModel) -> float:
 
 
 def _of_dreams(settings: Settings, model: WorldModel) -> float:
-    sizes, count = model.sizes, settings.actors.envs_per_actor or 1
-    shape = [count, sizes.height, sizes.width, sizes.frames * sizes.channels]
+    pictures, count = model.sizes, envs_per_actor(policy_settings(settings))
+    shape = [count, pictures.height, pictures.width, pictures.frames * pictures.channels]
     stacks, state = np.zeros(shape, np.uint8), model.initial_state(count)
     actions = np.zeros(count, np.int32)
     model.predict(stacks, actions, state)
@@ -127,11 +128,11 @@ def _of_policy(settings: Settings, spec: EnvironmentSpec) -> float:
     made = build.complete(policy_settings(settings), spec)
     learner = build.learner(made, spec)
     batch = build.random_unrolls(made, spec, learner.agent)
-    feeding, count = made.algorithm.feeding, settings.actors.envs_per_actor or 1
+    feeding, count = made.algorithm.feeding, envs_per_actor(made)
     # Of a batch, some may be replayed.
     steps: float = feeding.fresh(made.learning.batch_size) * made.actors.unroll_length
     if isinstance(feeding, Replayed):
-        steps = 1 / feeding.updates_per_step
+        steps = drawn_together(made, learners=1) / feeding.updates_per_step
     elif isinstance(feeding, InStep):
         steps /= feeding.epochs
     learner.update(batch, 1.0)  # makes the graph
