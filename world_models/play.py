@@ -111,6 +111,8 @@ def _check(options: Options, level: dict[str, Any]) -> None:
             "expected --logdir, a run of --algorithm=simple, --model_bundle, a model, or "
             "--level_name, a level."
         )
+    if "," in alone:
+        raise UserError(f"--level_name={alone}: expected one level; keys play one game at a time.")
     own = [f.name for f in _level_fields() if level[f.name] != f.default]
     if own and not alone:
         raise UserError(f"--{own[0]} is for --level_name; a run and a model have their own levels.")

@@ -382,6 +382,7 @@ def test_a_models_game_is_played_by_keyboard_in_a_browser_and_survives_a_kill(ru
         (["--level_name=Catch-v0", "--record"], "give --logdir"),
         (["--logdir=RUN", "--width=20"], "--width is for --level_name"),
         (["--logdir=RUN", "--level_name=Catch-v0"], "is a run, which has its own level"),
+        (["--level_name=Catch-v0,PongNoFrameskip-v4"], "expected one level"),
         (["--level_name=Pendulum-v1"], "keys can only choose one among several"),
         (["--level_name=dummy:16-100"], "--level_name=dummy:16-100 draws no pictures"),
         (["--model_bundle=zoo:catch"], "is no world model"),
