@@ -128,23 +128,25 @@ def _check(options: Options, level: dict[str, Any]) -> None:
 
 
 def _play(options: Options, level: dict[str, Any]) -> None:
-    from trainer.storage.played import check_looks, read_all
+    from trainer import build
+    from trainer.storage.played import check_looks, looks_of, read_all
     from world_models.player.recording import Recording
     from world_models.player.server import served
     from world_models.player.session import Session
     from world_models.player.window import play_in_window
 
-    real, model = _games(options, level)
-    logdir = Path(options.logdir or "logs")
+    settings, real, model = _games(options, level)
+    looks, logdir = looks_of(build.looks(settings)), Path(options.logdir or "logs")
     steps = logdir / "play" if options.record else None
     with contextlib.closing(real):
         if steps:  # nobody could learn from two games, or two looks of one, in a folder
-            check_looks(read_all(steps, real.spec.level_name), real.spec, steps)
+            check_looks(read_all(steps, real.spec.level_name), real.spec, looks, steps)
         recording = Recording(
             Path(options.videos or logdir / "played"),
             options.fps,
             steps,
             real.spec.level_name,
+            looks,
         )
         try:
             session = Session(real, model, options.zoom, options.wait, recording)
@@ -181,8 +183,8 @@ def _tick(session: Any, fps: float) -> None:
         raise session.error
 
 
-def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any]:
-    """The real game and the model, if there is to be one."""
+def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """The settings of the level, the real game, and the model if there is to be one."""
     from trainer import build
     from trainer.settings.config import Settings
     from world_models.player.sides import DreamedGame, RealGame
@@ -191,9 +193,10 @@ def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any]:
     if level["level_name"]:
         settings = Settings(**level, video="shown.mp4")
         _check_choices(build.level_spec(settings))
-        return RealGame(
+        game = RealGame(
             lambda n: build.test_environment(settings, 0, 1, START + options.seed + n), True
-        ), None
+        )
+        return settings, game, None
     if options.real_only and options.logdir:  # it may have no model yet
         settings, model = settings_of(options.logdir), None
     else:  # an error, if it has none, before a game is opened
@@ -210,7 +213,7 @@ def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any]:
     def make(number: int) -> Any:
         return build.actor_environment(settings, 0, START + options.seed + number)
 
-    return RealGame(make, False), model
+    return settings, RealGame(make, False), model
 
 
 def _check_choices(spec: Any) -> None:

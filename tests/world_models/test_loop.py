@@ -134,6 +134,11 @@ def test_a_collection_that_was_killed_is_reported_with_all_that_was_played(tmp_p
     ("changes", "message"),
     [
         ({"level_name": "PongNoFrameskip-v4"}, "is play of Catch-v0"),
+        (
+            {"num_action_repeats": 2, "crop": "0, 0,9,9"},
+            "with --num_action_repeats=1 --crop=, and this command has --num_action_repeats=2 "
+            "--crop=0,0,9,9. Give the same",
+        ),
         ({"world_model": "deterministic"}, "is of another game or size"),
         ({"model_filters": 8}, "it has filters 4, and this command asks for filters 8"),
         (

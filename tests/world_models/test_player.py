@@ -23,9 +23,9 @@ from environments import EnvironmentStep, Episode, VectorEnvironment
 from environments.dream import Dreamt
 from tests import browser
 from tests.pictures import coloured
-from tests.world_models.catch_model import flags, small, spec_of
+from tests.world_models.catch_model import flags, played, small, spec_of
 from trainer import build
-from trainer.storage.played import read_all
+from trainer.storage.played import Stored, check_looks, looks_of, read_all
 from world_models import play
 from world_models.networks import Sizes
 from world_models.player import keys
@@ -170,7 +170,8 @@ def test_after_an_episode_both_start_again(session):
 def recorded(folder: Path) -> tuple[Recording, Session, RealGame]:
     settings = small(envs_per_actor=1)
     real = RealGame(lambda n: build.actor_environment(settings, 0, n), rendered=False)
-    recording = Recording(folder / "played", 10, folder / "play", "Catch-v0")
+    looks = looks_of(build.looks(settings))
+    recording = Recording(folder / "played", 10, folder / "play", "Catch-v0", looks)
     return recording, Session(real, None, 2, wait=True, recording=recording), real
 
 
@@ -270,12 +271,25 @@ def test_a_person_teaches_a_model_and_a_replay(tmp_path, capsys):
     learner |= {"width": 12, "logdir": tmp_path / "other"}
     assert experiment.main([f"--{name}={value}" for name, value in learner.items()]) == 2
     assert "the level's are [10, 12, 1]" in capsys.readouterr().err
+    learner |= {"width": 10, "crop": "0,0,9,9"}
+    assert experiment.main([f"--{name}={value}" for name, value in learner.items()]) == 2
+    assert "has play with --crop=, and this command has --crop=0,0,9,9" in capsys.readouterr().err
+
+
+def test_play_of_earlier_versions_says_nothing_of_its_looks(tmp_path):
+    settings = small()
+    stored = [Stored(played(settings), {"level_name": "Catch-v0"})]
+    check_looks(stored, spec_of(settings), looks_of(build.looks(settings)), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--level_name=Catch-v0", "--width=12"], "the level's are [84, 12, 1]"),
+        (
+            ["--level_name=Catch-v0", "--width=10", "--height=10", "--num_action_repeats=2"],
+            "has play with --num_action_repeats=1, and this command has --num_action_repeats=2",
+        ),
         (["--level_name=PongNoFrameskip-v4"], "is play of Catch-v0"),
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from algorithms.feeding import FirstInFirstOut, Gradients, Replayed
 from algorithms.trajectory import Unroll
 from environments import EnvironmentSpec
+from trainer import build
 from trainer.learning.replayed import Feeder, ReplayedBatches
 from trainer.learning.rollouts import Crew
 from trainer.programs.run import Run
@@ -106,7 +107,7 @@ def _recall(
             f"--replay_played={folder}: there is no recorded play; expected a folder with "
             "part-000000.npz, which python -m world_models.play --record writes."
         )
-    played.check_looks(stored, spec, folder)
+    played.check_looks(stored, spec, played.looks_of(build.looks(settings)), folder)
     parts = [one.part for one in stored]
     steps = sum(batches.recall(block) for block in recorded.unrolls_of(parts, example))
     run.reporter.say(f"{steps:,} agent steps of {folder} are in the replay.")

@@ -9,14 +9,15 @@ import contextlib
 import fcntl
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
-from environments import EnvironmentSpec
+from environments import EnvironmentSpec, View
+from flags import text_of
 from trainer.storage import npz
 from trainer.storage.folder import GOES_ON, writing
 from user_error import UserError
@@ -43,7 +44,7 @@ class Stored(NamedTuple):
     """A part as a file has it."""
 
     part: Part
-    about: dict[str, Any]  # level_name, epoch, returns of the episodes that ended
+    about: dict[str, Any]  # level_name, looks, epoch, returns of the episodes that ended
 
 
 def store(folder: Path, stored: Stored, then: str = GOES_ON) -> Path:
@@ -110,10 +111,18 @@ def _number(path: Path) -> int:
     return int(match[1])
 
 
-def check_looks(stored: Sequence[Stored], spec: EnvironmentSpec, folder: Path) -> None:
-    """Refuses play of the same level that shows other pictures or has other actions."""
+def looks_of(view: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags of a ``View`` by which play differs, each in one form however it was written."""
+    alike = {name: value for name, value in view.items() if name != "frame_stack"}
+    return alike | View(**view).made_with | {"crop": view["crop"].replace(" ", "")}
+
+
+def check_looks(
+    stored: Sequence[Stored], spec: EnvironmentSpec, looks: Mapping[str, Any], folder: Path
+) -> None:
+    """Refuses play of the same level that shows other pictures, has other actions or looks."""
     seen, acts = spec.observation_space, spec.action_space
-    for part, _ in stored:
+    for part, about in stored:
         if part.frames.shape[2:] != seen.shape or part.frames.dtype != seen.dtype:
             raise UserError(
                 f"{folder} has play with observations of {list(part.frames.shape[2:])} "
@@ -124,4 +133,15 @@ def check_looks(stored: Sequence[Stored], spec: EnvironmentSpec, folder: Path) -
             raise UserError(
                 f"{folder} has play with action {part.action.max()}, and there are {acts.n}. Give "
                 "the same --full_action_set, or choose another --logdir."
+            )
+        before = {**looks, **about.get("looks", {})}  # earlier versions did not write them
+        changed = [name for name, value in looks.items() if before[name] != value]
+        if changed:
+            had, has = (
+                " ".join(f"--{name}={text_of(each[name])}" for name in changed)
+                for each in (before, looks)
+            )
+            raise UserError(
+                f"{folder} has play with {had}, and this command has {has}. Give the same, or "
+                "choose another --logdir."
             )

@@ -5,8 +5,9 @@ A player that is killed loses nothing of the video and the steps, and at most th
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import imageio.v2 as imageio
@@ -26,8 +27,18 @@ IN_PIECES = ["-movflags", "+frag_keyframe+empty_moov", "-g", "30"]
 class Recording:
     """Files that grow with a session."""
 
-    def __init__(self, folder: Path, fps: float, play: Path | None = None, level_name: str = ""):
-        """Writes a video and steps into ``folder``, and play of the level into ``play``."""
+    def __init__(
+        self,
+        folder: Path,
+        fps: float,
+        play: Path | None = None,
+        level_name: str = "",
+        looks: Mapping[str, Any] = MappingProxyType({}),
+    ):
+        """Writes a video and steps into ``folder``, and play of the level into ``play``.
+
+        ``looks`` are those of ``played.looks_of``.
+        """
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.mp4"
@@ -36,7 +47,7 @@ class Recording:
         self.steps_error: OSError | None = None  # lines of steps are missing
         self._steps = LinesFile(self.path.with_suffix(".jsonl"))
         self._fps = fps
-        self._play, self._level_name = play, level_name
+        self._play, self._level_name, self._looks = play, level_name, dict(looks)
         self._rows: list[tuple[EnvironmentStep, int]] = []  # of the part in hand
         self._return, self._length = 0.0, 0  # of the game in hand
         self._ended: list[Episode] = []  # in the part
@@ -110,6 +121,7 @@ class Recording:
             return
         about = {
             "level_name": self._level_name,
+            "looks": self._looks,
             "epoch": 0,
             "by": "a person",
             "returns": [one.raw_return for one in self._ended],

@@ -20,7 +20,7 @@ from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Checkpoint
 from trainer.storage.folder import FolderLock, make_writable, writing
-from trainer.storage.played import Stored, check_looks, read_all, store
+from trainer.storage.played import Stored, check_looks, looks_of, read_all, store
 from trainer.storage.records import write_whole
 from trainer.trained import alongside
 from user_error import UserError
@@ -100,7 +100,8 @@ class Loop:
         self._reports = Reports(self._folders, spec.frames_per_step)
         self._say = self._reports.say
         self._stored = read_all(self._folders.play, settings.level.level_name)
-        check_looks(self._stored, spec, self._folders.play)
+        self._looks = looks_of(build.looks(settings))
+        check_looks(self._stored, spec, self._looks, self._folders.play)
         self._model: WorldModel | None = None
         self._bundle: Checkpoint | None = None  # that the model was taken from
         self._kept: KeptStarts | None = None  # of dreams, if the model's file brought some
@@ -229,6 +230,7 @@ class Loop:
                 cut = self._games.unfinished()
                 about = {
                     "level_name": settings.level.level_name,
+                    "looks": self._looks,
                     "epoch": phase.epoch,
                     "by": by,
                     "returns": [episode.raw_return for episode in ended],
