@@ -261,6 +261,22 @@ def test_exploration_that_goes_on_from_elsewhere_has_a_warning(ratio):
     assert len(said) == (ratio != 0.25)
 
 
+@pytest.mark.parametrize(
+    ("before", "rates"),
+    [
+        ({}, "goes from 0.0003 to 0.00045,"),
+        ({"learning_rate_schedule": "constant"}, "goes from 0.0006 to 0.00045,"),
+        ({"learning_rate": 0.001}, "goes from 0.0005 to 0.00045,"),
+    ],
+)
+def test_a_learning_rate_that_goes_on_elsewhere_is_told_as_it_was_and_as_it_is(before, rates):
+    now = Settings(level_name="CartPole-v1", total_environment_frames=400)
+    was = now.flat() | {"total_environment_frames": 200} | before
+    resumed = Checkpoint({}, {}, {}, counters={"environment_frames": 100}, settings=was)
+    [told] = resuming.changes(resumed, now)
+    assert "was 200 and is 400 now" in told and rates in told
+
+
 def test_a_source_that_cannot_be_looked_at_is_named():
     nobody: Any = None
     with pytest.raises(UserError, match=r"--initial_weights=x+: x+ cannot be read .File name too"):
