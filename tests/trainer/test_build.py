@@ -8,6 +8,7 @@ import pytest
 import environments
 from tests.trainer.training import parts, small
 from trainer import build
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 from transport import Identity, messages
 from user_error import UserError
@@ -185,3 +186,14 @@ def test_an_actor_with_another_activation_is_refused_where_the_network_has_one()
     assert found == "activation is tanh at the learner and relu at the actor"
     assert identity("CartPole-v1", activation="tanh") == learner  # what it is there by default
     assert "activation" not in identity("Catch-v0")
+
+
+def test_a_learner_takes_the_blocks_of_actors_with_settings_like_its_own_whatever_the_bodies():
+    envs = sizes.ORDINARY_UNROLLS + 1
+    settings = small("pettingzoo:tests.environments.bodies.game", envs_per_actor=envs)
+    settings = settings.replace(compression="zstd")
+    spec = build.level_spec(settings)
+    agent = build.acting_agent(settings, spec)
+    # The last of the games is whole.
+    assert sizes.unrolls_per_actor(settings, spec.num_bodies) == envs + 3
+    assert build.blocks(settings, spec, agent, None).most == envs + 3

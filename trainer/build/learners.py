@@ -153,7 +153,7 @@ def blocks(
 ) -> Layout:
     """The layout of what actors send; ``contributions`` are needed where they compute gradients."""
     one = unroll(settings, spec, agent)
-    sent = settings.remote.compression, sizes.largest_block(settings)
+    sent = settings.remote.compression, sizes.largest_block(settings, spec.num_bodies)
     if isinstance(settings.algorithm.feeding, Gradients) and contributions:
         return wire.block_layout(blank_computed(one, contributions), *sent)
     return wire.block_layout(one, *sent)

@@ -257,9 +257,8 @@ def _receiver(
     def say_prefixed(text: str) -> None:
         say(prefix + text)
 
-    server = carriers.server(
-        settings.remote, mine, blocks.size() * sizes.largest_block(settings), say_prefixed
-    )
+    largest = blocks.size() * sizes.largest_block(settings, spec.num_bodies)
+    server = carriers.server(settings.remote, mine, largest, say_prefixed)
     named = [name for name in settings.remote.actor_hosts.split(",") if name]
     expected = f"{len(named)} actors" if len(named) > 1 else "actors"
     say_prefixed(f"waiting for {expected} at {settings.remote.learner_host}.")

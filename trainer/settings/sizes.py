@@ -69,9 +69,9 @@ def waiting_unrolls(settings: Settings) -> int:
     return settings.learning.queue_capacity or fresh_unrolls(settings)
 
 
-def largest_block(settings: Settings) -> int:
+def largest_block(settings: Settings, bodies: int) -> int:
     """Unrolls of the largest block that a learner takes from an actor."""
-    return max(ORDINARY_UNROLLS, envs_per_actor(settings), waiting_unrolls(settings))
+    return max(ORDINARY_UNROLLS, unrolls_per_actor(settings, bodies), waiting_unrolls(settings))
 
 
 def fresh_unrolls(settings: Settings) -> int:
