@@ -8,6 +8,7 @@ from typing import Any
 from trainer.machine.launching import beside_python, script_command
 from trainer.reporting import wording
 from trainer.reporting.wording import count, duration, number, percent
+from trainer.storage.checkpoints import Store, folder_of
 
 # A learner that was busy for less of the time allows no estimate of its capacity.
 LEAST_BUSY = 0.02
@@ -39,7 +40,7 @@ def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
         _row("in", str(folder)),
         _row("look", shlex.join([beside_python("tensorboard"), "--logdir", str(folder)])),
         _row("play", shlex.join([*_experiment(), "--mode=test", *_flags(figures, folder)]))
-        if figures.get("updates", 1)
+        if figures.get("updates", 1) or Store(folder_of(folder), 1).numbered()
         else _row("", "there was no update, so there is no checkpoint"),
     ]
     return "\n".join(line for line in lines if line)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.reports import LEVELS, figures, of_levels
+from tests.trainer.untrained import make_run
 from trainer.reporting.reporter import summary
 
 RUN = {
@@ -33,6 +34,12 @@ def test_the_summary_says_what_was_trained_and_what_to_do_next():
         assert words in text
     text = summary(figures(0) | RUN | {"updates": 0}, "SIGTERM", Path("logs/pong"))
     assert "there was no update, so there is no checkpoint" in text and "--mode=test" not in text
+
+
+def test_a_checkpoint_that_was_kept_beside_a_replay_can_be_played_also_without_an_update(tmp_path):
+    make_run(tmp_path, "CartPole-v1", frames=0)
+    text = summary(figures(0) | RUN | {"updates": 0}, "SIGTERM", tmp_path)
+    assert "there is no checkpoint" not in text and "--mode=test" in text
 
 
 def test_the_summary_says_how_busy_the_cores_were_and_what_would_help():
