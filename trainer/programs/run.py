@@ -175,6 +175,7 @@ class Run:
             # It was killed after its last checkpoint, before its last report.
             last = meter.report({}) | {"updates": self._begun_at}
             reported = [self.reporter.report(last, {})]
+        self.reporter.make_up(reported[-1], "already trained")
         return self._outcome(reported[-1], "already trained")
 
     def after_update(

@@ -12,6 +12,7 @@ from algorithms.figures import WORLD, Figure
 from environments import Measure
 from trainer.machine.terminal import Terminal
 from trainer.reporting import wording
+from trainer.reporting.curve import NAME as CURVE
 from trainer.reporting.curve import title, write_curve
 from trainer.reporting.events import EventsFile
 from trainer.reporting.metrics import RECENT_EPISODES
@@ -164,14 +165,26 @@ class Reporter:
         """
         self.close()
         self._try_settings()
-        try:
-            write_curve(self.folder, self._title(), self._level_since)
-        except Exception as error:  # of the disk, or of what draws: the training is over and kept
-            self.say(f"warning: the learning curve could not be drawn ({_reason(error)}).")
+        self._draw()
         described = self._described(figures)
         self.say(summary(described, reason, self.folder))
         self._others.finish(described | {"reason": reason})
         self._report_failures()
+
+    def make_up(self, figures: dict[str, Any], reason: str) -> None:
+        """Does what is missing of the end of a run that was killed there; ``figures`` as above."""
+        files = [self.folder / name for name in (CURVE, METRICS)]
+        drawn, reported = [file.stat().st_mtime_ns if file.exists() else 0 for file in files]
+        if drawn < reported:
+            self._draw()
+        self._others.finish(self._described(figures) | {"reason": reason})
+        self._report_failures()
+
+    def _draw(self) -> None:
+        try:
+            write_curve(self.folder, self._title(), self._level_since)
+        except Exception as error:  # of the disk, or of what draws: the training is over and kept
+            self.say(f"warning: the learning curve could not be drawn ({_reason(error)}).")
 
     def end_with_error(self, error: BaseException) -> None:
         """Ends the reporters of a run that has no summary."""

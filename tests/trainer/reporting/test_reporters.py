@@ -12,7 +12,7 @@ import pytest
 from tests.test_api import small
 from trainer import UserError, train
 from trainer.reporting.reporters import ReporterThread, ReporterThreads, load
-from trainer.storage.records import read_metrics
+from trainer.storage.records import METRICS, read_metrics
 
 ME = __name__
 
@@ -98,6 +98,18 @@ def test_a_run_without_a_report_makes_no_reporter(tmp_path):
     train(small(tmp_path))
     again = train(small(tmp_path, reporters="my_reporters:Remembering"))
     assert again.reason == "already trained" and not Remembering.made
+
+
+def test_the_end_of_a_run_that_was_killed_before_its_last_report_is_told_at_the_next_start(
+    tmp_path,
+):
+    train(small(tmp_path))
+    lines = (tmp_path / METRICS).read_bytes().splitlines(keepends=True)
+    (tmp_path / METRICS).write_bytes(b"".join(lines[:-1]))
+    train(small(tmp_path, reporters="my_reporters:Remembering"))
+    [reporter] = Remembering.made
+    assert reporter.reports == read_metrics(tmp_path)[-1:]
+    assert reporter.summary["reason"] == "already trained"
 
 
 def test_a_reporter_that_hangs_is_left_behind():

@@ -77,12 +77,14 @@ def test_a_run_that_was_killed_before_its_last_report_writes_it_with_the_next_st
     metrics, names = tmp_path / METRICS, ("environment_frames", "updates", "mean_episode_return")
     last, lines = read_metrics(tmp_path)[-1], metrics.read_bytes().splitlines(keepends=True)
     metrics.write_bytes(b"".join(lines[:-1]))
+    curve = tmp_path / "learning_curve.png"
+    curve.unlink()
     assert train(settings(tmp_path)).reason == "already trained"
     again = read_metrics(tmp_path)[-1]
     assert {name: again[name] for name in names} == {name: last[name] for name in names}
-    written = metrics.read_bytes()
+    written, drawn = metrics.read_bytes(), curve.stat().st_mtime_ns
     train(settings(tmp_path))
-    assert metrics.read_bytes() == written
+    assert metrics.read_bytes() == written and curve.stat().st_mtime_ns == drawn
 
 
 def best_return(store):
