@@ -1,7 +1,7 @@
 """Several agents in the same games: the settings, the levels and the bodies of each."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import environments
 from environments import EnvironmentSpec, SharedEnvironment, check_alike
@@ -47,8 +47,8 @@ def agents_of(settings: Settings) -> list[OneOf]:
         for other in others:
             check_alike(first, other)
     return [
-        OneOf(name, _own(settings, number, specs[number][0], bodies[number]), specs[number][0],
-              bodies[number])
+        OneOf(name, _own(settings, number, specs[number][0], bodies[number], counts),
+              specs[number][0], bodies[number])
         for number, name in enumerate(level.agent_names)
     ]  # fmt: skip
 
@@ -60,9 +60,16 @@ def agent_of(settings: Settings) -> OneOf:
 
 
 def _own(
-    settings: Settings, number: int, spec: EnvironmentSpec, bodies: Mapping[int, tuple[int, ...]]
+    settings: Settings,
+    number: int,
+    spec: EnvironmentSpec,
+    bodies: Mapping[int, tuple[int, ...]],
+    counts: Sequence[int],
 ) -> Settings:
-    level, actors = settings.level, settings.actors.num_actors
+    """``counts`` are the bodies of each level's game."""
+    level, actors, envs = settings.level, settings.actors.num_actors, settings.actors.envs_per_actor
+    # Of the games of all, each agent has the rows of its own bodies.
+    rows = [-(-envs // counts[index]) * len(mine) for index, mine in bodies.items()]
     name = level.agent_names[number]
     secure = settings.remote.transport == "secure"
     own = settings.replace(
@@ -72,6 +79,7 @@ def _own(
         agent=name,
         level_name=",".join(level.levels[index] for index in bodies),
         logdir=str(several.folder_of(settings.run_folder, name)),
+        envs_per_actor=min(envs, max(rows)),
         num_actors=max(1, sum(index % len(level.levels) in bodies for index in range(actors))),
         # Agents that begin with the same weights would be the same agent for a while.
         seed=(settings.program.seed + number) % 2**31,

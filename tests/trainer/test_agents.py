@@ -23,6 +23,7 @@ from trainer.programs.local import train
 from trainer.programs.local_actors import ActorFailed
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
+from trainer.settings import sizes
 from trainer.settings.config import Settings
 from trainer.storage.folder import FolderLock
 from trainer.storage.records import read_metrics
@@ -271,6 +272,32 @@ def test_agents_in_environments_of_their_own(tmp_path, capsys):
     figures = evaluate(Settings(mode="test", logdir=str(tmp_path), test_num_episodes=2))["levels"]
     means = {name: one["mean"] for name, one in figures.items()}
     assert means == {f"seven on {level(Steps)}": 7, f"thirty on {level(Tens)}": 30}
+
+
+@pytest.mark.parametrize("product", ["outer", "inner"])
+def test_without_a_number_each_agent_has_as_many_bodies_as_alone(tmp_path, product):
+    levels = {"outer": SHIFT, "inner": f"{level(Steps)},{level(Tens)}"}[product]
+    chosen = Settings(
+        level_name=levels, agents="one,other", product=product, algorithm="ppo", batch_size=8
+    )
+    agents = seats.agents_of(chosen)
+    played = dict.fromkeys([agent.name for agent in agents], 0)
+    for index in range(chosen.actors.num_actors):
+        there = [agent for agent in agents if index % len(chosen.level.levels) in agent.bodies]
+        with contextlib.closing(seats.environment_of(there, chosen, index)) as environment:
+            for agent, part in zip(there, environment.parts, strict=True):
+                played[agent.name] += part.num_envs
+    assert played == {"one": 8, "other": 8}  # so that they fill a batch
+
+
+@pytest.mark.parametrize("envs", [0, 8])
+def test_an_agent_is_ahead_of_its_learner_by_its_own_bodies_only(tmp_path, envs):
+    chosen = settings(tmp_path, envs_per_actor=envs)
+    agents = seats.agents_of(chosen)
+    with contextlib.closing(seats.environment_of(agents, chosen, 0)) as environment:
+        played = [part.num_envs for part in environment.parts]
+    counted = [sizes.unrolls_per_actor(one.settings, one.spec.num_bodies) for one in agents]
+    assert counted == played
 
 
 def test_custom_seats_and_an_agent_on_two_levels(tmp_path):
