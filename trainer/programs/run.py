@@ -209,11 +209,13 @@ class Run:
         unplayed = meter.unplayed()
         if unplayed and not self._warned:
             self._warned = True
+            levels, hint = len(self._settings.level.levels), ""
+            # Actors of this process play all of them; of one level, a body may have no part.
+            if levels > 1 and self._settings.program.job_name == "learner":
+                hint = f" An actor's --task modulo {levels} says which it plays: is each played?"
             self.reporter.say(
-                f"warning: no episode of {', '.join(unplayed)} has ended yet. An actor's --task, "
-                f"modulo {len(self._settings.level.levels)}, says which level it plays: is there "
-                "one for each? Until then no checkpoint is the best, and --stop_at_return ends "
-                "nothing."
+                f"warning: no episode of {', '.join(unplayed)} has ended yet.{hint} Until then no "
+                "checkpoint is the best, and --stop_at_return ends nothing."
             )
 
     def save(self, learner: Learner, meter: Meter) -> bool:

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from trainer.programs import local, local_actors
 from trainer.programs.local import train
 from trainer.programs.local_actors import ActorFailed
 from trainer.programs.outcome import Outcome
+from trainer.programs.run import Run
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
 from trainer.trained import alongside, video
@@ -406,3 +408,25 @@ def test_an_environments_process_that_is_killed_ends_a_run_in_one_line(tmp_path)
     assert ended.returncode == 1 and "Traceback" not in ended.stdout + ended.stderr
     assert "ended by SIGKILL" in ended.stderr.splitlines()[-1]
     assert "frames-" in "".join(os.listdir(tmp_path / "checkpoints"))
+
+
+@pytest.mark.parametrize(
+    ("job", "levels", "asked"),
+    [("learner", 2, True), ("local", 2, False), ("learner", 1, False)],
+)
+def test_whether_actors_play_all_levels_is_asked_only_where_that_may_be_why_none_ended(
+    job, levels, asked
+):
+    said: list[str] = []
+    played = ",".join([level(Steps), level(Tens)][:levels])
+    training: Any = Namespace(
+        _warned=False,
+        _settings=Settings(level_name=played, job_name=job),
+        reporter=Namespace(say=said.append),
+    )
+    meter: Any = Namespace(unplayed=lambda: ["never"])
+    for _ in range(2):
+        Run._warn_of_unplayed(training, meter)
+    [told] = said
+    assert told.startswith("warning: no episode of never has ended yet. ")
+    assert ("--task" in told) == asked
