@@ -189,9 +189,10 @@ class ActorSettings:
     envs_per_actor: int = setting(
         0,
         "Actors",
-        "environments that an actor plays side by side; 0: as many as let the actors of a local "
-        "training, or three with processes of their own, play two batches together, but from 10 "
-        "to 32",
+        "environments that an actor plays side by side; 0: with a3c --batch_size; 4 where each is "
+        "a program of its own; in step as many as fill a batch; otherwise as many as let the "
+        "actors of a local training, or three with processes of their own, play two batches "
+        "together, but from 10 to 32",
         least=0,
         most=MOST_ENVS,
     )

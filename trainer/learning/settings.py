@@ -24,7 +24,8 @@ class LearningSettings:
     batch_size: int = setting(
         8,
         "Learning",
-        "unrolls in an update, or windows of a replay store, of one step without an LSTM",
+        "unrolls in an update (ppo: in a rollout; reinforce: whole episodes), or windows of a "
+        "replay store, of one step without an LSTM",
         least=1,
         most=65536,
     )
