@@ -49,7 +49,9 @@ def test_the_page_of_the_architecture_has_every_module(package):
     for path in (ROOT / package).rglob("*.py"):
         folder = path.parent.relative_to(ROOT / package)
         names = (f"`{folder}`", f"`{folder.name}`")
-        told = [row for row in rows if any(name in row for name in names)] if folder.name else page
+        told = (
+            [row for row in rows if any(name in row for name in names)] if folder.name else [page]
+        )
         # Each package has an `__init__`, and most have their settings.
         known = {*re.findall(r"\w+", "".join(told)), "__init__", "__main__", "settings"}
         absent += [path] if path.stem not in known else []
