@@ -70,7 +70,8 @@ def test_a_run_of_an_earlier_version_whose_keys_are_relative_is_that_of_its_csv(
     assert found and found.listeners == records.listeners_of(made)
     assert found.parts == records.parts_of(made)
     # Which key it is does not make it another host.
-    assert {one.host.key for one in (*found.listeners, *found.parts)} == {f"{tmp_path}/keys/id"}
+    hosts = [one.host for one in found.listeners] + [one.host for one in found.parts]
+    assert {host.key for host in hosts} == {f"{tmp_path}/keys/id"}
 
 
 def test_added_actors_get_the_credentials_of_the_run_wherever_they_are_added(

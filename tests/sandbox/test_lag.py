@@ -137,7 +137,8 @@ def test_a_reaction_is_right_on_a_host_that_has_been_up_for_longer_than_stamps_c
 
 def test_a_picture_without_a_stamp_is_answered_at_an_unknown_age():
     link = Link.__new__(Link)
-    snapshot = Snapshot(*np.zeros([2, 1, 1, 3]), None, 0.0, None, 0, [])
+    black = np.zeros([1, 1, 3], np.uint8)
+    snapshot = Snapshot(black, black, None, 0.0, None, 0, [])
     with study_lag.Watched() as watched:
         study_lag.realtime.observation_lag(snapshot, link, 0.0)
     assert np.isnan(watched.acted_on[link])

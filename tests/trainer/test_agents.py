@@ -378,15 +378,15 @@ def test_the_video_is_of_an_agent_that_is_trained_and_is_there_if_it_is_named(
         report(tmp_path, **chosen)
     printed = capsys.readouterr().out
     assert f"warning: {path} could not be written" in printed and "Video: " not in printed
-    played, play_level = list[int](), agents_of_run.play_level
+    noted, play_level = list[int](), agents_of_run.play_level
 
-    def noted(*given: Any) -> Any:
-        played.append(given[2])
+    def note_and_play(*given: Any) -> Any:
+        noted.append(given[2])
         return play_level(*given)
 
-    monkeypatch.setattr(agents_of_run, "play_level", noted)
+    monkeypatch.setattr(agents_of_run, "play_level", note_and_play)
     [figures] = report(tmp_path, **chosen).values()
-    assert played == [1]  # in the other level there is only the opponent
+    assert noted == [1]  # in the other level there is only the opponent
     assert f"Video: {path}" in capsys.readouterr().out
     assert len(imageio.imread(path)) == figures["lengths"][0] + 1
 

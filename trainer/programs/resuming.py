@@ -227,9 +227,9 @@ def changes(checkpoint: Checkpoint, settings: Settings) -> list[str]:
     frames = checkpoint.counters["environment_frames"]
     falls = settings.learning.learning_rate_schedule == "linear"
     if falls and total and new_total != total and frames < new_total:
-        before, rate = checkpoint.settings, settings.learning.learning_rate
-        fell = before.get("learning_rate_schedule", "linear") == "linear"
-        old_rate = before.get("learning_rate", rate) * max(0.0, 1 - fell * frames / total)
+        rate, trained = settings.learning.learning_rate, checkpoint.settings
+        fell = trained.get("learning_rate_schedule", "linear") == "linear"
+        old_rate = trained.get("learning_rate", rate) * max(0.0, 1 - fell * frames / total)
         warnings.append(
             f"--total_environment_frames was {total:,} and is {new_total:,} now: the learning rate "
             f"goes from {old_rate:.2g} to {rate * (1 - frames / new_total):.2g}, and reaches 0 at "

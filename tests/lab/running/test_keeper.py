@@ -163,9 +163,9 @@ def test_a_session_is_saved_where_all_processes_are_asked_to_end_at_once(tmp_pat
 
 def test_the_time_that_a_session_took_is_that_of_all_its_parts(tmp_path):
     session = sessions.Session(tmp_path, {"level_name": "CartPole-v1"}, 1)
-    ended = {"state": "ended", "code": 0, "ended_by": "", "started": 100.0, "ended": 110.0}
-    for more, took in (({"ran": 300.0}, 300.0), ({}, 10.0)):  # earlier versions did not count it
-        (tmp_path / keeper.STATE).write_text(json.dumps(ended | more))
+    old = {"state": "ended", "code": 0, "ended_by": "", "started": 100.0, "ended": 110.0}
+    for ended, took in ((old | {"ran": 300.0}, 300.0), (old, 10.0)):  # which did not count it
+        (tmp_path / keeper.STATE).write_text(json.dumps(ended))
         assert session.took() == took
 
 

@@ -130,10 +130,11 @@ def test_another_levels_returns_are_not_drawn_for_several_agents_either(tmp_path
     settings = settings_of(tmp_path, agents="left,_right", level_name="CartPole-v1,Acrobot-v1")
     pictures = []
     for rows in ([*other, *own], own):
-        for name, counters in (("left", {"level_since": 5000}), ("_right", {})):
+        for name, since in (("left", 5000), ("_right", 0)):
             folder = several.folder_of(tmp_path, name)
             (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-            checkpoint = Checkpoint({}, {}, {}, {"environment_frames": 9} | counters, {})
+            counters = {"environment_frames": 9, "level_since": since}
+            checkpoint = Checkpoint({}, {}, {}, counters, {})
             Store(folder / "checkpoints", 1).save(checkpoint)
             draw(folder, rows if name == "left" else own)
         several.draw(tmp_path, settings, print)
@@ -143,11 +144,16 @@ def test_another_levels_returns_are_not_drawn_for_several_agents_either(tmp_path
 
 def test_a_name_that_begins_with_an_underscore_is_in_the_legend(tmp_path, monkeypatch):
     drawn: list[Figure] = []
+
+    def noted(figure):
+        drawn.append(figure)
+        return b""
+
     runs = {name: tmp_path / name for name in ("_left", "right")}
     for folder in runs.values():
         folder.mkdir()
         draw(folder, climbing(20))
-    monkeypatch.setattr(curve, "png", lambda figure: drawn.append(figure) or b"")
+    monkeypatch.setattr(curve, "png", noted)
     write_curves(tmp_path, TITLE, runs)
     [legend] = drawn[-1].legends
     assert [text.get_text().strip() for text in legend.get_texts()] == list(runs)
