@@ -170,7 +170,7 @@ def test_a_keeper_starts_its_process_again_on_a_full_disk(
     monkeypatch.setattr(keeper, "write_whole", full)
     one = keeper.Keeper.__new__(keeper.Keeper)
     one._spec, one._state, one._state_path = {"run_id": "id"}, {}, tmp_path / "actor-0.json"
-    one._restarts = 0
+    one._begin, one._restarts = 0, 0
     with pytest.raises(OSError, match="No space left"):  # which ends the start
         one._write(state="starting")
     one._restarts = 1
