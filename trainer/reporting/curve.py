@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainer.reporting import wording
-from trainer.storage.records import read_metrics, write_whole
+from trainer.storage.records import of_level, read_metrics, write_whole
 
 NAME = "learning_curve.png"
 # With more levels, lines have no names: their colors would be too similar to tell apart.
@@ -23,7 +23,7 @@ def write_curve(folder: Path, title: str, since: int = 0) -> Path:
 
     ``since`` are the frames at which it began to play its level, if it has played another before.
     """
-    reported = _of_level(read_metrics(folder), since)
+    reported = of_level(read_metrics(folder), since)
 
     def draw(axes: Any, xs: Callable[[dict[str, Any]], float]) -> None:
         _draw(axes, xs, reported)
@@ -32,15 +32,15 @@ def write_curve(folder: Path, title: str, since: int = 0) -> Path:
 
 
 def write_curves(
-    folder: Path, title: str, runs: Mapping[str, Path], since: Mapping[str, int] | None = None
+    folder: Path, title: str, runs: Mapping[str, Path], since: Mapping[str, int]
 ) -> Path:
     """Draws the runs of several agents into ``folder``, each in a colour; may raise OSError.
 
-    The return of each body of an agent is a thin line where it has several. ``since`` is that of
-    each agent, as above.
+    The return of each body of an agent is a thin line where it has several. ``since`` is as above,
+    for each agent.
     """
     of_agents = {
-        name: _having("mean_episode_return", _of_level(read_metrics(own), (since or {}).get(name)))
+        name: _having("mean_episode_return", of_level(read_metrics(own), since[name]))
         for name, own in runs.items()
     }
     colors = [f"C{index}" for index in range(len(runs))]  # of which ten are different
@@ -53,11 +53,6 @@ def write_curves(
         _tidy(axes)
 
     return _write(folder, title, draw, dict(zip(colors, of_agents.values(), strict=True)))
-
-
-def _of_level(rows: list[dict[str, Any]], since: int | None) -> list[dict[str, Any]]:
-    """Those after these frames, if any."""
-    return [row for row in rows if not since or row["environment_frames"] > since]
 
 
 def _having(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

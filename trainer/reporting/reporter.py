@@ -27,6 +27,7 @@ from trainer.storage.records import (
     SETTINGS,
     GrowingFile,
     LinesFile,
+    of_level,
     plain,
     read_metrics,
     to_line,
@@ -37,6 +38,7 @@ from user_error import UserError
 __all__ = ["Reporter", "read_metrics", "summary"]
 
 LOG = "train.log"
+PROGRESS = ("environment_frames", "wall_time")
 
 
 class Reporter:
@@ -65,8 +67,8 @@ class Reporter:
         self._settings = settings  # all of them, to record them
         self._others = ReporterThreads(settings.reporting.reporters, self.folder, settings.flat())
         self._total = settings.learning.total_environment_frames
-        of_level = (Figure(one.name, one.label, WORLD) for one in measures)
-        self._own_figures = (*settings.algorithm.figures, *of_level)
+        measured = (Figure(one.name, one.label, WORLD) for one in measures)
+        self._own_figures = (*settings.algorithm.figures, *measured)
         self._panel = Panel(
             settings.run_folder, self._total, self._own_figures, about, brief=several is not None
         )
@@ -81,8 +83,11 @@ class Reporter:
         self._failing: list[str] = []
         self._settings_due = False  # to be recorded: what is trained with them has begun
         self._settings_error: OSError | None = None
-        for row in self._reported():
-            self._panel.update(row if self._is_of_level(row) else _counted(row))
+        rows = self._reported()
+        for row in rows[-1:]:  # of another level, only how far it got
+            self._panel.update({name: row[name] for name in PROGRESS if name in row})
+        for row in of_level(rows, level_since):
+            self._panel.update(row)
         self.say(" · ".join(f"{name} {text}" for name, text in about.items()))
         self._log_line("flags: " + (config.to_command(settings) or "none"))
 
@@ -147,8 +152,8 @@ class Reporter:
         """
         rows = [
             row
-            for row in self._reported()
-            if self._is_of_level(row) and row.get("mean_episode_return") is not None
+            for row in of_level(self._reported(), self._level_since)
+            if row.get("mean_episode_return") is not None
         ]
         whole = [row for row in rows if row.get("recent_episodes", 0) >= RECENT_EPISODES]
         return max((row["mean_episode_return"] for row in whole or rows), default=None)
@@ -205,10 +210,6 @@ class Reporter:
             "best_return": self.best_return(),
         }
 
-    def _is_of_level(self, row: dict[str, Any]) -> bool:
-        """Whether a report is of the level that the run plays now."""
-        return not self._level_since or row["environment_frames"] > self._level_since
-
     def _reported(self) -> list[dict[str, Any]]:
         try:
             return read_metrics(self.folder)
@@ -237,11 +238,6 @@ class Reporter:
             self.say(f"The reports in {self.folder} can be written again.")
         for warning in self._others.new_warnings():
             self.say(warning)
-
-
-def _counted(row: dict[str, Any]) -> dict[str, Any]:
-    """What a report of another level says of the whole run."""
-    return {name: row[name] for name in ("environment_frames", "wall_time") if name in row}
 
 
 def _reason(error: Exception | None) -> str:

@@ -113,6 +113,11 @@ def _is_undone(row: dict[str, Any], after: dict[str, Any]) -> bool:
     return is_later or row["environment_frames"] >= after["environment_frames"]
 
 
+def of_level(rows: list[dict[str, Any]], since: int) -> list[dict[str, Any]]:
+    """The reports of a run that has played its level since so many frames; 0: all of them."""
+    return [row for row in rows if not since or row["environment_frames"] > since]
+
+
 def newest_metrics(folder: Path) -> dict[str, Any]:
     """The last report in a run's folder; empty without one. Reads only the end of the file."""
     path = folder / METRICS

@@ -69,7 +69,7 @@ def test_the_lengths_of_each_agent_have_its_colour(tmp_path):
         folder.mkdir()
         lengths = [{"mean_episode_length": 500.0 + change * i} for i in range(200)]
         draw(folder, [row | one for row, one in zip(climbing(200), lengths, strict=True)])
-    with Image.open(write_curves(tmp_path, TITLE, runs)) as picture:
+    with Image.open(write_curves(tmp_path, TITLE, runs, dict.fromkeys(runs, 0))) as picture:
         all_of_it = np.asarray(picture.convert("RGB")).astype(int)
     below = all_of_it[len(all_of_it) * 3 // 4 : -80]  # returns are above, the legend is below
     for color in (0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E):
@@ -154,7 +154,7 @@ def test_a_name_that_begins_with_an_underscore_is_in_the_legend(tmp_path, monkey
         folder.mkdir()
         draw(folder, climbing(20))
     monkeypatch.setattr(curve, "png", noted)
-    write_curves(tmp_path, TITLE, runs)
+    write_curves(tmp_path, TITLE, runs, dict.fromkeys(runs, 0))
     [legend] = drawn[-1].legends
     assert [text.get_text().strip() for text in legend.get_texts()] == list(runs)
 
