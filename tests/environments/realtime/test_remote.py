@@ -10,26 +10,24 @@ import sys
 import time
 from typing import Any
 
-import cv2
 import numpy as np
-import psutil
 import pytest
 
 import environments
 from environments import Remotes
 from environments.realtime import keeping, messages, password
 from environments.realtime.actions import Action
-from environments.realtime.link import Link, Snapshot
+from environments.realtime.link import Link
 from environments.realtime.rfb import Refused
 from environments.realtime.seat import Seat
-from environments.remote.desktop import PROGRAM, Desktop
+from environments.remote.desktop import Desktop
 from environments.remote.program import Screen
 from tests.environments.realtime.remotes import ECHO, REFLEX, REWARDING, remote
 
 pytestmark = pytest.mark.xdist_group("remotes")
 
 
-# A remote whose disk has no room for its password.
+# A program that writes down the letters that it gets.
 WRITES = """
 import sys, pygame
 pygame.display.init()
@@ -90,17 +88,6 @@ def test_a_remote_is_guarded_and_shows_the_same_packed_or_not():
             assert [one for one in ours if one.endswith(f":{port}")] == [f"127.0.0.1:{port}"]
 
 
-@pytest.mark.parametrize(("fps", "rate"), [("20", "60"), ("99.5", "100")])
-def test_a_desktop_may_show_each_frame_of_its_world(fps, rate):
-    with remote("--level_name=Catch-v0", f"--fps={fps}") as served:
-        [command] = [
-            one.cmdline()
-            for one in psutil.Process(served.process.pid).children()
-            if one.cmdline()[0] == PROGRAM
-        ]
-    assert command[command.index("-FrameRate") + 1] == rate
-
-
 def test_letters_arrive_as_they_are_written(tmp_path):
     secret = password.make(tmp_path / "p")
     desktop = Desktop(80, 40, "127.0.0.1", 0, tmp_path / "p", tmp_path)
@@ -122,33 +109,6 @@ def test_letters_arrive_as_they_are_written(tmp_path):
         program.kill()
         program.wait()
         desktop.close()
-
-
-def test_a_level_that_draws_with_pygame_is_on_its_own_desktop_only(monkeypatch):
-    """Whatever screen the user has."""
-    monkeypatch.setenv("DISPLAY", ":31999")
-    with remote("--level_name=CartPole-v1", "--fps=20") as served:
-
-        async def look() -> tuple[np.ndarray, float | None]:
-            link = Link(served.address, 0.0)
-            try:
-                await link.connect(password.read(served.password_file, "--password_file"))
-                reading = asyncio.create_task(link.run())
-                until = time.monotonic() + 30
-                first: float | None = None
-                while time.monotonic() < until:
-                    await asyncio.sleep(0.05)
-                    drawn = link.take().drawn
-                    first = first or drawn
-                    if first and drawn and drawn > first:
-                        break
-                reading.cancel()
-                return link.take().picture, drawn
-            finally:
-                await link.close()
-
-        picture, drawn = asyncio.run(look())
-    assert drawn is not None and len(np.unique(picture)) > 2
 
 
 def test_a_key_that_a_lost_connection_holds_is_up_for_the_next_one(tmp_path):
@@ -282,30 +242,6 @@ def test_what_is_played_in_a_pause_is_no_episode(tmp_path, monkeypatch):
     begun = {line["episode"]: line["at"] for line in lines_of(record, "begun")}
     unseen = {one for one, at in over.items() if paused < begun[one] and at < went_on}
     assert unseen and not unseen & taken
-
-
-@pytest.mark.parametrize(("level", "brighter"), [("PongNoFrameskip-v4", True), ("Catch-v0", False)])
-def test_of_an_atari_game_agents_see_the_brighter_of_two_pictures(level, brighter, monkeypatch):
-    taken: list[Snapshot] = []
-    take = Link.take
-
-    def noted(link: Link) -> Snapshot:
-        taken.append(take(link))
-        return taken[-1]
-
-    monkeypatch.setattr(Link, "take", noted)
-    env = environments.make(f"vnc:{level}", 1, 1, width=160, height=160, num_action_repeats=4)
-    step, moved = env.reset(), 0
-    while moved < 5:
-        step = env.step(np.zeros(1, np.int32))
-        if step.first[0]:
-            continue
-        newest, before = (cv2.cvtColor(one, cv2.COLOR_RGB2GRAY) for one in taken[-1][:2])
-        seen = np.maximum(newest, before) if brighter else newest
-        expected = cv2.resize(seen, (160, 160), interpolation=cv2.INTER_AREA)
-        np.testing.assert_array_equal(step.observation[0, :, :, 0], expected)
-        moved += bool((newest != before).any())
-    env.close()
 
 
 @pytest.mark.parametrize("lag", [0.0, 80.0])
