@@ -18,13 +18,16 @@ _EVERYBODY = ipaddress.ip_address("255.255.255.255")
 
 
 class BadValue(ValueError):
-    """A bad value; the text names what was given and what was expected."""
+    """A bad value; the text goes on from it: what is wrong, and what was expected.
+
+    It does not show the value: in a row whose fields are shifted, that may be the password.
+    """
 
 
 def job(given: str) -> str:
     """``learner``, ``actor`` or ``remote``."""
     if given not in JOBS:
-        raise BadValue(f"{given!r} is not a job; expected 'learner', 'actor' or 'remote'.")
+        raise BadValue("is not a job; expected 'learner', 'actor' or 'remote'.")
     return given
 
 
@@ -36,16 +39,16 @@ def address(given: str) -> str:
         pass
     else:
         if ip.is_unspecified or ip.is_multicast or ip == _EVERYBODY:
-            raise BadValue(f"{given!r} is not the address of one host.")
+            raise BadValue("is not the address of one host.")
         # After the % comes the name of an interface; ipaddress accepts anything there.
         zone = getattr(ip, "scope_id", None)
         if zone and not _ZONE.fullmatch(zone):
-            raise BadValue(f"{given!r} is neither an IP address nor the name of a host.")
+            raise BadValue("is neither an IP address nor the name of a host.")
         return str(ip)
     labels = given.removesuffix(".").split(".")
     # A name whose last part is a number would be mistaken for an IPv4 address.
     if len(given) > 253 or labels[-1].isdigit() or not all(map(_LABEL.fullmatch, labels)):
-        raise BadValue(f"{given!r} is neither an IP address nor the name of a host.")
+        raise BadValue("is neither an IP address nor the name of a host.")
     return given
 
 
@@ -63,7 +66,7 @@ def number(least: int, most: int) -> Callable[[str], int]:
     def parse(given: str) -> int:
         # Not int() alone: it also accepts underscores, signs and digits of other scripts.
         if not re.fullmatch(r"[0-9]{1,9}", given) or not least <= int(given) <= most:
-            raise BadValue(f"{given!r} is not a whole number from {least} to {most}.")
+            raise BadValue(f"is not a whole number from {least} to {most}.")
         return int(given)
 
     return parse
@@ -75,7 +78,6 @@ port = number(1, 65535)
 def user(given: str) -> str:
     """The name of a user to log in as."""
     if not _USER.fullmatch(given):
-        # The value is not shown: in a row shifted by one column, it is the password.
         raise BadValue(
             "is not a user name; expected a letter, digit or '_', then such and '.', '-', '@' or "
             "a backslash, at most 255."
@@ -86,7 +88,7 @@ def user(given: str) -> str:
 def text(given: str) -> str:
     """Any text that does not look like an option and has no control characters."""
     if given.startswith("-") or not given.isprintable():
-        raise BadValue(f"{given!r} starts with '-' or has characters that cannot be printed.")
+        raise BadValue("starts with '-' or has characters that cannot be printed.")
     return given
 
 
@@ -94,7 +96,7 @@ def folder(given: str) -> str:
     """A folder of a host, below the user's home unless absolute; with or without ~/."""
     if given.startswith("~"):
         if given.strip("/") != "~" and not given.startswith("~/"):
-            raise BadValue(f"{given!r} is in another user's home: give its absolute path.")
+            raise BadValue("is in another user's home: give its absolute path.")
         given = given[1:].strip("/") or "."
     return text(given)
 
@@ -102,7 +104,7 @@ def folder(given: str) -> str:
 def program(given: str) -> str:
     """A program of a host: in its PATH, below the project's folder, or absolute."""
     if given.startswith("~"):
-        raise BadValue(f"{given!r}: ~ is not expanded there; give the absolute path.")
+        raise BadValue("starts with '~', which is not expanded there; give the absolute path.")
     return text(given)
 
 
@@ -112,7 +114,7 @@ def key(given: str) -> str:
 
 
 def password(given: str) -> str:
-    """Any text of one line; errors do not show it."""
+    """Any text of one line."""
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in given):
         raise BadValue("contains control characters.")
     return given
@@ -121,16 +123,14 @@ def password(given: str) -> str:
 def agent(given: str) -> str:
     """The name of one of several agents."""
     if not seating.is_name(given):
-        raise BadValue(f"{given!r} is not a name; expected letters, digits, '_', '-' and '.'.")
+        raise BadValue("is not a name; expected letters, digits, '_', '-' and '.'.")
     return given
 
 
 def devices(given: str) -> str:
     """GPUs as CUDA counts or names them; -1: none."""
     if given != "-1" and not all(map(_DEVICE.fullmatch, given.split(","))):
-        raise BadValue(
-            f'{given!r} is not a list of GPUs; expected such as 0 or "0,1", or -1 for none.'
-        )
+        raise BadValue('is not a list of GPUs; expected such as 0 or "0,1", or -1 for none.')
     return given
 
 
@@ -140,7 +140,6 @@ def environment(given: str) -> tuple[tuple[str, str], ...]:
     for number, part in enumerate(filter(None, given.split(";")), start=1):
         name, equals, value = part.partition("=")
         name = name.strip()
-        # The text is not shown: it may be a token of the user.
         if not equals or not _NAME.fullmatch(name) or not value.isprintable():
             raise BadValue(f"part {number}, counted by semicolons, is not NAME=value.")
         if name == "CUDA_VISIBLE_DEVICES":

@@ -231,7 +231,8 @@ def _values(
         try:
             values[name] = PARSERS[name](given)
         except BadValue as error:
-            problems.append((number, f"column {name}: {error}"))
+            shown = f"{given!r} {error}" if name in NEEDED else str(error)
+            problems.append((number, f"column {name}: {shown}"))
     return values
 
 
