@@ -302,7 +302,7 @@ class Run:
     def _outcome(self, figures: dict[str, Any], reason: str) -> Outcome:
         return Outcome(
             self.folder,
-            {name: plain(value) for name, value in figures.items()},
+            plain(figures),
             self.reporter.best_return(),
             reason,
             self._settings,

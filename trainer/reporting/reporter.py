@@ -134,7 +134,7 @@ class Reporter:
         Returns the figures as they were sent.
         """
         # Numbers that are not finite are unknown everywhere.
-        figures = {name: plain(value) for name, value in figures.items()}
+        figures = plain(figures)
         line = wording.line(figures, self._total, self._own_figures)
         self._terminal.show(figures, line)
         self._log_line(line)
@@ -205,7 +205,7 @@ class Reporter:
     def _described(self, figures: dict[str, Any]) -> dict[str, Any]:
         names = ("level_name", "agent_name", "job_name")
         return {
-            **{name: plain(value) for name, value in figures.items()},
+            **plain(figures),
             **{name: self._settings.flat()[name] for name in names},
             "best_return": self.best_return(),
         }

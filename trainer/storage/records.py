@@ -70,13 +70,23 @@ class LinesFile(GrowingFile):
 
 def to_line(figures: dict[str, Any]) -> str:
     """Figures as one line of JSON; numbers that are not finite become null."""
-    return json.dumps({name: plain(value) for name, value in figures.items()}, allow_nan=False)
+    return json.dumps(plain(figures), allow_nan=False)
+
+
+def write_report(path: Path, report: dict[str, Any]) -> None:
+    """Writes figures as a file of JSON, whole or not at all; makes its folder if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(plain(report), indent=2, allow_nan=False).encode() + b"\n")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it; None if it is a number that is not finite."""
+    """A value as JSON can hold it; numbers that are not finite become None, also within others."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
     value = np.asarray(value).item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -1,7 +1,6 @@
 """``--mode=test``: plays whole games with a trained agent and reports the results."""
 
 import dataclasses
-import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from trainer.acting.playing import Game, Player, play
 from trainer.settings import grid
 from trainer.settings.config import Settings
 from trainer.storage import fetching
-from trainer.storage.records import write_whole
+from trainer.storage.records import write_report
 from trainer.trained import agents_of_run, grid_report, scoreboard, video
 from trainer.trained import trained_agent as trained
 from trainer.trained.human_scores import human_normalised
@@ -308,9 +307,6 @@ def _report(found: Trained, results: dict[str, dict[str, Any]]) -> dict[str, Any
 
 def _written(path: Path, report: dict[str, Any]) -> str:
     """Writes the report; returns the line to print about it, also if it could not be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)  # a bundle may have no run here
-        write_whole(path, json.dumps(report, indent=2).encode() + b"\n")
-    except OSError as error:
-        return f"warning: {path} could not be written ({error.strerror})."
-    return f"All returns and lengths: {path}"
+    return grid_report.written(
+        ("All returns and lengths", path, lambda: write_report(path, report))
+    )[0]

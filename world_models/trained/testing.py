@@ -4,7 +4,6 @@ The first two are evaluations like any other, one of them with dreams in place o
 """
 
 import dataclasses
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from environments import EnvironmentSpec, VectorEnvironment
 from trainer.settings import config, grid
 from trainer.settings.config import Settings
-from trainer.storage.records import write_whole
+from trainer.storage.records import write_report, write_whole
 from trainer.trained import evaluation, grid_report, scoreboard, trained_agent
 from trainer.trained.evaluation import Place
 from trainer.trained.trained_agent import Trained
@@ -126,16 +125,12 @@ def _written(
     name = folder / "evaluation_model"
     figures, picture, video = (name.with_suffix(one) for one in (".json", ".png", ".mp4"))
 
-    def write_figures() -> None:
-        folder.mkdir(parents=True, exist_ok=True)  # a bundle may have no run here
-        write_whole(figures, json.dumps(report, indent=2).encode() + b"\n")
-
     def write_picture() -> None:
         write_whole(picture, pictures.png(pictures.strip(*pair)))
 
     return [
         *grid_report.written(
-            ("All figures", figures, write_figures),
+            ("All figures", figures, lambda: write_report(figures, report)),
             ("A rollout beside what was real", picture, write_picture),
             ("The same as a video", video, lambda: pictures.write_video(video, *pair)),
         ),

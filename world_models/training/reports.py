@@ -12,7 +12,14 @@ from trainer.machine import terminal
 from trainer.reporting.events import EventsFile
 from trainer.storage.folder import writing
 from trainer.storage.played import Stored
-from trainer.storage.records import METRICS, LinesFile, read_metrics, to_line, write_whole
+from trainer.storage.records import (
+    METRICS,
+    LinesFile,
+    read_metrics,
+    to_line,
+    write_report,
+    write_whole,
+)
 from trainer.trained.bundling import REMARKS
 from world_models.schedule import Phase
 from world_models.training.folders import Complaints, Folders
@@ -140,5 +147,4 @@ class Reports:
             "of_real_play": real and {name: real[name] for name in OF_REAL_PLAY},
         }
         with writing(self._folders.policy):
-            content = json.dumps(remarks, indent=2).encode() + b"\n"
-            write_whole(self._folders.policy / REMARKS, content)
+            write_report(self._folders.policy / REMARKS, remarks)

@@ -21,8 +21,9 @@ from environments.tally import Tally
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import Uneven, make_run
 from trainer import build
-from trainer.acting.playing import Player, play
+from trainer.acting.playing import Game, Player, play
 from trainer.settings.config import Settings
+from trainer.storage.records import write_report
 from trainer.trained import human_scores, scoreboard
 from trainer.trained import trained_agent as trained
 from trainer.trained.evaluation import evaluate, seed_of_level, summary
@@ -224,6 +225,17 @@ def test_the_report_says_what_was_played_and_how(cartpole, capsys):
     assert (found["policy"], found["seed"]) == ("sampled", 1)
     assert found["settings"]["agent_name"] == "VectorAgent"
     assert level["human_normalised_percent"] is None
+
+
+def test_a_reward_that_is_no_number_is_null_in_the_report_which_stays_json(tmp_path):
+    games = [Game(float("nan"), 1.0, 3, 3, True)] * 2
+    write_report(
+        tmp_path / "new" / "evaluation.json", {"levels": {"L": summary("CartPole-v1", games)}}
+    )
+    text = (tmp_path / "new" / "evaluation.json").read_text()
+    level = json.loads(text, parse_constant=pytest.fail)["levels"]["L"]
+    assert level["mean"] is None and level["returns"] == [None, None]
+    assert level["clipped_mean"] == 1
 
 
 def test_the_same_seed_plays_the_same_games(cartpole):
