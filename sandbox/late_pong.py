@@ -1,6 +1,7 @@
 """Pong that waits for its agent and does what it says some frames late, as a desktop does.
 
-A step is four frames. Agents see the last one, or the brighter of the last two at each point.
+A step is four frames, or three or five now and then. Agents see the last one, or the brighter of
+the last two at each point.
 """
 
 from typing import Any
@@ -15,9 +16,12 @@ MOST_NOOPS = 30
 
 
 class LatePong(gymnasium.Wrapper):
-    """For the first ``late`` frames of a step, the action of the step before lasts."""
+    """For the first ``late`` frames of a step, the action of the step before lasts.
 
-    def __init__(self, late: int = 0, brighter: bool = False) -> None:
+    ``uneven`` of the steps have three or five frames, as many the one as the other.
+    """
+
+    def __init__(self, late: int = 0, brighter: bool = False, uneven: float = 0.0) -> None:
         game = gymnasium.make(
             "ALE/Pong-v5",
             frameskip=1,
@@ -28,7 +32,7 @@ class LatePong(gymnasium.Wrapper):
         super().__init__(game)
         height, width = game.observation_space.shape or ()
         self.observation_space = gymnasium.spaces.Box(0, 255, (height, width, 1), np.uint8)
-        self._late, self._brighter, self._last = late, brighter, NOOP
+        self._late, self._brighter, self._uneven, self._last = late, brighter, uneven, NOOP
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         picture, info = self.env.reset(seed=seed, options=options)
@@ -39,7 +43,10 @@ class LatePong(gymnasium.Wrapper):
 
     def step(self, action: Any) -> Any:
         total, pictures = 0.0, []
-        for frame in range(FRAMES):
+        frames = FRAMES
+        if self.np_random.random() < self._uneven:
+            frames += int(self.np_random.choice([-1, 1]))
+        for frame in range(frames):
             chosen = self._last if frame < self._late else action
             picture, reward, terminated, truncated, info = self.env.step(chosen)
             total += float(reward)

@@ -1,4 +1,4 @@
-"""Pong whose actions come late is Pong."""
+"""Pong whose actions come late, and whose steps differ in length, is Pong."""
 
 import ale_py  # noqa: F401  (registers its games)
 import gymnasium
@@ -28,3 +28,17 @@ def test_an_action_lasts_four_frames_and_begins_late(late, brighter):
     assert scored  # so that rewards have been compared
     env.close()
     game.close()
+
+
+def test_some_steps_are_a_frame_shorter_or_longer():
+    env = gymnasium.make("sandbox.late_pong:LatePong-v0", uneven=0.5)
+    _, info = env.reset(seed=3)
+    lengths = []
+    for _ in range(400):
+        before = info["episode_frame_number"]
+        *_, info = env.step(0)
+        lengths.append(info["episode_frame_number"] - before)
+    env.close()
+    counts = {length: lengths.count(length) for length in set(lengths)}
+    assert set(counts) == {3, 4, 5}
+    assert abs(counts[4] - 200) < 50 and abs(counts[3] - counts[5]) < 50
