@@ -35,6 +35,8 @@ class Played:
         name = f"sampling_temp_{temperature:g}_max_noops_{self.settings.level.noop_max}"
         if test.test_policy == "random":
             name = f"random_max_noops_{self.settings.level.noop_max}"
+        if test.opponent:
+            name += f"_against_{test.opponent}"
         further = [NAMES[one] for one in self.cell.values if NAMES[one] not in IN_NAME]
         return "_".join([f"mean_reward/eval/{name}", *(f"{one}_{flat[one]}" for one in further)])
 

@@ -280,6 +280,16 @@ def test_each_combination_is_played_with_its_settings_and_reported(tmp_path, cap
     assert curves.Scalars(f"{tag}_clipped")
 
 
+def test_games_against_another_opponent_have_a_curve_of_their_own():
+    (cell,) = grid.cells("temperature=0")
+    tags = [
+        grid_report.Played(cell, Settings(**cell.changes, opponent=one), "L", {}).tag
+        for one in ("", "random", "logs/before")
+    ]
+    alone = "mean_reward/eval/sampling_temp_0_max_noops_30"
+    assert tags == [alone, f"{alone}_against_random", f"{alone}_against_logs/before"]
+
+
 def test_tensorboard_keeps_all_evaluations_whichever_checkpoint_is_the_older(tmp_path):
     for frames in (1000, 2000):
         make_run(tmp_path, UNEVEN, frames=frames)
