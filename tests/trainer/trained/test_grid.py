@@ -378,7 +378,7 @@ def test_a_full_disk_costs_the_files_and_not_the_figures(tmp_path, capsys, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("trainer.trained.grid_report.write_whole", full)
-    monkeypatch.setattr("trainer.trained.evaluation.write_whole", full)
+    monkeypatch.setattr("trainer.storage.records.write_whole", full)
     settings = Settings(mode="test", logdir=str(tmp_path), grid="episodes=2")
     assert evaluate(settings)["grid"][0]["episodes"] == 2
     assert capsys.readouterr().out.count("could not be written (No space left on device)") == 2
