@@ -231,6 +231,7 @@ def _values(
         try:
             values[name] = PARSERS[name](given)
         except BadValue as error:
+            # In other columns the password may stand, where fields were left out.
             shown = f"{given!r} {error}" if name in NEEDED else str(error)
             problems.append((number, f"column {name}: {shown}"))
     return values
