@@ -244,7 +244,7 @@ def _check_row(row: Row) -> Iterator[str]:
         yield f"column count: {row.count} is given for a learner; give each learner its own row."
     if row.job != "learner" and row.agent:
         kind = {"actor": "an actor", "remote": "a remote"}[row.job]
-        yield f"column agent: {row.agent} is given for {kind}; only learners have an agent."
+        yield f"column agent: a name is given for {kind}; only learners have an agent."
     if row.all_ports[-1] > 65535:
         yield (
             f"column count: {row.count} processes from port {row.tf_port} on would need "
