@@ -91,9 +91,13 @@ def test_estimates_follow_a_level_that_changes():
     for _ in range(3):
         backdrop.update(backdrop.sums(dark))
     assert estimates(backdrop)[1] == pytest.approx(SMALLEST_SPREAD)  # no division by zero
-    update = tf.function(lambda: backdrop.update(backdrop.sums(bright)))
-    for _ in range(int(4 / STEP)):
-        update()
+
+    @tf.function
+    def updates() -> None:
+        for _ in tf.range(int(4 / STEP)):
+            backdrop.update(backdrop.sums(bright))
+
+    updates()
     assert estimates(backdrop)[0].mean() == pytest.approx(200, rel=0.05)
 
 

@@ -75,8 +75,10 @@ def test_it_trains_resumes_and_plays(algorithm, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c", "a3c", "reinforce", "double_dqn"])
 def test_agents_with_an_lstm_learn_by_it_too(algorithm, tmp_path, monkeypatch):
-    changes = {"burn_in": 2, "unroll_length": 6} if algorithm in OF_VALUES else {}
-    outcome = run(algorithm, tmp_path, monkeypatch, agent_name="VectorLSTMAgent", **changes)
+    changes: dict[str, Any] = {"agent_name": "VectorLSTMAgent", "total_environment_frames": 800}
+    if algorithm in OF_VALUES:
+        changes |= {"burn_in": 2, "unroll_length": 6}
+    outcome = run(algorithm, tmp_path, monkeypatch, **changes)
     assert outcome.figures["skipped_updates"] == 0 and outcome.figures["updates"] > 5
 
 
@@ -160,9 +162,9 @@ def test_learners_of_one_host_share_its_memory(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_replay_is_kept_if_asked_and_otherwise_refilled(kept, tmp_path, monkeypatch, capsys):
     settings: dict[str, Any] = {"checkpoint_replay": kept, "updates_per_step": 0.5}
-    first = run("double_dqn", tmp_path, monkeypatch, **settings)
+    first = run("double_dqn", tmp_path, monkeypatch, total_environment_frames=600, **settings)
     capsys.readouterr()
-    again = run("double_dqn", tmp_path, monkeypatch, total_environment_frames=1900, **settings)
+    again = run("double_dqn", tmp_path, monkeypatch, total_environment_frames=1000, **settings)
     steps = again.figures["environment_frames"] - first.figures["environment_frames"]
     updates = again.figures["updates"] - first.figures["updates"]
     said = "The replay was not kept" in capsys.readouterr().out
@@ -205,7 +207,12 @@ CLUSTER = pytest.mark.xdist_group("trainer cluster")
 @CLUSTER
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("algorithm", "transport"), [("ppo", "tensorflow"), ("reinforce", "secure"), ("dqn", "secure")]
+    ("algorithm", "transport"),
+    [
+        ("ppo", "tensorflow"),
+        ("dqn", "secure"),
+        pytest.param("reinforce", "secure", marks=pytest.mark.extras),  # in step, as PPO is
+    ],
 )
 def test_it_learns_from_actors_that_come_and_go(algorithm, transport, tmp_path):
     common = [

@@ -10,7 +10,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 import credentials
-from tests.trainer.cluster import alone, experiment, free_address, mpirun
+from tests.trainer.cluster import TRANSPORTS, alone, experiment, free_address, mpirun
 from tests.trainer.launching import newest
 from tests.trainer.levels import Continuous, Steps, level
 from tests.trainer.training import block, parts, small, values_of
@@ -186,7 +186,7 @@ FLAGS = (
 
 
 @pytest.mark.xdist_group("trainer cluster")
-@pytest.mark.parametrize("transport", ["tensorflow", "secure"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_bodies_that_differ_play_for_a_learner_elsewhere(transport, tmp_path):
     address = free_address()
     flags = [*FLAGS, f"--transport={transport}"]

@@ -96,10 +96,13 @@ class Contributions:
         if prepared is None:
             prepared = self.prepared(batch)
 
+        # Pieces of one size share a graph, which is traced once.
+        of_piece = tf.function(self._contribution_of, autograph=False)
+
         def part(start: int, stop: int) -> tuple[Contribution, list[tf.Tensor]]:
             piece = tf.nest.map_structure(lambda array: array[:, start:stop], prepared)
             share = usual * (stop - start) / count
-            return self._contribution_of(cut(batch, start, stop), piece, share)
+            return of_piece(cut(batch, start, stop), piece, share)
 
         contributions, samples = zip(
             *(part(start, stop) for start, stop in self._cuts(count)),

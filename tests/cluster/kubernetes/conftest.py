@@ -74,6 +74,9 @@ def frontend() -> Iterator[Callable[..., Frontend]]:
             shutil.copy(ROOT / "experiment.py", project)
             for name in ("agents", "environments", "presets", "transport", "vtrace"):
                 shutil.copytree(ROOT / name, project / name)
+            levels = project / "tests" / "trainer" / "levels.py"
+            levels.parent.mkdir(parents=True)
+            shutil.copy(ROOT / levels.relative_to(project), levels)
         pods = folder / "pods"
         pods.mkdir()
         server = Server(pods)

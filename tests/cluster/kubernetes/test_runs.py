@@ -10,6 +10,7 @@ from tests.cluster.conftest import wait_for
 from tests.cluster.kubernetes import controller
 from tests.cluster.kubernetes.controller import JOBS
 from tests.cluster.kubernetes.emulator import NAMESPACE, Server
+from tests.trainer.levels import Unhurried, level
 
 pytestmark = [
     pytest.mark.skipif(bool(controller.missing()), reason=controller.missing()),
@@ -130,9 +131,10 @@ def test_a_run_is_seen_and_stopped_in_its_cluster_whatever_context_is_current(
         other.close()
 
 
-def test_cartpole_is_trained_and_resumed_after_an_eviction(frontend):
+def test_a_training_is_resumed_after_an_eviction(frontend):
     run = frontend(True)
-    flags = ("--level_name=CartPole-v1", *SIZES, "--checkpoint_every_s=5", "--report_every_s=2")
+    often = ("--checkpoint_every_s=5", "--report_every_s=2")
+    flags = (f"--level_name={level(Unhurried)}", *SIZES, *often)
     run.start("--learners=1", "--actors=2", *flags)
     wait_for(lambda: "frames/s" in run.run("logs", "--name=learner-0").stdout, 120)
     wait_for(lambda: " · mean return " in run.run("status").stdout)
