@@ -161,7 +161,7 @@ def test_the_environment_of_the_guide_is_learned_and_filmed(tmp_path):
 
 def test_the_agent_of_the_guide_trains_and_plays(tmp_path):
     training, playing = saved("own_agent.md", tmp_path)
-    run(tmp_path, *training, "--total_environment_frames=20000", "--env_threads=1")
+    run(tmp_path, *training, "--total_environment_frames=5000", "--env_threads=1")
     assert "my_agent:WideAgent" in run(tmp_path, *playing, "--test_num_episodes=2")
 
 
