@@ -239,15 +239,15 @@ def _values(
 
 def _check_row(row: Row) -> Iterator[str]:
     if row.job != "actor" and row.envs is not None:
-        yield f"column envs: {row.envs} is given for a {row.job}; only actors have environments."
+        yield f"column envs: a number is given for a {row.job}; only actors have environments."
     if row.job == "learner" and row.count != 1:
-        yield f"column count: {row.count} is given for a learner; give each learner its own row."
+        yield f"column count: a number is given for a learner; give each learner its own row."
     if row.job != "learner" and row.agent:
         kind = {"actor": "an actor", "remote": "a remote"}[row.job]
         yield f"column agent: a name is given for {kind}; only learners have an agent."
     if row.all_ports[-1] > 65535:
         yield (
-            f"column count: {row.count} processes from port {row.tf_port} on would need "
+            f"column count: so many processes from port {row.tf_port} on would need "
             "ports above 65535."
         )
 

@@ -103,9 +103,9 @@ def test_a_malformed_row_is_told_with_line_and_column(line: str, told: str):
         ("actor,h,9001,,,,,,~bob/x,,,,", ":3: column remote_dir: is in another user's home"),
         ("actor,h,9001,,,,,,~/-x,,,,", ":3: column remote_dir: starts with '-'"),
         ("actor,h,9001,,,,,,,,,,0", ":3: column count: is not a whole number from 1 to 1024."),
-        ("actor,h,65535,,,,,,,,,,2", ":3: column count: 2 processes from port 65535"),
-        ("learner,h,9001,,,,,,,,,,2", ":3: column count: 2 is given for a learner"),
-        ("learner,h,9001,,,,,,,4,,,", ":3: column envs: 4 is given for a learner"),
+        ("actor,h,65535,,,,,,,,,,2", ":3: column count: so many processes from port 65535"),
+        ("learner,h,9001,,,,,,,,,,2", ":3: column count: a number is given for a learner"),
+        ("learner,h,9001,,,,,,,4,,,", ":3: column envs: a number is given for a learner"),
         ("actor,localhost,7999,,,,,,,,,,5", ":3: column tf_port: port 8001 of localhost is used"),
     ],
 )

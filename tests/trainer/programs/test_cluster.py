@@ -105,7 +105,7 @@ def test_a_run_continues_whatever_happens_to_its_actors(tmp_path):
     assert reached + 4000 <= counters["environment_frames"] < reached + 4000 + 40
 
 
-# The test above loses its learner with each transport.
+# With each transport, the test above loses a learner, and the one below leaves a frozen one.
 @pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 def test_actors_survive_a_learner_that_is_killed_or_frozen(tmp_path):
     address = free_address()

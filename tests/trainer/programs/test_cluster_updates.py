@@ -7,6 +7,7 @@ from tests.trainer.cluster import mpirun
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("trainer cluster")]
 
 
+# Three on two cores take three times as long as two.
 @pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.extras)])
 def test_learners_update_as_one_would_with_all_unrolls_and_stay_bit_equal(count):
     # Each process checks its own results: mpirun mixes what they print.
