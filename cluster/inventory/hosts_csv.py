@@ -241,7 +241,7 @@ def _check_row(row: Row) -> Iterator[str]:
     if row.job != "actor" and row.envs is not None:
         yield f"column envs: a number is given for a {row.job}; only actors have environments."
     if row.job == "learner" and row.count != 1:
-        yield f"column count: a number is given for a learner; give each learner its own row."
+        yield "column count: a number is given for a learner; give each learner its own row."
     if row.job != "learner" and row.agent:
         kind = {"actor": "an actor", "remote": "a remote"}[row.job]
         yield f"column agent: a name is given for {kind}; only learners have an agent."
