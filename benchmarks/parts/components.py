@@ -34,7 +34,7 @@ from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.ways import BOUND_OF, PROJECT, Measured
 from flags import setting
-from trainer.settings import checks, sizes
+from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -78,9 +78,7 @@ def measure(arguments: list[str]) -> None:
         finally:
             add(report, measured)
         for count in filter(None, actors):
-            rates = between_processes(
-                settings, measured[0].sizes["block"], count, own.seconds, own.repeats
-            )
+            rates = between_processes(settings, measured[0], count, own.seconds, own.repeats)
             for transport, rate in rates.items():
                 label = f"all cores, {count} actor{'s' * (count > 1)}"
                 row(report, REMOTE.format(transport), label, rate)
@@ -112,7 +110,7 @@ def what(settings: Settings, measured: Measured) -> str:
     """The work in words."""
     return (
         f"{settings.level.level_name}, {measured.agent}, "
-        f"{sizes.envs_per_actor(settings)} environments an actor, "
+        f"{measured.environments} environments an actor, "
         f"unroll {settings.actors.unroll_length}, batch {settings.learning.batch_size}"
     )
 
@@ -124,18 +122,18 @@ def row(report: Report, part: str, cores: str, rate: Spread | float) -> None:
 
 
 def between_processes(
-    settings: Settings, size: int, actors: int, seconds: float, repeats: int
+    settings: Settings, measured: Measured, actors: int, seconds: float, repeats: int
 ) -> dict[str, Spread]:
     """Agent steps a second that arrive at a learner from actors which do nothing but send.
 
     By transport.
     """
     common.progress(f"transport: {actors} actors in processes of their own")
-    unrolls = sizes.envs_per_actor(settings)
+    unrolls = measured.environments
     with tempfile.TemporaryDirectory() as folder:
         flags = [
             f"--actors={actors}",
-            f"--sizes={unrolls * size}",
+            f"--sizes={unrolls * measured.sizes['block']}",
             f"--seconds={seconds}",
             f"--repeats={repeats}",
             f"--results={folder}",

@@ -12,9 +12,12 @@ within each turn, against the actor's thread.
 import contextlib
 import dataclasses
 import functools
+import multiprocessing
+import signal
 import sys
 from collections.abc import Callable
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
@@ -139,9 +142,15 @@ def ours(own: Own, name: str, processes: int, stack: contextlib.ExitStack) -> St
 
 def bare(own: Own, name: str, stack: contextlib.ExitStack) -> Step:
     """Gymnasium's processes, with the same wrappers and seeds."""
-    factory = functools.partial(make_one, level_of(name), name, View())
+    made = functools.partial(make_one, level_of(name), name, View())
+
+    def factory() -> gymnasium.Env:
+        if multiprocessing.parent_process():  # Ctrl-C is for the process that measures
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return made()
+
     vector = AsyncVectorEnv([factory] * own.num_envs, shared_memory=True, copy=False)
-    stack.callback(vector.close)
+    stack.callback(vector.close, terminate=True)  # also where it was left in the midst of a step
     vector.reset(seed=own.seed)
     _, environment_actions = agent_actions(vector.single_action_space, name)
     return lambda actions: vector.step(environment_actions(actions))

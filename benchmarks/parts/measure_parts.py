@@ -29,6 +29,7 @@ from benchmarks.tools.common import Options  # noqa: E402
 from flags import setting  # noqa: E402
 from trainer import build  # noqa: E402
 from trainer.machine import precision  # noqa: E402
+from trainer.settings import sizes  # noqa: E402
 from trainer.settings.config import Settings  # noqa: E402
 from user_error import UserError  # noqa: E402
 
@@ -71,6 +72,8 @@ def measure(arguments: list[str]) -> None:
     """Prints the agent steps a second of each part."""
     own, settings = common.parse(Own, "measure_parts", __doc__, arguments, trainer=True)
     checks.check(settings)
+    spec = build.level_spec(settings)
+    settings = build.complete(settings, spec)  # as a training does
     tf.config.threading.set_intra_op_parallelism_threads(own.threads)
     tf.config.threading.set_inter_op_parallelism_threads(max(own.callers, own.threads))
     each = {part: calls(part, settings, own) for part in own.parts.split(",")}
@@ -78,11 +81,12 @@ def measure(arguments: list[str]) -> None:
         {part: functools.partial(common.rate, of, own.seconds) for part, of in each.items()},
         own.repeats,
     )
-    spec = build.level_spec(settings)
     result: dict[str, Any] = {
         "agent": build.agent_name(settings, spec),
         "precision": precision.compute_dtype(settings.agent.precision).name,
         "gpus": len(tf.config.list_physical_devices("GPU")),
+        "environments": sizes.envs_per_actor(settings),
+        "batch_steps": sizes.fresh_unrolls(settings) * settings.actors.unroll_length,
         "sizes": {
             "block": parts.block_bytes(settings),
             "weights": parts.weights_bytes(settings),

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from algorithms.feeding import InStep
 from trainer import build
 from trainer.machine import precision
 from trainer.settings.config import Settings
@@ -24,10 +25,12 @@ def for_inference(settings: Settings, callers: int) -> list[Callable[[], float]]
 
 
 def for_learning(settings: Settings, callers: int) -> list[Callable[[], float]]:
-    """The same of learning, which sees one row more than an unroll has steps."""
+    """The same of learning, which sees one row more than an unroll has steps, some several times."""
     _, learning = each(settings)
+    feeding, batch = settings.algorithm.feeding, settings.learning.batch_size
+    times = feeding.epochs if isinstance(feeding, InStep) else batch / feeding.fresh(batch)
     rows = (settings.actors.unroll_length + 1) / settings.actors.unroll_length
-    return products(settings, callers, learning * rows)
+    return products(settings, callers, learning * rows * times)
 
 
 def each(settings: Settings) -> tuple[int, int]:

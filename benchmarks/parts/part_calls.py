@@ -1,4 +1,4 @@
-"""The parts of a training, each as a call that is repeated to measure it."""
+"""The parts of a training with complete settings, each as a call that is repeated to measure it."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -85,7 +85,6 @@ def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
 def learning(settings: Settings, threads: int, callers: int) -> list[Call]:
     """The learner's updates with a batch that was really played; the weights stay as they are."""
     spec = build.level_spec(settings)
-    settings = build.complete(settings, spec)
     actor = _actor(settings, _acting(settings), 0, cores())
     batches = _batches(settings)
     batches.next(actor.unroll)  # with nothing to replay yet, it would hold new unrolls only

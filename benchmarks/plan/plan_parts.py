@@ -22,7 +22,7 @@ from benchmarks.tools import common, files, ways
 from benchmarks.tools.common import Options
 from benchmarks.tools.machine import processor
 from flags import setting
-from trainer.settings import checks, sizes
+from trainer.settings import checks
 from trainer.settings.config import Settings
 
 MEASURED = ("acting", "learning")
@@ -58,16 +58,16 @@ def measured(own: Own, settings: Settings) -> Parts:
     )
     bytes_of, step = rates[0].sizes, settings.actors.unroll_length
     arriving = components.between_processes(
-        settings, bytes_of["block"], SENDERS, own.seconds, own.repeats
+        settings, rates[0], SENDERS, own.seconds, own.repeats
     )[TRANSPORT]
     return Parts(
         about=f"{components.what(settings, rates[0])}; {processor()}, {rates[0].precision}",
         actor_steps_per_s=ways.best(rates, "acting")[1].median,
         learner_steps_per_s=ways.best(rates, "learning")[1].median,
-        batch_steps=sizes.fresh_unrolls(settings) * step,
+        batch_steps=rates[0].batch_steps,
         step_bytes=bytes_of["block"] / step,
         weights_bytes=bytes_of["weights"],
-        steps_per_fetch=sizes.envs_per_actor(settings) * step,
+        steps_per_fetch=rates[0].environments * step,
         gradient_bytes=bytes_of["gradient"],
         receive_bytes_per_s=arriving.median * bytes_of["block"] / step,
         lone_actor_steps_per_s=lone.rates["acting"].median,

@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import flags
 from benchmarks.tools import files
 from flags import setting
+from trainer.machine.quiet import import_tensorflow
 from trainer.settings import checks, config, sizes
 from trainer.settings.config import Settings
 from user_error import UserError, exit_code
@@ -71,10 +73,13 @@ def parse(
 def in_a_cluster(settings: Settings, actors: int) -> Settings:
     """As the frontend sets up so many actors on one machine; 0: nobody knows how many."""
     checks.check_played(settings, range(actors), f"--actors={actors}")
+    import_tensorflow()
+    from trainer import build  # an actor's own choices depend on the level
+
     actor = sizes.filling(settings, actors, 1).replace(job_name="actor")
     given = settings.actors.actors_on_host
     return settings.replace(
-        envs_per_actor=sizes.envs_per_actor(actor),
+        envs_per_actor=sizes.envs_per_actor(build.complete(actor, build.level_spec(actor))),
         actors_on_host=given if given > 1 else max(1, actors),
     )
 
@@ -158,23 +163,20 @@ def whole_turns(
 
 def rate(calls: Sequence[Callable[[], float]], seconds: float) -> float:
     """The work done per second when all calls are repeated side by side."""
-    rates: list[float] = []
+    ended = threading.Event()
 
-    def repeat(call: Callable[[], float]) -> None:
+    def repeat(call: Callable[[], float]) -> float:
         done, start = 0.0, time.perf_counter()
-        while time.perf_counter() - start < seconds:
+        while time.perf_counter() - start < seconds and not ended.is_set():
             done += call()
-        rates.append(done / (time.perf_counter() - start))
+        return done / (time.perf_counter() - start)
 
-    threads = [threading.Thread(target=repeat, args=(call,)) for call in calls[1:]]
-    for thread in threads:
-        thread.start()
-    repeat(calls[0])
-    for thread in threads:
-        thread.join()
-    if len(rates) < len(calls):
-        raise RuntimeError("a call failed in a thread; its error is shown above")
-    return sum(rates)
+    with ThreadPoolExecutor(max(1, len(calls) - 1)) as others:
+        rates = [others.submit(repeat, call) for call in calls[1:]]
+        try:
+            return repeat(calls[0]) + sum(rate.result() for rate in rates)
+        finally:  # also where a call fails, or Ctrl-C ends it: nothing is called any more
+            ended.set()
 
 
 def progress(text: str) -> None:

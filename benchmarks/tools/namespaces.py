@@ -19,8 +19,13 @@ def missing(*programs: str) -> str:
     lacking = [name for name in ("ip", *programs) if not shutil.which(name)]
     if lacking:
         return f"needs {', '.join(lacking)}"
-    probe = subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False)
-    return "network namespaces are not allowed here" if probe.returncode else ""
+    # All of it in a namespace that goes with the shell.
+    tried = "ip link add one type veth peer name two && ip link add three type bridge"
+    if "tc" in programs:
+        tried += f" && tc qdisc add dev one {_bucket(1)}"
+    probe = subprocess.run(["unshare", "-n", "sh", "-c", tried], capture_output=True, check=False)
+    needs = "needs network namespaces with links and bridges, which are not allowed here"
+    return needs if probe.returncode else ""
 
 
 def sh(command: str) -> str:
@@ -54,9 +59,12 @@ class Namespace:
 
     def limit(self, megabits: int) -> None:
         """Lets no more than so many megabits a second through, in each direction."""
-        bucket = f"root tbf rate {megabits}mbit burst 256kb latency 50ms"
-        sh(f"tc qdisc add dev {self.link} {bucket}")
-        sh(f"tc -n {self.name} qdisc add dev eth0 {bucket}")
+        sh(f"tc qdisc add dev {self.link} {_bucket(megabits)}")
+        sh(f"tc -n {self.name} qdisc add dev eth0 {_bucket(megabits)}")
+
+
+def _bucket(megabits: int) -> str:
+    return f"root tbf rate {megabits}mbit burst 256kb latency 50ms"
 
 
 class Bridge:

@@ -59,6 +59,8 @@ class Measured(NamedTuple):
     way: Way
     agent: str
     precision: str
+    environments: int  # of an actor
+    batch_steps: int  # new ones
     sizes: dict[str, int]  # bytes of an unroll between processes, of weights and of a gradient
     rates: dict[str, Spread]  # agent steps a second, of each part
 
@@ -83,6 +85,8 @@ def measure(
         way,
         result["agent"],
         result["precision"],
+        result["environments"],
+        result["batch_steps"],
         result["sizes"],
         {part: spread(values) for part, values in result["rates"].items()},
     )

@@ -21,7 +21,7 @@ QUICK = ["--repeats=1", "--seconds=0.05", "--unroll_length=3"]
 
 def measured(way, **rates):
     rates = {part: spread([rate]) for part, rate in rates.items()}
-    return Measured(Way(way, 1, 1, 1), "Agent", "float32", {"block": 100}, rates)
+    return Measured(Way(way, 1, 1, 1), "Agent", "float32", 2, 6, {"block": 100}, rates)
 
 
 def test_the_bound_is_what_the_better_way_of_each_part_allows():
@@ -58,9 +58,10 @@ def test_with_one_core_there_is_one_way(monkeypatch):
 
 @pytest.mark.timeout(600)
 def test_every_part_has_its_rate(tmp_path, monkeypatch, capsys):
-    def sent(settings, size, actors, *_):
+    def sent(settings, measured, actors, *_):
         """What the benchmark of transport measures for the plan of this machine, too."""
-        assert size > 0
+        assert measured.sizes["block"] > 0 and measured.environments == 2
+        assert measured.batch_steps == 3  # of two unrolls of three steps, one is new
         return {"tensorflow": spread([100.0 * actors]), "secure": spread([50.0 * actors])}
 
     monkeypatch.setattr(components, "between_processes", sent)
@@ -113,7 +114,8 @@ PYTHON = "#!/bin/sh\necho $$ > {folder}/pid\nexec sleep 600\n"
     "starts",
     [
         "ways._printed('measure_parts', [], os.sched_getaffinity(0))",
-        "components.between_processes(components.Settings(), 1, 1, 1.0, 1)",
+        "components.between_processes(components.Settings(), ways.Measured("
+        "ways.half_way(), '', '', 1, 1, {'block': 1}, {}), 1, 1.0, 1)",
     ],
 )
 def test_a_part_ends_with_a_benchmark_that_is_killed(starts, tmp_path):

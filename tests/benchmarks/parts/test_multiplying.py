@@ -29,3 +29,14 @@ def test_products_are_worth_as_many_steps_as_they_have_multiplications():
     first, second = multiplying.for_learning(settings, callers=2)
     assert inference() == pytest.approx(1024**3 / acting)
     assert first() == second() == pytest.approx(1024**3 / (1.1 * learning))
+
+
+@pytest.mark.parametrize(
+    ("flags", "times"),
+    [(["--replay_share=0.75", "--batch_size=8"], 4), (["--algorithm=ppo", "--epochs=3"], 3)],
+)
+def test_learning_multiplies_as_often_as_it_learns_from_a_step(flags, times):
+    settings = config.parse(["--level_name=CartPole-v1", "--unroll_length=10", *flags])
+    _, learning = multiplying.each(settings)
+    [call] = multiplying.for_learning(settings, callers=1)
+    assert call() == pytest.approx(1024**3 / (times * 1.1 * learning))

@@ -20,7 +20,9 @@ def learn_once(**changes) -> tuple[float, int]:
     small = {"level_name": level(Steps), "envs_per_actor": 4, "batch_size": 4, "unroll_length": 8}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(part_calls.build, "learner", learner)
-        [call] = part_calls.learning(Settings(**small | changes), threads=2, callers=1)
+        settings = Settings(**small | changes)
+        settings = part_calls.build.complete(settings, part_calls.build.level_spec(settings))
+        [call] = part_calls.learning(settings, threads=2, callers=1)
     steps = call()
     return steps, made[0].updates
 

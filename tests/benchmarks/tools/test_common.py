@@ -105,14 +105,31 @@ def test_a_rate_adds_up_what_is_done_at_the_same_time():
     assert 0 < rate([work, work], 0.1) <= 600
 
 
-def test_a_call_that_fails_in_a_thread_is_no_measurement(monkeypatch):
-    monkeypatch.setattr("threading.excepthook", lambda _: None)
-
+@pytest.mark.parametrize("first", [True, False])
+def test_a_call_that_fails_in_any_thread_says_why_and_ends_the_others(first):
     def fail():
-        raise ZeroDivisionError
+        raise UserError("the level has failed.")
 
-    with pytest.raises(RuntimeError, match="failed in a thread"):
-        rate([lambda: 1, fail], 0.01)
+    calls = [fail, lambda: 1] if first else [lambda: 1, fail]
+    with pytest.raises(UserError, match="the level has failed"):
+        rate(calls, 0.01 if not first else 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "environments"),
+    [
+        ({"level_name": "CartPole-v1", "batch_size": 32}, 10),  # of 32 unrolls, 8 are new
+        ({"level_name": "CartPole-v1", "batch_size": 32, "replay_share": 0.0}, 22),
+        ({"level_name": "CartPole-v1", "algorithm": "a2c", "batch_size": 32}, 16),
+        ({"level_name": "CartPole-v1", "envs_per_actor": 5}, 5),
+    ],
+)
+def test_actors_of_a_cluster_play_as_many_environments_as_they_would_by_themselves(
+    changes, environments
+):
+    settings = common.in_a_cluster(Settings(**changes), 2)
+    assert settings.actors.envs_per_actor == environments
+    assert settings.actors.actors_on_host == 2
 
 
 def test_a_report_is_a_table_a_file_of_json_and_a_picture(tmp_path, capsys):

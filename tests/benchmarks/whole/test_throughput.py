@@ -46,7 +46,7 @@ def test_the_rate_reached_stands_beside_the_bound(job, tmp_path, capsys):
 
 def test_runs_that_have_ended_are_written_when_it_is_stopped(tmp_path, monkeypatch):
     rates = dict.fromkeys(BOUND_OF, Spread(100.0, 90.0, 110.0, [90.0, 100.0, 110.0]))
-    part = Measured(full_ways()[0], "VectorAgent", "float32", {}, rates)
+    part = Measured(full_ways()[0], "VectorAgent", "float32", 10, 20, {}, rates)
     monkeypatch.setattr(throughput, "measure_parts", lambda *_: [part])
     shares: dict[str, float | None] = dict.fromkeys(("lag", "learner", "actors", "cores"), 0.5)
     reached = throughput.Reached(1.0, 30.0, shares, {"the learner's own thread": 100.0})
