@@ -46,6 +46,7 @@ class RandomPlay:
     def __init__(self, path: Path):
         self._path = path
         self._known: dict[str, dict[str, float]] = {}
+        self._failed: dict[str, UserError] = {}  # not tried again by this process
         self._is_kept = True  # in the file, for which there may be no room
         self._process: subprocess.Popen[str] | None = None
         self._is_stopped = False
@@ -90,13 +91,21 @@ class RandomPlay:
         for number, (name, world) in enumerate(missing.items(), 1):
             say(f"random play on {name}, {number} of {len(missing)}, for {LONGEST_S:g} s at most")
             try:
-                found = measured({name: world}, self._begun)
+                self._keep(self._measured(name, world))
             except UserError as error:
                 if failed is None or self._is_stopped:
                     raise
                 failed(error)
-                continue
-            self._keep(found)
+
+    def _measured(self, name: str, world: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+        """What is measured of a world; where that has failed, the error again, at once."""
+        if name in self._failed:
+            raise self._failed[name]
+        try:
+            return measured({name: world}, self._begun)
+        except UserError as error:
+            self._failed[name] = error
+            raise
 
     def _keep(self, found: Mapping[str, dict[str, float]]) -> None:
         """Adds what was measured; may raise OSError, after which the next call writes it."""

@@ -156,10 +156,10 @@ def _rule(path: str, algorithm: str) -> keys.Rule | None:
 
 
 def _settings(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
-    settings = {}
+    settings: dict[str, Any] = {"learning_rate_schedule": "constant"}  # where a spec has none
     for path, value in given.items():
         rule = _rule(path, algorithm)
-        if rule and (value is not None or path.endswith(("lr_scheduler_spec", "clip_grad_val"))):
+        if rule and (value is not None or path.endswith("clip_grad_val")):
             settings[rule[0]] = rule[1](value)
     chosen = given.get("net.hid_layers_activation")
     if chosen in keys.ACTIVATIONS and given.get("net.type") in keys.OF_VECTORS:
@@ -180,6 +180,7 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     if algorithm in keys.VALUES:
         # There, environments step together, and a step of all is learned from once.
         settings["updates_per_step"] = times / max(every, envs)
+        settings["n_steps"] = 1
         if "Prioritized" not in str(given.get("memory.name")):
             settings["priority_exponent"] = 0.0
         if given.get("net.update_type") == "replace":
@@ -189,15 +190,14 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
     elif algorithm == "reinforce":
         if not _counts_otherwise(given, algorithm):
             settings["batch_size"] = every  # episodes
-    elif given.get("algorithm.training_frequency") and not (
-        _steps(given) or _counts_otherwise(given, algorithm)
-    ):
+    elif _steps(given):
+        settings["batch_size"] = envs
+    elif given.get("algorithm.training_frequency") and not _counts_otherwise(given, algorithm):
         settings["unroll_length"], settings["batch_size"] = every, envs
     if algorithm == "ppo":
         settings["epochs"] = times
         size, steps = given.get("algorithm.minibatch_size"), given.get("algorithm.time_horizon")
         if size and steps:
-            settings["batch_size"] = envs
             settings["minibatches"] = max(1, steps * envs // size)
     use_gae = given.get("algorithm.use_gae", given.get("algorithm.use_GAE"))
     if use_gae is False and algorithm in keys.ON_POLICY:

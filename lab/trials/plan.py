@@ -44,11 +44,11 @@ def expected(experiment: Experiment, trials: list[Trial]) -> int:
 
 def propose(experiment: Experiment, trials: list[Trial], proposals: Proposals) -> Trial | None:
     """The next trial of a search; None once there are all."""
-    count = sum(one.kind == PROPOSED for one in trials)
-    if count >= proposals.total:
+    earlier = [one.drawn for one in trials if one.kind == PROPOSED]
+    if len(earlier) >= proposals.total:
         return None
     spec = experiment.spec
-    proposal, drawn, values = proposals.propose(count)
+    proposal, drawn, values = proposals.propose(len(earlier), earlier)
     return Trial(
         len(trials), PROPOSED, _fitting(spec.settings | values),
         frozen.seeds(spec), values, proposal=proposal, drawn=drawn,

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import sqlite3
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +44,22 @@ class Proposals:
         """How many trials the search has."""
         return total(self._meta, self._searched)
 
-    def propose(self, place: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
+    def propose(
+        self, place: int, earlier: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[int, dict[str, Any], dict[str, Any]]:
         """The trial at this place: its number in the study, what it drew, and its settings.
 
-        Each place has a seed of its own: a search that goes on draws nothing twice.
+        Each draw has a seed of its own: a search that goes on draws nothing twice. ``earlier`` is
+        what the trials at the places before have drawn: each draw is for every point of the grid.
         """
         draw, point = divmod(place, self._grid.size)
-        grid_values = self._grid.point(point)
-        # Each draw is made for every point of the grid.
+        fixed = self._grid.point(point)
+        if point and earlier:
+            fixed = dict(earlier[place - point]) | fixed
         seed = (self._meta.seed * 1_000_003 + draw) % MOST_SEEDS
         sampler = _sampler(self._meta, seed)
-        if grid_values:
-            sampler = optuna.samplers.PartialFixedSampler(grid_values, sampler)
+        if fixed:
+            sampler = optuna.samplers.PartialFixedSampler(fixed, sampler)
         self._study.sampler = sampler
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

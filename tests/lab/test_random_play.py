@@ -94,3 +94,18 @@ def test_a_measurement_that_is_stopped_leaves_nothing(tmp_path):
         play.measure([hanging])
     playing = [one.cmdline() for one in psutil.Process().children(recursive=True)]
     assert not any("lab.results.random_play" in words for words in playing)
+
+
+def test_random_play_that_has_failed_is_not_tried_again(tmp_path, monkeypatch):
+    tried, told = list[str](), list[UserError]()
+
+    def measured(settings, begun):
+        tried.extend(settings)
+        raise UserError("no end")
+
+    monkeypatch.setattr(random_play, "measured", measured)
+    play, wanted = random_play.RandomPlay(tmp_path / "random_play.json"), {"level_name": "Catch-v0"}
+    play.measure([wanted], failed=told.append)
+    with pytest.raises(UserError, match="no end"):
+        play.returns(wanted)
+    assert tried == ["Catch-v0"] and len(told) == 1

@@ -28,11 +28,12 @@ def spec_of(search: str, settings: dict, trials: int = 4) -> specs.Spec:
 
 def proposed(spec: specs.Spec, folder, objective=lambda values: 1.0, again: bool = False) -> list:
     """All proposals; with ``again`` the study is opened anew for each, as after a kill."""
-    found, path = [], folder / "study.sqlite3"
+    found, path, earlier = [], folder / "study.sqlite3", []
     proposals = Proposals(path, spec.meta, spec.searched)
     for place in range(proposals.total):
-        number, drawn, values = proposals.propose(place)
+        number, drawn, values = proposals.propose(place, earlier)
         found.append(values)
+        earlier.append(drawn)
         trial = Trial(place, "proposed", {}, [1], values, proposal=number, drawn=drawn)
         trial.state, trial.results = "done", {"objective": objective(values)}
         proposals.sync(trial)
@@ -47,6 +48,15 @@ def test_values_are_drawn_within_their_ranges_and_never_twice(search, tmp_path):
     assert len({one["learning_rate"] for one in found}) == 8
     assert all(1e-4 <= one["learning_rate"] <= 1e-2 for one in found)
     assert all(one["batch_size"] in (2, 3, 4) for one in found)
+
+
+@pytest.mark.parametrize("search", ["random", "tpe", "evolutionary", "cma"])
+def test_every_point_of_a_grid_gets_the_same_draws(search, tmp_path):
+    keys = {"algorithm": ["ppo", "a2c"], "learning_rate__loguniform": [1e-4, 1e-2]}
+    found = proposed(spec_of(search, keys, 10), tmp_path, lambda one: one["learning_rate"])
+    assert [one["algorithm"] for one in found] == ["ppo", "a2c"] * 10
+    rates = [one["learning_rate"] for one in found]
+    assert rates[::2] == rates[1::2] and len(set(rates)) == 10
 
 
 @pytest.mark.parametrize("search", ["random", "tpe"])

@@ -139,6 +139,7 @@ def test_numbers_of_updates_come_from_several_keys():
     assert found["updates_per_step"] == 1.5 and found["target_step"] == 0.1
     assert found["algorithm"] == "double_dqn" and found["replay_steps"] == 1000
     assert "priority_exponent" not in found  # Double DQN's own
+    assert found["n_steps"] == 1
     assert read(agent(algorithm)).settings["priority_exponent"] == 0.0
 
 
@@ -237,8 +238,11 @@ def test_memories_say_whether_steps_or_episodes_are_counted(name, memory, is_cou
 def test_an_actor_critic_without_gae_or_entropy():
     algorithm = {"name": "ActorCritic", "use_GAE": False, "lamda": 0.9, "add_entropy": False,
                  "num_step_returns": 20, "training_frequency": 7}  # fmt: skip
-    found = read(agent(algorithm)).settings
+    content = agent(algorithm)
+    content["env"][0]["num_envs"] = 3
+    found = read(content).settings
     assert found["algorithm"] == "a2c" and found["unroll_length"] == 20
+    assert found["batch_size"] == found["envs_per_actor"] == 3
     assert found["gae_lambda"] == 1.0 and found["entropy_cost"] == 0.0
 
 
@@ -305,3 +309,18 @@ def test_an_unknown_algorithm_is_refused_with_the_nearest():
 def test_a_translated_spec_is_an_ordinary_one():
     spec = read(agent({"name": "Reinforce", "training_frequency": 2, "gamma": 0.99}))
     assert specs.parse("slm", json.loads(json.dumps(spec.content())), "f").settings == spec.settings
+
+
+@pytest.mark.parametrize(
+    ("net", "schedule"),
+    [
+        ({}, "constant"),
+        ({"decay_lr": None}, "constant"),
+        ({"lr_scheduler_spec": None}, "constant"),
+        ({"lr_scheduler_spec": {"name": "LinearToZero"}}, "linear"),
+    ],
+)
+def test_the_learning_rate_falls_only_where_a_spec_says_so(net, schedule):
+    content = agent({"name": "Reinforce"})
+    content["agent"][0]["net"] |= net
+    assert read(content).settings["learning_rate_schedule"] == schedule
