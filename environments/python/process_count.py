@@ -46,7 +46,11 @@ def step_time(env: gymnasium.Env) -> float:
 
 def _allowed(actions: gymnasium.Space, info: dict[str, Any]) -> Any:
     """A random action; one that the environment allows now, if it says which it does."""
-    mask = np.asarray(info.get(KEY, ()), np.int8).ravel()
-    if isinstance(actions, gymnasium.spaces.Discrete) and len(mask) == actions.n and mask.any():
-        return actions.sample(mask=mask)
-    return actions.sample()
+    given = info.get(KEY)
+    if not isinstance(actions, gymnasium.spaces.Discrete) or given is None:
+        return actions.sample()  # masks of other spaces have forms of their own
+    try:
+        mask = np.asarray(given, np.int8).ravel()
+    except (TypeError, ValueError):  # told where the masks are asked for
+        return actions.sample()
+    return actions.sample(mask=mask) if len(mask) == actions.n and mask.any() else actions.sample()

@@ -19,6 +19,7 @@ from environments.remote.folder import PREFIX
 from user_error import UserError
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+AWAITED_PAUSE_S = 5.0  # at most, while a run waits for it to begin
 LOOKS_EVERY_S = 0.2
 STARTS_WITHIN_S = 60.0
 ENDS_WITHIN_S = 3.0
@@ -215,7 +216,7 @@ class Keeper:
                 pause = FIRST_PAUSE_S
             self._say(f"{self._name}: {reason}; next try in {pause:g} s.")
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            pause = min(2 * pause, LONGEST_PAUSE_S if self._has_played else AWAITED_PAUSE_S)
 
     async def _last_words(self) -> str:
         """What a source says that has ended by itself, or ""."""

@@ -1,5 +1,6 @@
 """Gymnasium levels as games for a keyboard: which keys stand for which action."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -42,7 +43,9 @@ def made(level_name: str, view: View) -> gymnasium.Env:
         raise UserError(f"--level_name: {level_name} is for several bodies; a desktop has one.")
     if isinstance(level, UnityLevel):
         raise UserError(f"--level_name: {level_name} has no pictures; a desktop shows some.")
-    env = make_undressed(level, level_name, view, render=True)
+    # A desktop shows what people would see; an agent's view of it may be grey.
+    shown = dataclasses.replace(view, colour=True)
+    env = make_undressed(level, level_name, shown, render=True)
     if not isinstance(env.action_space, gymnasium.spaces.Discrete):
         raise UserError(
             f"--level_name: {level_name} takes actions {in_short(env.action_space)}; over VNC "

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ KEPT = 4096  # bytes of what a program complains of
 HOLDS_KEYS_S = 0.1
 GAME_GETS_READY_S = 0.5
 TRIES = 3  # of the keys that begin a game
+OF_WAYLAND = ("WAYLAND_DISPLAY", "WAYLAND_SOCKET")
 STOPPED = ("T", "t")  # by a signal, by a debugger
 
 
@@ -187,7 +188,7 @@ class ProgramWorld:
             self._process = subprocess.Popen(
                 [*with_this_process("KILL"), *command],  # some programs ignore TERM
                 cwd=self._game.folder,
-                env=os.environ | {"SDL_VIDEODRIVER": "x11", "SDL_VIDEO_WINDOW_POS": "0,0"},
+                env=_on_desktop(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -197,6 +198,16 @@ class ProgramWorld:
             raise UserError(f"--game: {command[0]} cannot be started ({error.strerror}).") from None
         assert isinstance(self._process.stderr, io.BufferedReader)
         self._complaints = Complaints(self._process.stderr)
+
+
+def _on_desktop(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program that is to show its window there, not on the user's screen."""
+    kept = {name: value for name, value in environment.items() if name not in OF_WAYLAND}
+    return kept | {
+        "XDG_SESSION_TYPE": "x11",
+        "SDL_VIDEODRIVER": "x11",
+        "SDL_VIDEO_WINDOW_POS": "0,0",
+    }
 
 
 class Complaints:

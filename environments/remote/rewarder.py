@@ -64,7 +64,12 @@ class Rewarder:
     async def _end(self) -> None:
         if self._server:
             self._server.close()
-            await self._server.wait_closed()
+            closed = asyncio.create_task(self._server.wait_closed())
+            await asyncio.wait([closed], timeout=2 * CLOSES_WITHIN_S)
+            # A client that has never said anything may be waited for still.
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.sleep(0)
 
     async def _await_ready(self) -> int:
         return await self._ready

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+import gymnasium
 import numpy as np
 import psutil
 import pytest
@@ -126,6 +127,35 @@ def test_the_time_of_a_step_is_measured_without_that_of_resets(monkeypatch):
 
     monkeypatch.setattr(process_count, "time", Clock)
     assert process_count.step_time(Counting()) == pytest.approx(0.007)
+
+
+@pytest.mark.parametrize(
+    ("space", "mask"),
+    [
+        (gymnasium.spaces.MultiDiscrete([3, 2]), (np.ones(3, np.int8), np.ones(2, np.int8))),
+        (gymnasium.spaces.Discrete(3), None),
+        (gymnasium.spaces.Discrete(3), {"all": True}),
+        (gymnasium.spaces.Discrete(3), np.array([0, 1, 0], np.int8)),
+    ],
+)
+def test_the_time_of_a_step_is_measured_whatever_the_form_of_a_mask(space, mask):
+    taken = []
+
+    class Masked(Quiet):
+        action_space = space
+
+        def reset(self, **options):
+            observation, _ = super().reset(**options)
+            return observation, {"action_mask": mask}
+
+        def step(self, action):
+            taken.append(action)
+            return *super().step(0)[:4], {"action_mask": mask}
+
+    assert process_count.step_time(Masked()) >= 0
+    assert all(space.contains(action) for action in taken)
+    if isinstance(mask, np.ndarray):
+        assert set(taken) == {1}
 
 
 def test_environments_that_are_to_be_drawn_stay_here():

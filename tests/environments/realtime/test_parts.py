@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from environments.names import RealTimeLevel
-from environments.realtime import actions, keeping, levels, messages, password, stamp
+from environments.python.levels import make_undressed
+from environments.realtime import actions, keeping, level_keys, levels, messages, password, stamp
 from environments.realtime.keys import KEYSYMS
 from environments.realtime.level_keys import action_for, keys_of, made
 from environments.realtime.link import FIRST_EVERY_S, Address, Link
@@ -106,6 +107,18 @@ def test_levels_have_keys(name, keys, action):
     env = made(name, View())
     assert action_for(frozenset(keys), keys_of(env)) == action
     env.close()
+
+
+def test_a_desktop_shows_levels_in_colour_whatever_the_agent_sees(monkeypatch):
+    shown = []
+
+    def make(level, level_name, view, render):
+        shown.append(view.colour)
+        return make_undressed(level, level_name, view, render)
+
+    monkeypatch.setattr(level_keys, "make_undressed", make)
+    made("Catch-v0", View()).close()
+    assert shown == [True]
 
 
 def test_clicks_are_refused_where_there_are_keys_only(one_line):

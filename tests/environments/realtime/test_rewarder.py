@@ -1,6 +1,7 @@
 """The rewarder and clients that are not as expected."""
 
 import json
+import socket
 import threading
 import time
 
@@ -61,6 +62,14 @@ def test_a_client_that_reads_nothing_is_let_go(rewarder):
             time.sleep(0.001)
         goes_on.set()
         one.socket.close()
+
+
+def test_a_client_that_has_said_nothing_does_not_delay_the_end(rewarder):
+    with socket.create_connection(("127.0.0.1", rewarder.port)):
+        time.sleep(0.2)
+        begun = time.monotonic()
+        rewarder.close()
+        assert time.monotonic() - begun < 5
 
 
 def test_a_client_that_is_stopped_does_not_delay_the_end(rewarder):
