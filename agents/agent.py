@@ -131,7 +131,7 @@ class Agent(snt.Module, abc.ABC):
         self._torso = self.make_torso(observation_space, frame_stack, build)
         last = 1 + self._bodies.encoding_size
         features = self._torso.output_size + last
-        separate = self._separate(network, heads)
+        separate = self._separate(network, heads, observation_space)
         self._lstm = LSTM(features, lstm_size, build) if lstm_size else None
         features = lstm_size or features
         in_float32 = build.in_float32()
@@ -165,9 +165,9 @@ class Agent(snt.Module, abc.ABC):
                 "--algorithm that learns a policy."
             )
 
-    def _separate(self, network: Network, heads: Heads) -> bool:
+    def _separate(self, network: Network, heads: Heads, observation_space: gym.Space) -> bool:
         """Whether the baseline gets a torso of its own."""
-        possible = not self.lstm_size and not isinstance(self._torso.backdrop, Backdrop)
+        possible = not self.lstm_size and len(observation_space.shape or ()) == 1
         if network.separate and not possible:
             raise UserError(
                 "--separate_baseline=on is for agents of vectors without an LSTM, not for "

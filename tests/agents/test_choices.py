@@ -8,6 +8,7 @@ import tensorflow as tf
 import agents
 from agents import Network
 from agents.normaliser import Normaliser
+from agents.simple_conv_net import SimpleConvNetAgent
 from user_error import UserError
 
 PICTURES = gym.spaces.Box(0, 255, (84, 84, 1), np.uint8)
@@ -50,6 +51,24 @@ def test_layers_have_the_sizes_that_are_chosen():
 def test_sizes_that_an_agent_cannot_have_are_refused(name, network, message):
     with pytest.raises(UserError, match=message):
         shapes(name, network)
+
+
+class PlainConvNet(SimpleConvNetAgent):
+    """An own agent of pictures, which keeps no usual picture."""
+
+    def make_torso(self, *given):
+        torso = super().make_torso(*given)
+        torso.backdrop = None
+        return torso
+
+
+@pytest.mark.parametrize("name", ["SimpleConvNetAgent", f"{__name__}:PlainConvNet"])
+def test_agents_of_pictures_share_all_layers_with_the_baseline(name):
+    asked = agents.Heads(separate=True)
+    made = agents.make(name, PICTURES, gym.spaces.Discrete(3), heads=asked)
+    assert made._baseline_torso is None
+    with pytest.raises(UserError, match="--separate_baseline=on is for agents of vectors"):
+        agents.make(name, PICTURES, gym.spaces.Discrete(3), network=Network(separate=True))
 
 
 @pytest.mark.parametrize("name", ["VectorAgent", "VectorLSTMAgent"])

@@ -1,6 +1,7 @@
 """A full disk while a person plays, in the thread that plays and in that of the page."""
 
 import json
+import threading
 import urllib.request
 
 import pytest
@@ -63,6 +64,24 @@ def test_what_fails_in_the_page_s_thread_ends_the_game_in_the_player_s(tmp_path)
     recording.close()
     real.close()
     assert sum(one.part.steps for one in read_all(tmp_path / "play", "Catch-v0")) == 7
+
+
+def test_all_keys_of_a_page_come_from_one_thread_that_lasts(tmp_path, monkeypatch):
+    recording, session, real = recorded(tmp_path)
+    threads = []
+    reset = real.reset
+
+    def seen() -> None:
+        threads.append(threading.current_thread())
+        reset()
+
+    monkeypatch.setattr(real, "reset", seen)
+    with served(session, 0) as address:
+        for _ in range(3):
+            press(address, "r")
+        assert len(threads) == 3 and len(set(threads)) == 1 and threads[0].is_alive()
+    recording.close()
+    real.close()
 
 
 def test_lines_of_steps_that_are_missing_are_told(tmp_path, monkeypatch, capsys):

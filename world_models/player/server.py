@@ -6,6 +6,7 @@ import json
 import secrets
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -52,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         session = self.server.session
         try:
-            (session.press if down else session.release)(key)
+            self.server.keys.submit(session.press if down else session.release, key).result()
         except Exception as error:  # this thread would only print it, and the game go on
             session.fail(error)
         self._answer(200, "text/plain", b"")
@@ -89,6 +90,9 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, session: Session, port: int):
         self.session = session
         self.token = secrets.token_urlsafe(16)
+        # A page that a key starts anew has a browser, which ends with the thread that started it;
+        # that of a request does not last.
+        self.keys = ThreadPoolExecutor(1, "keys")
         super().__init__((HOST, port), _Handler)
 
 
