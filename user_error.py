@@ -7,7 +7,11 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
+from checkout import is_checkout
+
 STOPPED = 130  # what a program exits with after Ctrl-C
+# Packages that bin/setup always installs, and that are imported before anything is started.
+OF_SETUP = ("gymnasium", "libtmux", "numpy", "paramiko", "rich", "yaml")
 
 
 class UserError(Exception):
@@ -50,6 +54,13 @@ def exit_code(program: str, run: Callable[[], int | None]) -> int:
             return 1
         where = f"{error.filename}: " if error.filename else ""
         print(f"{program}: {where}{error.strerror or error}.", file=sys.stderr)
+        code = UserError.code
+    except ModuleNotFoundError as error:  # such as by another Python than that of .venv
+        if error.name not in OF_SETUP or not is_checkout():
+            raise
+        here = f"{sys.executable} has no {error.name}"
+        remedy = "run bin/setup, then the same with .venv/bin/python"
+        print(f"{program}: {here}: {remedy}.", file=sys.stderr)
         code = UserError.code
     except KeyboardInterrupt:  # which the reader of a pipe gets as well
         code = STOPPED

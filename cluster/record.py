@@ -21,6 +21,7 @@ from user_error import UserError
 
 # In which jobs are listed.
 ORDER = ("learner", "actor", "remote", "tensorboard")
+OUTLAST = ("remote", "tensorboard")  # those go on when all is learned, until the run is stopped
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from cluster.backends.backend import Backend
 from cluster.on_host.keeper import TAG
-from cluster.record import Part, Record, again
+from cluster.record import OUTLAST, Part, Record, again
 from user_error import UserError
 
 LOOK_EVERY_S = 1.0
@@ -57,7 +57,7 @@ class _Reader:
         self._offsets = {name: self._offsets.get(name, begin) for name in self._parts}
 
     def print_new(self) -> bool:
-        """Prints what is new; returns whether more may come, not only from TensorBoard."""
+        """Prints what is new; returns whether more may come of a run that has not ended."""
         tails = self._backend.tail(self._record, self._offsets)
         for host, problem in tails.silent.items():
             if self.silent.get(host) != problem:
@@ -67,8 +67,7 @@ class _Reader:
             self._offsets[name] = offset
             self._print(self._parts[name], text)
         alive = {self._parts[name].job for name in tails.alive}
-        only_tensorboard = alive == {"tensorboard"} and not self._only
-        return bool(tails.silent or (alive and not only_tensorboard))
+        return bool(tails.silent or (alive if self._only else alive - set(OUTLAST)))
 
     def _print(self, part: Part, text: str) -> None:
         for line in text.splitlines():

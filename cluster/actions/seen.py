@@ -5,7 +5,7 @@ import os.path
 from typing import Any
 
 from cluster.on_host.states import SILENT, is_living
-from cluster.record import Listener, Part, Record
+from cluster.record import OUTLAST, Listener, Part, Record
 
 # Starts the state of a process whose host does not answer.
 UNSEEN = "unknown: "
@@ -59,8 +59,8 @@ class Seen:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the run is alive; TensorBoard alone does not count."""
-        return any(one.is_alive for one in self.parts if one.part.job != "tensorboard")
+        """Whether the run is alive; what goes on until it is stopped does not count."""
+        return any(one.is_alive for one in self.parts if one.part.job not in OUTLAST)
 
     @property
     def is_learning(self) -> bool:

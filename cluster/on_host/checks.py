@@ -161,17 +161,7 @@ def _devices(request: dict[str, Any]) -> list[str]:
 def _gpus(wanted: list[str]) -> Iterator[Problem]:
     if not wanted:
         return
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "--list-gpus"],
-            capture_output=True,
-            timeout=WITHIN_S["nvidia-smi"],
-            check=False,
-            text=True,
-        )
-        there = done.stdout if done.returncode == 0 else ""
-    except (OSError, subprocess.TimeoutExpired):
-        there = ""
+    there = _listed_gpus()
     count = sum(line.startswith("GPU ") for line in there.splitlines())
     for one in wanted:
         if int(one) >= count if one.isdigit() else one not in there:
@@ -179,6 +169,23 @@ def _gpus(wanted: list[str]) -> Iterator[Problem]:
                 f"GPU {one} is requested, but nvidia-smi lists {count}",
                 "fix the driver, or column cuda_visible_devices",
             )
+
+
+def _listed_gpus() -> str:
+    """What nvidia-smi lists; with a driver that hangs it cannot end, and is not waited for."""
+    command = ["nvidia-smi", "--list-gpus"]
+    try:
+        asked = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    except OSError:
+        return ""
+    try:
+        there, _ = asked.communicate(timeout=WITHIN_S["nvidia-smi"])
+    except subprocess.TimeoutExpired:
+        asked.kill()
+        return ""
+    return there if asked.returncode == 0 else ""
 
 
 def _run_folder(project: Path, records: Path) -> Iterator[Problem]:
