@@ -5,6 +5,7 @@ Started by ``mpirun`` as one of several, it trains together with the others.
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,10 @@ from trainer.settings.config import Settings
 from trainer.team import joining
 from trainer.team.team import Team
 from transport import Identity, Layout, Link, Receiver
-from user_error import UserError
+from transport.link import LONGEST_PAUSE_S
+from user_error import NotWritten, UserError
+
+REJOINED_WITHIN_S = 3 * LONGEST_PAUSE_S  # by actors that look for their learner again and again
 
 
 def learn(settings: Settings, companions: Companions = nobody) -> None:
@@ -53,19 +57,22 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
         learner = build.learner(settings, spec, team, parallel_ops)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack, companions)
-            if meter.environment_frames >= settings.learning.total_environment_frames:
-                if run:
-                    run.report_trained(meter)
-                return
+            is_trained = meter.environment_frames >= settings.learning.total_environment_frames
+            if is_trained and run:
+                run.report_trained(meter)
             say = run.reporter.say if run else terminal.say
             agent = build.acting_agent(settings, spec)
             mine = carriers.of_team(settings.remote, settings.credentials_file, team)
             blocks = build.blocks(settings, spec, agent, learner.contribution)
             of_learners = build.identity_of_learners(settings, spec, agent, blocks)
             peers = _peers(settings, learner, of_learners, blocks, say)
-            receiver = stack.enter_context(
-                _receiver(settings, spec, agent, blocks, team, mine, say, peers, of_learners)
+            listen = functools.partial(
+                _receiver, settings, spec, agent, blocks, team, mine, peers, of_learners
             )
+            if is_trained:
+                _send_home(listen)
+                return
+            receiver = stack.enter_context(listen(say))
             make_batches = _batches(settings, spec, agent, learner, team, run, say)
             actors = stack.enter_context(
                 _actors(settings, spec, agent, team, receiver, make_batches, say, peers)
@@ -78,12 +85,32 @@ def learn(settings: Settings, companions: Companions = nobody) -> None:
                 run.add(stack.enter_context(peers))
                 _begin_among(peers, settings, learner, meter, stop)
             training = Training(settings, learner, meter, actors, stop, run, team, say)
-            training.run()
-            if training.is_complete:
+            not_written = None
+            try:
+                training.run()
+            except NotWritten as error:  # actors stay for the same command again
+                not_written = error
+            if training.is_complete and team.broadcast_value(not_written is None):
                 receiver.finish()
+            if not_written:
+                raise not_written
             if run and of_all.level.agents:
                 several.draw(Path(of_all.run_folder), of_all, run.reporter.say)
         leave_if(peers is not None and peers.hangs)
+
+
+def _send_home(listen: Callable[[Callable[[str], None]], Receiver]) -> None:
+    """Tells actors that have waited for this learner that nothing is left to train.
+
+    Before this one there was another, which was killed just then, or had no room for all.
+    """
+    try:
+        receiver = listen(lambda text: None)
+    except UserError:  # nobody waits for it at a port that another has
+        return
+    with receiver:
+        time.sleep(REJOINED_WITHIN_S)
+        receiver.finish()
 
 
 def _batches(
@@ -244,9 +271,9 @@ def _receiver(
     blocks: Layout,
     team: Team,
     mine: Credentials | None,
-    say: Callable[[str], None],
     peers: Peers | None,
     of_learners: Identity,
+    say: Callable[[str], None],
 ) -> Receiver:
     """Listens for actors, whose agents are like ``agent``, and for ``peers``.
 

@@ -129,9 +129,12 @@ def test_actors_survive_a_learner_that_is_killed_or_frozen(tmp_path):
             second.wait_for("checkpoint frames-", times=2)
             second.send(signal.SIGTERM)
             assert second.wait(30) == 0
-        playing.send(signal.SIGTERM)
-        assert playing.wait(30) == 0
-    assert_adds_up(tmp_path, spare=16)
+        assert_adds_up(tmp_path, spare=16)
+        playing.wait_for("Waiting for the learner", times=4)
+        # As if the one before had been killed after its last checkpoint.
+        with learner(tmp_path, address, total_environment_frames=1) as third:
+            assert third.wait(90) == 0 and "is already trained" in third.output()
+        assert playing.wait(30) == 0 and "has finished" in playing.output()
 
 
 def test_an_actor_can_leave_a_frozen_learner(tmp_path):
