@@ -1,5 +1,6 @@
 """A project folder with a quick experiment.py, and its frontend."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -50,20 +51,25 @@ def copy_code(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
+# A pause after a slow look is bounded: what is slow because it waits leaves the cores to others.
+LONGEST_PAUSE_S = 2.0
+
+
 def wait_for(
     condition: Callable[[], Found | Literal[False]], seconds: float = 60.0, every: float = 0.1
 ) -> Found:
-    """Waits until there is something to find; what cannot be read yet is not there yet."""
+    """Waits until there is something to find; what cannot be read yet is not there yet.
+
+    A look may run a whole frontend, on cores that what is waited for needs, too: so it has at most
+    a third of the time, and the wait may last for up to two looks longer than without pauses.
+    """
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            found = condition()
-        except (OSError, ValueError, KeyError):
-            time.sleep(every)
-            continue
-        if found:
-            return found
-        time.sleep(every)
+    while (begun := time.monotonic()) < end:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            if found := condition():
+                return found
+        looked_s = time.monotonic() - begun
+        time.sleep(max(every, min(2 * looked_s, LONGEST_PAUSE_S)))
     raise AssertionError("did not happen in time")
 
 
