@@ -50,7 +50,7 @@ def chosen(algorithm: str, folder: Path, **changes: Any) -> Settings:
 
 
 def run(algorithm: str, folder: Path, monkeypatch: Any, **changes: Any) -> Outcome:
-    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
     return train(chosen(algorithm, folder, **changes))
 
 

@@ -38,7 +38,7 @@ def assert_learned(logdir: Path) -> int:
 
 def test_it_learns_in_one_process_resumes_and_plays(tmp_path, monkeypatch, capsys):
     # TensorFlow's threads cannot change any more.
-    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
     logdir = f"--logdir={tmp_path}"
     assert main([logdir, *FLAGS, ENOUGH]) == 0
     printed = capsys.readouterr().out

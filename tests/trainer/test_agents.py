@@ -38,7 +38,7 @@ RETURNS = {"early": 3.0, "whole": 21.0, "late": 15.0}
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
     """Keeps TensorFlow's threads, which cannot change now."""
-    monkeypatch.setattr(local_agents.cores, "divide", lambda **_: 2)
+    monkeypatch.setattr(local_agents.cores, "divide", lambda **_: 1)
 
 
 def settings(folder: Path, **changes: Any) -> Settings:
@@ -73,7 +73,7 @@ def trained(tmp_path_factory, module_patch) -> Path:
 @pytest.fixture(scope="module")
 def module_patch():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_agents.cores, "divide", lambda **_: 2)
+        patch.setattr(local_agents.cores, "divide", lambda **_: 1)
         yield
 
 

@@ -106,7 +106,7 @@ class Crew:
 
 
 def test_a_training_with_bodies_that_come_and_go_reports_each_of_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
     train(
         Settings(
             level_name=SHIFT,

@@ -53,8 +53,8 @@ def chosen(folder: Path, level_name: str, **changes: Any) -> Settings:
 
 
 @pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+def whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
 
 
 @pytest.mark.parametrize(

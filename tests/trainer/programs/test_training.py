@@ -68,7 +68,7 @@ def one_line(text: str) -> str:
 def run_here(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
     """Runs a training in this process, without a process's start: its exit code and output."""
     # TensorFlow's threads cannot change any more.
-    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
 
     def run_it(*flags: str, **options: str) -> tuple[int, str, str]:
         capsys.readouterr()

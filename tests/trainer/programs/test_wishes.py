@@ -37,7 +37,7 @@ from user_error import UserError
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
     """Keeps TensorFlow's threads, which cannot change now."""
-    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
 
 
 def run(folder: Path, **changes: Any) -> Outcome:

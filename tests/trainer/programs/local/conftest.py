@@ -16,8 +16,11 @@ RETURNS = {level(Steps): 7, level(Tens): 30}
 
 @pytest.fixture(autouse=True)
 def threads(monkeypatch):
-    """Asserts that no thread is left; keeps TensorFlow's threads, which cannot change now."""
-    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
+    """Asserts that no thread is left; keeps TensorFlow's threads, which cannot change now.
+
+    Batches are not cut in two, which takes longer to trace.
+    """
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
     yield
     left = [thread.name for thread in threading.enumerate() if thread.name.startswith("actor")]
     assert left == []

@@ -13,6 +13,7 @@ from tests.trainer.programs.local.conftest import RETURNS, settings
 from trainer.acting.acting_agent import ActingAgent
 from trainer.learning import compiling
 from trainer.machine.graphs import SharedGraph
+from trainer.programs import local
 from trainer.programs.local import train
 from trainer.settings.sizes import fresh_unrolls
 from trainer.storage.records import read_metrics
@@ -42,7 +43,9 @@ from trainer.storage.records import read_metrics
     ],
     ids=lambda changes: ",".join(f"{name}={value}" for name, value in changes.items())[:60],
 )
-def test_it_trains(tmp_path, changes):
+def test_it_trains(tmp_path, monkeypatch, changes):
+    # Batches in two pieces, as with two cores.
+    monkeypatch.setattr(local.cores, "divide", lambda **_: 2)
     chosen = settings(tmp_path, **changes)
     train(chosen)
     counters = newest(tmp_path).counters
