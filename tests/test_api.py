@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
     "envs_per_actor": 4,
     "batch_size": 4,
     "env_threads": 1,
-    "total_environment_frames": 4000,
+    "total_environment_frames": 1500,
     "report_every_s": 0.05,
 }
 
@@ -79,7 +79,7 @@ def test_the_import_is_light():
 
 def test_a_training_returns_its_folder_and_final_figures(trained):
     assert trained.reason == "all frames are played"
-    assert trained.figures["environment_frames"] >= 4000
+    assert trained.figures["environment_frames"] >= 1500
     last = read_metrics(trained.folder)[-1]
     assert trained.figures["mean_episode_return"] == last["mean_episode_return"]
     assert trained.best_return >= last["mean_episode_return"]
@@ -98,7 +98,7 @@ def test_the_same_folder_is_already_trained(trained):
 
 def test_a_second_training_of_the_process_resumes_the_first(trained, tmp_path):
     folder = copy_of(trained, tmp_path)
-    second = train(small(folder, total_environment_frames=6000))
+    second = train(small(folder, total_environment_frames=3000))
     assert trained.figures["environment_frames"] < second.figures["environment_frames"]
     assert "Resuming from" in (folder / "train.log").read_text()
 

@@ -13,7 +13,7 @@ import credentials
 from benchmarks.tools.ports import free_port
 from tests.cluster.conftest import wait_for
 from tests.trainer.cluster import Process, alone, experiment
-from tests.trainer.levels import Steps, level
+from tests.trainer.levels import Steps, Unhurried, level
 from tests.trainer.training import block, parts, small, values_of
 from trainer import build
 from trainer.learning.learner import Learner
@@ -59,15 +59,29 @@ def weights_of_one_worker(
     return after
 
 
+# A2C's, by optimizer: they are the same for all of A3C that have it.
+OF_A2C: dict[str, list[list[np.ndarray]]] = {}
+TOGETHER = pytest.mark.xdist_group("weights of a2c")
+
+
 @pytest.mark.parametrize(
-    ("optimizer", "shared"), [("adam", True), ("adam", False), ("rmsprop", False)]
+    ("optimizer", "shared"),
+    [
+        pytest.param("adam", True, marks=TOGETHER),
+        pytest.param("adam", False, marks=TOGETHER),
+        # Its steps are calculated in test_optimizers.py; what an actor does with them is as above.
+        pytest.param("rmsprop", False, marks=pytest.mark.extras),
+    ],
 )
 def test_one_worker_learns_what_a2c_learns_update_by_update(
     optimizer, shared, tmp_path, monkeypatch
 ):
     changes = {"optimizer": optimizer, "shared_optimizer": shared}
     a3c = weights_of_one_worker("a3c", tmp_path, monkeypatch, **changes)
-    a2c = weights_of_one_worker("a2c", tmp_path, monkeypatch, optimizer=optimizer)
+    if optimizer not in OF_A2C:
+        one = weights_of_one_worker("a2c", tmp_path, monkeypatch, optimizer=optimizer)
+        OF_A2C[optimizer] = one
+    a2c = OF_A2C[optimizer]
     assert len(a3c) == len(a2c) and len(a2c[0]) > 4
     for update, pair in enumerate(zip(a3c, a2c, strict=True)):
         for mine, theirs in zip(*pair, strict=True):
@@ -201,7 +215,7 @@ def test_many_workers_with_optimizers_of_their_own_print_no_warning(caplog):
 def test_a_worker_that_dies_costs_its_gradient_only_and_a_learner_comes_back(tmp_path):
     common = [
         "--algorithm=a3c",
-        "--level_name=CartPole-v1",
+        f"--level_name={level(Unhurried)}",
         f"--learner_host=localhost:{free_port()}",
         f"--logdir={tmp_path}",
         "--total_environment_frames=10000000",
@@ -237,7 +251,7 @@ def test_equal_learners_exchange_gradients_and_one_that_dies_comes_back(tmp_path
     own = [f"localhost:{free_port()}" for _ in range(2)]
     common = [
         "--algorithm=a3c",
-        "--level_name=CartPole-v1",
+        f"--level_name={level(Unhurried)}",
         "--transport=secure",
         f"--credentials={tmp_path}/first/credentials/learner.pem",
         "--peer_timeout_s=3",

@@ -41,7 +41,7 @@ def chosen(algorithm: str, folder: Path, **changes: Any) -> Settings:
         "algorithm": algorithm,
         "level_name": level(Steps),
         "logdir": str(folder),
-        "total_environment_frames": 1500,
+        "total_environment_frames": 800,
         "batch_size": 4,
         "precision": "float32",
         "env_threads": 1,
@@ -66,8 +66,8 @@ def test_it_trains_resumes_and_plays(algorithm, tmp_path, monkeypatch):
     if algorithm in IN_STEP:
         assert all(row["policy_lag"] == 0 for row in read_metrics(tmp_path))
     assert outcome.figures["skipped_updates"] == 0
-    again = run(algorithm, tmp_path, monkeypatch, total_environment_frames=2500)
-    assert 2500 <= again.figures["environment_frames"] < 3500
+    again = run(algorithm, tmp_path, monkeypatch, total_environment_frames=1300)
+    assert 1300 <= again.figures["environment_frames"] < 2300
     assert newest(tmp_path).counters["updates"] > outcome.figures["updates"]
     played = evaluate(Settings(mode="test", logdir=str(tmp_path), test_num_episodes=3))
     assert played["levels"][level(Steps)]["mean"] == 7.0
@@ -98,7 +98,10 @@ def test_continuous_actions_are_learned_or_refused_in_a_line(algorithm, tmp_path
             run(algorithm, tmp_path, monkeypatch, level_name=level(Continuous))
         assert not list(tmp_path.glob("*.json*"))
     else:
-        outcome = run(algorithm, tmp_path, monkeypatch, level_name=level(Continuous))
+        outcome = run(
+            algorithm, tmp_path, monkeypatch, level_name=level(Continuous),
+            total_environment_frames=500,
+        )  # fmt: skip
         assert outcome.figures["skipped_updates"] == 0
 
 
@@ -153,7 +156,7 @@ def test_recent_unrolls_for_which_there_is_no_memory_are_refused_with_their_size
 
 def test_learners_of_one_host_share_its_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("trainer.learning.replayed.free_memory", lambda: 10**6)
-    run("dqn", tmp_path, monkeypatch)
+    run("dqn", tmp_path, monkeypatch, total_environment_frames=300)
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "100")
     with pytest.raises(UserError, match="GiB are free for each of 100 replays"):
         run("dqn", tmp_path / "other", monkeypatch)
@@ -176,7 +179,7 @@ def test_a_replay_is_kept_if_asked_and_otherwise_refilled(kept, tmp_path, monkey
 
 def test_a_kept_replay_of_other_settings_is_refused_and_stays(tmp_path, monkeypatch):
     kept: dict[str, Any] = {"checkpoint_replay": True}
-    run("dqn", tmp_path, monkeypatch, **kept)
+    run("dqn", tmp_path, monkeypatch, total_environment_frames=300, **kept)
     index = tmp_path / "replay" / "index.npz"
     before = index.read_bytes()
     changed = kept | {"replay_steps": 3000, "total_environment_frames": 2500}
@@ -204,6 +207,7 @@ def test_more_minibatches_than_pieces_of_a_rollout_are_refused(tmp_path):
 CLUSTER = pytest.mark.xdist_group("trainer cluster")
 
 
+    warming["total_environment_frames"] = 1500
 @CLUSTER
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_the_agent_of_the_guide_trains_and_plays(tmp_path):
 
 def test_the_algorithm_of_the_guide_learns(tmp_path):
     *_, training = saved("algorithms.md", tmp_path)
-    told = run(tmp_path, *training, "--stop_at_return=60", "--env_threads=1", "--report_every_s=1")
+    told = run(tmp_path, *training, "--stop_at_return=40", "--env_threads=1", "--report_every_s=1")
     assert "Ended: the mean return is " in told and "return to come" in told
 
 

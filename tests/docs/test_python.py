@@ -69,7 +69,9 @@ def test_the_first_program_trains_and_plays(tmp_path):
 
 
 def test_the_callback_ends_its_training(tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAMS["good_enough.py"])
+    code = PROGRAMS["good_enough.py"]
+    assert code.count("mean < 100") == 1
+    (tmp_path / "program.py").write_text(code.replace("mean < 100", "mean < 25"))
     assert "the callback asked for it" in run(tmp_path, "program.py").splitlines()[-1]
 
 

@@ -14,6 +14,7 @@ from tests.trainer.cluster import TRANSPORTS, alone, experiment, free_address, m
 from tests.trainer.launching import newest
 from tests.trainer.levels import Continuous, Steps, level
 from tests.trainer.training import block, parts, small, values_of
+from tests.trainer.untrained import make_run
 from trainer import build
 from trainer.programs import local, resuming
 from trainer.programs.local import train
@@ -108,7 +109,7 @@ def test_a_run_goes_on_and_its_agent_plays_any_of_its_levels(tmp_path):
 
 
 def test_an_export_says_who_is_of_which_kind(tmp_path):
-    train(chosen(tmp_path, BOTH, total_environment_frames=100))
+    make_run(tmp_path, BOTH, num_actors=2)
     export(Settings(mode="export", logdir=str(tmp_path)))
     about = json.loads((tmp_path / "export" / "about.json").read_text("utf-8"))
     assert [kind["bodies"] for kind in about["kinds"]] == [[level(Steps)], [WIDE]]

@@ -97,15 +97,17 @@ def test_both_sides_are_timed_in_turn_and_the_peers_fastest_way_is_kept(
 
     monkeypatch.setattr(tuning, "_searched", counted)
     flags = ["--until=18", "--level_name=CartPole-v1", "--repeats=1", "--tune_s=5"]
-    for _ in range(2):
+    # One run of this trainer shows that it is timed.
+    for ours in (until._ours, lambda own, seed: until.Run(5.0, 500, True)):
+        monkeypatch.setattr(until, "_ours", ours)
         until.measure([*flags, "--peers=stand_in", f"--results={tmp_path}"])
+        [mine, theirs] = json.loads((tmp_path / "peers-until.json").read_text())["rows"]
+        assert mine["trainer"] == "this trainer" and mine["reached"] == "1 of 1"
+        assert theirs["settings"] == "ppo, threads=2" and theirs["reached"] == "1 of 1"
+        assert "1 of 1" in capsys.readouterr().out
     assert len(tried) == 1
     [way] = json.loads((tmp_path / "fastest.json").read_text()).values()
     assert way == {"threads": 2}
-    [ours, theirs] = json.loads((tmp_path / "peers-until.json").read_text())["rows"]
-    assert ours["trainer"] == "this trainer" and ours["reached"] == "1 of 1"
-    assert theirs["settings"] == "ppo, threads=2" and theirs["reached"] == "1 of 1"
-    assert "1 of 1" in capsys.readouterr().out
 
 
 def test_a_turn_that_fails_loses_none_before_it(tmp_path, monkeypatch, capsys):

@@ -135,12 +135,12 @@ def test_a_training_is_resumed_after_an_eviction(frontend):
     run = frontend(True)
     often = ("--checkpoint_every_s=5", "--report_every_s=2")
     flags = (f"--level_name={level(Unhurried)}", *SIZES, *often)
-    run.start("--learners=1", "--actors=2", *flags)
+    run.start("--learners=1", "--actors=1", *flags)
     wait_for(lambda: "frames/s" in run.run("logs", "--name=learner-0").stdout, 120)
     wait_for(lambda: " · mean return " in run.run("status").stdout)
     figures = json.loads(run.run("status", "--json").stdout)["figures"]
     assert figures["environment_frames"] > 0 and figures["mean_episode_return"] > 5
-    # The learner's pod is shed: it saves, another takes its place and its name, actors follow.
+    # The learner's pod is shed: it saves, another takes its place and its name, the actor follows.
     run.nodes.evict(run.pod("learner-0"))
     wait_for(lambda: run.pod("learner-0").endswith("-b"), 60)
     resumed = wait_for(lambda: "resum" in run.run("logs", "--name=learner-0").stdout.lower(), 120)
@@ -149,4 +149,4 @@ def test_a_training_is_resumed_after_an_eviction(frontend):
     assert claim["persistentVolumeClaim"]["claimName"] == "impala-run-logs"
     volume = run.folder.parent / "pods" / "claim-impala-run-logs" / "run"
     assert list(volume.glob("checkpoints/*.npz"))
-    assert run.run("stop").stdout == "Stopped 1 learner and 2 actors.\n"
+    assert run.run("stop").stdout == "Stopped 1 learner and 1 actor.\n"

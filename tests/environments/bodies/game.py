@@ -1,5 +1,6 @@
 """A game with PettingZoo's parallel API: one body leaves early, one comes late, one never comes."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,14 @@ class Mixed(Shift):
         return Box(0, 255, (8, 8, 3), np.uint8) if whole else super().observation_space(body)
 
 
+class Unhurried(Shift):
+    """Takes a while for a step, which leaves the cores to others."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        time.sleep(0.0005)
+        return super().step(actions)
+
+
 def vanishing(env: Shift) -> Shift:
     """A wrapper of `--wrappers`."""
     return Vanishing()
@@ -132,6 +141,11 @@ def unlike(env: Shift) -> Shift:
 def mixed(env: Shift) -> Shift:
     """Another one."""
     return Mixed()
+
+
+def unhurried(env: Shift) -> Shift:
+    """Another one."""
+    return Unhurried()
 
 
 def nothing(env: Shift) -> object:

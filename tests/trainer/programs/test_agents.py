@@ -28,6 +28,7 @@ COMMON = [
     "--peer_timeout_s=2",
     "--precision=float32",
 ]
+UNHURRIED = "tests.environments.bodies.game:unhurried"
 RETURNS = {"left": 12.0, "right": 15.0}
 
 
@@ -44,9 +45,11 @@ def test_an_actor_plays_for_both_learners_whatever_happens_to_one(tmp_path, tran
     hosts = {agent: free_address() for agent in RETURNS}
     named = ",".join(f"{agent}={host}" for agent, host in hosts.items())
     flags = [f"--learner_host={named}", f"--logdir={tmp_path}", f"--transport={transport}"]
+    flags.append(f"--wrappers={UNHURRIED}")  # it plays on while others start
 
     def learns(agent: str, frames: int) -> Process:
-        return learner(tmp_path, agent, hosts[agent], transport, total_environment_frames=frames)
+        own = {"total_environment_frames": frames, "wrappers": UNHURRIED}
+        return learner(tmp_path, agent, hosts[agent], transport, **own)
 
     with (
         alone("--job_name=actor", "--task=0", *COMMON, *flags) as actor,

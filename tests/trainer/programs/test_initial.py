@@ -186,6 +186,7 @@ def test_a_level_that_is_made_otherwise_is_another_one(name, was, same, other):
     [
         ("VectorAgent", {"separate_baseline": "on"}),
         ("VectorAgent", {"hidden_sizes": "64, 64"}),
+        ("VectorAgent", {"activation": "tanh"}),  # as the default has it here
         ("VectorLSTMAgent", {"lstm_size": 64, "separate_baseline": "off"}),
     ],
 )
@@ -200,9 +201,10 @@ def test_a_run_resumes_with_other_words_for_the_same_network(agent, changes):
         ({}, {"hidden_sizes": "64,9"}, r"hidden_sizes=64,9 \(weights of other shapes\)"),
         ({"hidden_sizes": "9"}, {"hidden_sizes": ""}, "trained with --hidden_sizes=9"),
         ({"hidden_sizes": "9"}, {"hidden_sizes": "8"}, "trained with --hidden_sizes=9"),
+        ({}, {"activation": "relu"}, "--activation=relu does not fit the run"),
     ],
 )
-def test_a_network_of_other_sizes_is_refused_and_its_flag_is_named(before, changes, told):
+def test_another_network_is_refused_and_its_flag_is_named(before, changes, told):
     with pytest.raises(UserError, match=told):
         check_resumed(made("ppo", agent_name="VectorAgent", **before), changes)
 

@@ -18,16 +18,18 @@ from environments import RandomActions
 from tests.environments.test_masks import HERE as MASKS
 from tests.trainer import launching
 from tests.trainer.launching import newest
-from tests.trainer.levels import Breaks, Pictures, Steps, Tens, level
+from tests.trainer.levels import Breaks, Pictures, Steps, Tens, Unhurried, level
 from tests.trainer.training import block, parts, small
+from tests.trainer.untrained import make_run
 from trainer.acting.acting_agent import ActingAgent
 from trainer.acting.playing import Player
 from trainer.build import networks
 from trainer.programs import local, local_actors
 from trainer.programs.local import train
 from trainer.programs.local_actors import ActorFailed
-from trainer.programs.outcome import Outcome
+from trainer.programs.outcome import OnReport, Outcome, ignore
 from trainer.programs.run import Run
+from trainer.programs.stopping import StopSignal
 from trainer.settings.config import Settings
 from trainer.storage.records import read_metrics
 from trainer.trained import alongside, video
@@ -40,7 +42,9 @@ def threads(monkeypatch):
     monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
 
 
-def run(folder: Path, **changes: Any) -> Outcome:
+def run(
+    folder: Path, stop: StopSignal | None = None, on_report: OnReport = ignore, **changes: Any
+) -> Outcome:
     """A training of 10,000 frames, unless it ends before."""
     chosen: dict[str, Any] = {
         "level_name": level(Steps),
@@ -52,7 +56,7 @@ def run(folder: Path, **changes: Any) -> Outcome:
         "replay_share": 0.0,
         "precision": "float32",
     }
-    return train(Settings(**chosen | changes), companions=alongside.start)
+    return train(Settings(**chosen | changes), stop, on_report, companions=alongside.start)
 
 
 def test_a_training_ends_at_a_return(tmp_path):
@@ -67,7 +71,8 @@ def test_a_training_ends_at_a_return(tmp_path):
 
 
 def test_a_training_ends_after_a_time(tmp_path):
-    outcome = run(tmp_path, stop_after_s=10.0, total_environment_frames=10**9)
+    endless: dict[str, Any] = {"level_name": level(Unhurried), "total_environment_frames": 10**9}
+    outcome = run(tmp_path, stop_after_s=10.0, **endless)
     assert outcome.reason == "10 s have passed (--stop_after_s)"
     assert outcome.figures["time_left"] > 0
 
@@ -120,27 +125,30 @@ def test_a_run_starts_from_the_weights_of_another(tmp_path, capsys):
     ],
 )
 def test_weights_that_cannot_be_used_are_refused_and_nothing_is_written(tmp_path, source, message):
-    run(tmp_path / "first", total_environment_frames=300)
+    make_run(tmp_path / "first", level(Steps))
     with pytest.raises(UserError, match=message):
         run(tmp_path / "new", initial_weights=str(tmp_path / source), hidden_sizes="9")
     assert not list((tmp_path / "new").glob("*.json*"))
 
 
-def test_a_network_resumes_with_its_own_activation(tmp_path):
-    run(tmp_path, total_environment_frames=300)
-    run(tmp_path, total_environment_frames=400, activation="tanh")  # as the default has it here
-    with pytest.raises(UserError, match="--activation=relu does not fit the run"):
-        run(tmp_path, total_environment_frames=500, activation="relu")
-
-
 def test_whole_games_are_played_beside_a_training_and_reported(tmp_path, capsys):
+    stop, evaluated = StopSignal(), list[Any]()
+
+    def on_report(figures: dict[str, Any]) -> None:
+        if "evaluation_return" in figures:
+            evaluated.append(figures)
+        if len(evaluated) >= 2:
+            stop.request("the test")
+
     run(
         tmp_path,
+        stop,
+        on_report,
         level_name=f"{level(Steps)},{level(Tens)}",
         evaluate_every_s=0.2,
         test_num_episodes=3,
         report_every_s=0.2,
-        stop_after_s=20.0,
+        stop_after_s=60.0,
         total_environment_frames=10**9,
     )
     rows = [row for row in read_metrics(tmp_path) if "evaluation_return" in row]
@@ -202,17 +210,19 @@ def test_an_evaluation_that_hangs_does_not_keep_the_process(tmp_path, capsys, mo
 
 
 def test_a_training_can_be_watched(tmp_path, monkeypatch):
-    shown = []
+    stop, shown = StopSignal(), list[Any]()
     monkeypatch.setenv("DISPLAY", ":1")  # for the check; SDL draws nowhere
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     show = video.Window.show
 
     def note(window: Any, picture: np.ndarray) -> None:
         shown.append(picture.shape)
+        if len(shown) > 20:
+            stop.request("the test")
         show(window, picture)
 
     monkeypatch.setattr(video.Window, "show", note)
-    run(tmp_path, level_name="CartPole-v1", watch=True, stop_after_s=20.0,
+    run(tmp_path, stop, level_name="CartPole-v1", watch=True, stop_after_s=60.0,
         total_environment_frames=10**9)  # fmt: skip
     assert len(shown) > 20 and len(set(shown)) == 1
 
