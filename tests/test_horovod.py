@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from cluster.mpi_environment import ENVIRONMENT
 
 PROGRAM = """
@@ -22,6 +24,8 @@ assert found == [[3.0] * 3, [1.5] * 3, [3.0] * 3, [1.0] * 3], (hvd.rank(), found
 """
 
 
+# trainer/programs/test_cluster_updates.py reduces, gathers and broadcasts with it, too.
+@pytest.mark.extras
 def test_two_processes_reduce_and_broadcast():
     # Each process checks its own results: mpirun mixes what they print.
     mpirun = ["mpirun", "-np", "2", "--oversubscribe", "-bind-to", "none"]

@@ -36,6 +36,11 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+def with_extras(*more: str) -> list[Any]:
+    """All algorithms; ``more`` are left to --extras, as others are fed in the same way."""
+    return [pytest.param(one, marks=[pytest.mark.extras] * (one in more)) for one in SMALL]
+
+
 def chosen(algorithm: str, folder: Path, **changes: Any) -> Settings:
     small: dict[str, Any] = {
         "algorithm": algorithm,
@@ -59,7 +64,7 @@ def test_all_of_them_are_tried():
     assert set(SMALL) == set(registry.KNOWN) - programs
 
 
-@pytest.mark.parametrize("algorithm", SMALL)
+@pytest.mark.parametrize("algorithm", with_extras("dqn"))  # as Double DQN
 def test_it_trains_resumes_and_plays(algorithm, tmp_path, monkeypatch):
     outcome = run(algorithm, tmp_path, monkeypatch)
     assert outcome.figures["mean_episode_return"] == 7.0
@@ -73,7 +78,17 @@ def test_it_trains_resumes_and_plays(algorithm, tmp_path, monkeypatch):
     assert played["levels"][level(Steps)]["mean"] == 7.0
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c", "a3c", "reinforce", "double_dqn"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "ppo",
+        # A2C is in step, as PPO is, and the gradients of A3C are those of A2C.
+        pytest.param("a2c", marks=pytest.mark.extras),
+        pytest.param("a3c", marks=pytest.mark.extras),
+        "reinforce",
+        "double_dqn",
+    ],
+)
 def test_agents_with_an_lstm_learn_by_it_too(algorithm, tmp_path, monkeypatch):
     changes: dict[str, Any] = {"agent_name": "VectorLSTMAgent", "total_environment_frames": 800}
     if algorithm in OF_VALUES:
@@ -91,7 +106,7 @@ def test_pictures_are_learned_from_with_stacked_frames(algorithm, tmp_path, monk
     assert outcome.figures["skipped_updates"] == 0 and outcome.figures["updates"] > 5
 
 
-@pytest.mark.parametrize("algorithm", SMALL)
+@pytest.mark.parametrize("algorithm", with_extras("a2c", "reinforce"))  # in step, as PPO is
 def test_continuous_actions_are_learned_or_refused_in_a_line(algorithm, tmp_path, monkeypatch):
     if algorithm in OF_VALUES:
         with pytest.raises(UserError, match="needs actions that can be counted"):
@@ -105,7 +120,8 @@ def test_continuous_actions_are_learned_or_refused_in_a_line(algorithm, tmp_path
         assert outcome.figures["skipped_updates"] == 0
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "double_dqn"])
+# Both are exported by the same code; Double DQN has a dueling network here.
+@pytest.mark.parametrize("algorithm", [pytest.param("dqn", marks=pytest.mark.extras), "double_dqn"])
 def test_agents_that_value_actions_are_recorded_and_exported(algorithm, tmp_path, monkeypatch):
     run(algorithm, tmp_path, monkeypatch, level_name="Catch-v0", total_environment_frames=300)
     video = tmp_path / "game.mp4"
@@ -162,7 +178,8 @@ def test_learners_of_one_host_share_its_memory(tmp_path, monkeypatch):
         run("dqn", tmp_path / "other", monkeypatch)
 
 
-@pytest.mark.parametrize("kept", [True, False])
+# test_replayed.py has that a new one is filled first, and test_replay.py what is said.
+@pytest.mark.parametrize("kept", [True, pytest.param(False, marks=pytest.mark.extras)])
 def test_a_replay_is_kept_if_asked_and_otherwise_refilled(kept, tmp_path, monkeypatch, capsys):
     settings: dict[str, Any] = {"checkpoint_replay": kept, "updates_per_step": 0.5}
     first = run("double_dqn", tmp_path, monkeypatch, total_environment_frames=600, **settings)
@@ -190,6 +207,7 @@ def test_a_kept_replay_of_other_settings_is_refused_and_stays(tmp_path, monkeypa
 
 def test_a_replay_that_was_kept_before_the_first_update_is_used(tmp_path, monkeypatch, capsys):
     warming: dict[str, Any] = {"checkpoint_replay": True, "replay_warm_up": 1000}
+    warming["total_environment_frames"] = 1500
     first = run("dqn", tmp_path, monkeypatch, stop_after_s=0.01, **warming)
     assert first.figures["updates"] == 0
     again = run("dqn", tmp_path, monkeypatch, **warming)
@@ -207,7 +225,6 @@ def test_more_minibatches_than_pieces_of_a_rollout_are_refused(tmp_path):
 CLUSTER = pytest.mark.xdist_group("trainer cluster")
 
 
-    warming["total_environment_frames"] = 1500
 @CLUSTER
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(

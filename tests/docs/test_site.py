@@ -61,7 +61,12 @@ def address(site) -> Iterator[str]:
 
 
 @NEEDS_BROWSER
-@pytest.mark.parametrize("size", [browser.DESKTOP, browser.PHONE], ids=["desktop", "phone"])
+# What fits a phone fits a desktop, which fetches the same.
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(browser.DESKTOP, marks=pytest.mark.extras), browser.PHONE],
+    ids=["desktop", "phone"],
+)
 def test_pages_fit_the_window_and_fetch_nothing_from_elsewhere(address, size):
     pages = [page.relative_to(DOCS).with_suffix(".html") for page in sorted(DOCS.rglob("*.md"))]
     with browser.Browser(size) as window:

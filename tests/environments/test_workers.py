@@ -44,7 +44,8 @@ def made(level_name: str, num_envs: int = 3, **options: Any):
         (f"{OWN}:Exploring", {"crop": "1,0,4,5", "num_action_repeats": 2}),
     ],
 )
-@pytest.mark.parametrize("processes", [1, 2])
+# What one process does, each of two does.
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.extras), 2])
 def test_the_rows_and_episodes_are_those_of_environments_in_a_thread(
     level_name, options, processes
 ):

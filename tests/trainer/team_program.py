@@ -181,6 +181,7 @@ def test_messages(team: HorovodTeam) -> None:
 
 if __name__ == "__main__":
     hvd = horovod()
+    assert hvd.mpi_enabled() and not hvd.gloo_built()  # as bin/setup builds it
     # Three learners show all of it; two only what may differ with their number.
     all_of_it = hvd.size() > 2
     for compression in ROUNDED if all_of_it else ["none"]:

@@ -105,6 +105,8 @@ class Crew:
         pass
 
 
+# test_kinds.py trains bodies like these that differ, and test_agents.py two agents in them.
+@pytest.mark.extras
 def test_a_training_with_bodies_that_come_and_go_reports_each_of_them(tmp_path, monkeypatch):
     monkeypatch.setattr(local.cores, "divide", lambda **_: 1)
     train(

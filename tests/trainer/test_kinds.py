@@ -64,7 +64,8 @@ def whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:
         ("impala", {"popart": True}),
         ("ppo", {"epochs": 2}),
         ("double_dqn", {"replay_warm_up": 100, "replay_steps": 1000, "dueling": True}),
-        ("a3c", {}),
+        # Its gradients come from the same code, and test_all.py trains it.
+        pytest.param("a3c", {}, marks=pytest.mark.extras),
     ],
 )
 def test_every_algorithm_trains_bodies_that_differ(algorithm, changes, tmp_path):

@@ -1,5 +1,6 @@
 """Blocks and weights between a learner and its actors, on loopback, by each transport."""
 
+import socket
 import threading
 import time
 
@@ -213,6 +214,13 @@ def test_an_ipv6_address_in_brackets_works(carrier, ipv6_port):
 def test_a_host_that_tensorflow_cannot_parse_is_reported():
     with pytest.raises(UserError, match="--learner_host=a/b:1025: cannot listen there"):
         Plain().server("a/b", 1025, None)
+
+
+def test_a_port_in_use_is_reported(carrier):
+    with socket.create_server(("localhost", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(UserError, match=f":{port}: cannot listen there .Address already"):
+            carrier.server("localhost", port, lambda _: None)
 
 
 class Late:

@@ -25,7 +25,8 @@ QUICK = ["--repeats=1", "--part_repeats=1", "--part_seconds=0.05", "--warm_up_s=
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("job", throughput.JOBS)
+# In one process there is the same but for the threads of gRPC.
+@pytest.mark.parametrize("job", [pytest.param("local", marks=pytest.mark.extras), "cluster"])
 def test_the_rate_reached_stands_beside_the_bound(job, tmp_path, capsys):
     throughput.measure([*TINY, *QUICK, f"--job={job}", "--actors=1", f"--results={tmp_path}"])
     found = json.loads((tmp_path / "throughput.json").read_text())
@@ -69,7 +70,6 @@ def test_a_trainer_that_ends_too_soon_is_told_with_its_words():
     assert "simulator fell over" in str(told.value)
 
 
-@pytest.mark.timeout(600)
 # The parts as if they had been measured, then the trainer.
 AT_THE_TRAINER = """
 import sys
@@ -85,6 +85,7 @@ sys.exit(common.run("throughput", throughput.measure))
 """
 
 
+@pytest.mark.timeout(600)
 def test_a_benchmark_that_is_ended_ends_its_trainer(tmp_path):
     benchmark = psutil.Popen(
         [sys.executable, "-c", AT_THE_TRAINER, *TINY, *QUICK]

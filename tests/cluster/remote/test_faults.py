@@ -227,7 +227,10 @@ def test_a_learner_that_its_actors_cannot_reach_is_told(remote: Frontend, networ
     assert f"cannot reach the learner's {first.ip}:8001" in told.stdout
 
 
-@pytest.mark.parametrize("apart", [True, False], ids=["two hosts", "one host"])
+# tests/cluster/test_mpirun.py has both learners on one host.
+@pytest.mark.parametrize(
+    "apart", [True, pytest.param(False, marks=pytest.mark.extras)], ids=["two hosts", "one host"]
+)
 def test_learners_are_restarted_beside_a_program_that_never_answers_on_their_host(
     remote: Frontend, network: Network, apart: bool
 ):

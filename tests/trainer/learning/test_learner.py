@@ -87,9 +87,17 @@ def plain_gradients(agent: Any, batch: Unroll, settings: Settings) -> list[np.nd
     return [gradient.numpy() for gradient in tape.gradient(loss, agent.trainable_variables)]
 
 
-@pytest.mark.parametrize("agent_name", ["VectorAgent", "VectorLSTMAgent"])
-@pytest.mark.parametrize("compiled", [False, True], ids=["graph", "XLA"])
-@pytest.mark.parametrize("correction", ["vtrace", "none"])
+# Without a correction only the targets differ, which are computed before.
+@pytest.mark.parametrize(
+    ("agent_name", "compiled", "correction"),
+    [
+        ("VectorAgent", False, "vtrace"),
+        ("VectorAgent", True, "vtrace"),
+        ("VectorLSTMAgent", False, "vtrace"),
+        ("VectorLSTMAgent", True, "vtrace"),
+        ("VectorAgent", False, "none"),
+    ],
+)
 def test_an_update_moves_weights_by_the_gradient_of_the_plain_loss(
     agent_name, compiled, correction
 ):

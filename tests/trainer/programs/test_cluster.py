@@ -105,7 +105,7 @@ def test_a_run_continues_whatever_happens_to_its_actors(tmp_path):
     assert reached + 4000 <= counters["environment_frames"] < reached + 4000 + 40
 
 
-# With each transport, the test above loses a learner, and the one below leaves a frozen one.
+# With each transport, the test above loses a learner.
 @pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 def test_actors_survive_a_learner_that_is_killed_or_frozen(tmp_path):
     address = free_address()
@@ -137,6 +137,8 @@ def test_actors_survive_a_learner_that_is_killed_or_frozen(tmp_path):
         assert playing.wait(30) == 0 and "has finished" in playing.output()
 
 
+# With each transport, the first test asks an actor to leave and loses a learner.
+@pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 def test_an_actor_can_leave_a_frozen_learner(tmp_path):
     address = free_address()
     with (
@@ -149,6 +151,8 @@ def test_an_actor_can_leave_a_frozen_learner(tmp_path):
         assert leaving.wait(30) == 0, leaving.output()
 
 
+# tests/transport has the error of the plain transport without a training.
+@pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 def test_the_error_for_a_port_in_use_names_its_flag(tmp_path):
     address = free_address()
     with learner(tmp_path / "one", address) as first:

@@ -51,6 +51,8 @@ def assert_learned(logdir: Path) -> None:
     assert rows[-1]["episodes"] > 100
 
 
+# The test below has all of it, with one learner more.
+@pytest.mark.extras
 def test_a_learner_and_two_actors(tmp_path):
     port = free_port()
     with (
@@ -79,11 +81,12 @@ def test_two_learners_under_mpirun_and_three_actors_have_equal_weights(tmp_path)
         actor(2, ports[0]) as two,
     ):
         assert learning.wait(300) == 0, learning.output()
+        assert "waiting for 2 actors at" in learning.output()
         assert "Ended: the mean return is" in learning.output()
         found = EQUAL.search(learning.output())
         assert found, learning.output()
         assert int(found[1].replace(",", "")) >= 100
         assert found[0] in (tmp_path / "train.log").read_text()
         for process in (zero, one, two):
-            assert process.wait(30) == 0, process.output()
+            assert process.wait(30) == 0 and "has finished" in process.output()
     assert_learned(tmp_path)

@@ -160,7 +160,11 @@ def test_a_killed_training_resumes_from_its_last_checkpoint(tmp_path):
     assert kept.optimizer["powers"][1] == pytest.approx(0.999 ** kept.counters["updates"], rel=1e-2)
 
 
-@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+# test_cluster.py stops learners by SIGTERM.
+@pytest.mark.parametrize(
+    "asked",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.extras), signal.SIGHUP],
+)
 def test_a_stopped_training_saves_and_reports_its_progress(tmp_path, asked):
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
     process = start(f"--logdir={tmp_path}", for_frames(10**9))
@@ -175,7 +179,8 @@ def test_a_stopped_training_saves_and_reports_its_progress(tmp_path, asked):
     assert (tmp_path / "learning_curve.png").exists()
 
 
-JOBS = ["local", "learner", "actor"]
+# Whatever its job, a process imports TensorFlow before anything else.
+JOBS = ["local", *(pytest.param(job, marks=pytest.mark.extras) for job in ("learner", "actor"))]
 
 
 def signalled_early(job: str, folder: Path, number: int) -> subprocess.CompletedProcess[str]:

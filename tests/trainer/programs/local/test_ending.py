@@ -134,7 +134,8 @@ def test_a_replay_that_is_not_written_at_the_end_is_no_success(tmp_path, monkeyp
     assert "Ended: all frames are played." in printed and "tries again" not in printed
 
 
-@pytest.mark.parametrize("environment", [Breaks, Leaves])
+# The test below and others have an environment that breaks.
+@pytest.mark.parametrize("environment", [pytest.param(Breaks, marks=pytest.mark.extras), Leaves])
 def test_an_error_in_an_environment_ends_the_training_and_names_the_actor(tmp_path, environment):
     with pytest.raises(ActorFailed, match=f"actor [01], which plays {level(environment)}, ended"):
         train(settings(tmp_path, level_name=level(environment), total_environment_frames=10**6))

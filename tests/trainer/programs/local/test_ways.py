@@ -19,25 +19,42 @@ from trainer.settings.sizes import fresh_unrolls
 from trainer.storage.records import read_metrics
 
 
+# What trains by the same code as another one, or has a test of its own, is left to --extras.
 @pytest.mark.parametrize(
     "changes",
     [
         {"optimizer": "rmsprop", "momentum": 0.5},
-        {"optimizer": "adam", "popart": False},
+        # Adam is the default, and two levels train without PopArt.
+        pytest.param({"optimizer": "adam", "popart": False}, marks=pytest.mark.extras),
         {"replay_share": 0.5, "replay_capacity": 16},
         {"replay_share": 0.95, "batch_size": 2},
         {"replay_share": 0.5, "batch_size": 1},
         {"level_name": f"{level(Steps)},{level(Tens)}", "popart": False},
         {"level_name": f"{level(Steps)},{level(Tens)}", "num_actors": 3, "replay_share": 0.3},
         {"level_name": level(TwoChoices), "agent_name": "VectorLSTMAgent"},
-        {"level_name": level(Continuous), "reward_clipping": "soft_asymmetric"},
+        # test_all.py has actions like these, and tests/vtrace/test_rewards.py such rewards.
+        pytest.param(
+            {"level_name": level(Continuous), "reward_clipping": "soft_asymmetric"},
+            marks=pytest.mark.extras,
+        ),
         {"level_name": level(Pictures), "width": 36, "height": 36, "num_action_repeats": 2},
         {"num_actors": 1, "envs_per_actor": 1, "batch_size": 1, "unroll_length": 1},
-        {"num_actors": 1, "envs_per_actor": 1, "batch_size": 2, "queue_capacity": 1},
+        # Between the one above and batches of 64 from one environment.
+        pytest.param(
+            {"num_actors": 1, "envs_per_actor": 1, "batch_size": 2, "queue_capacity": 1},
+            marks=pytest.mark.extras,
+        ),
         {"num_actors": 1, "envs_per_actor": 7, "batch_size": 3, "queue_capacity": 1},
-        {"num_actors": 2, "envs_per_actor": 2, "batch_size": 9},
+        # Blocks do not fit batches evenly above, either.
+        pytest.param(
+            {"num_actors": 2, "envs_per_actor": 2, "batch_size": 9}, marks=pytest.mark.extras
+        ),
         {"num_actors": 1, "envs_per_actor": 1, "batch_size": 64, "queue_capacity": 4},
-        {"num_actors": 5, "envs_per_actor": 1, "batch_size": 4, "queue_capacity": 100},
+        # Three actors are above; in a queue that is never full nothing waits.
+        pytest.param(
+            {"num_actors": 5, "envs_per_actor": 1, "batch_size": 4, "queue_capacity": 100},
+            marks=pytest.mark.extras,
+        ),
         {"total_environment_frames": 1},
         {"gradients_clipping": 0.0, "discounting": 0.0, "vtrace_lambda": 0.0, "seed": 2**31 - 1},
     ],
@@ -87,7 +104,8 @@ def test_an_atari_game_with_lives_as_episodes(tmp_path):
     "changes",
     [
         {},
-        {"algorithm": "a2c"},
+        # Its graphs are those of PPO with one epoch and one minibatch.
+        pytest.param({"algorithm": "a2c"}, marks=pytest.mark.extras),
         {"algorithm": "reinforce"},
         {"algorithm": "ppo", "epochs": 2, "minibatches": 2, "piece_length": 1},
         {"algorithm": "ppo", "epochs": 1, "minibatches": 1},
