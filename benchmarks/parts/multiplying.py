@@ -25,7 +25,7 @@ def for_inference(settings: Settings, callers: int) -> list[Callable[[], float]]
 
 
 def for_learning(settings: Settings, callers: int) -> list[Callable[[], float]]:
-    """The same of learning, which sees one row more than an unroll has steps, some several times."""
+    """The same of learning: an unroll has a row more than steps, and some learn from it often."""
     _, learning = each(settings)
     feeding, batch = settings.algorithm.feeding, settings.learning.batch_size
     times = feeding.epochs if isinstance(feeding, InStep) else batch / feeding.fresh(batch)

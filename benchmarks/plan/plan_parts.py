@@ -57,9 +57,9 @@ def measured(own: Own, settings: Settings) -> Parts:
         settings, ways.half_way(), ("acting",), own.seconds, own.repeats, own.results
     )
     bytes_of, step = rates[0].sizes, settings.actors.unroll_length
-    arriving = components.between_processes(
-        settings, rates[0], SENDERS, own.seconds, own.repeats
-    )[TRANSPORT]
+    arriving = components.between_processes(settings, rates[0], SENDERS, own.seconds, own.repeats)[
+        TRANSPORT
+    ]
     return Parts(
         about=f"{components.what(settings, rates[0])}; {processor()}, {rates[0].precision}",
         actor_steps_per_s=ways.best(rates, "acting")[1].median,

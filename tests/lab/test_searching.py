@@ -28,7 +28,8 @@ def spec_of(search: str, settings: dict, trials: int = 4) -> specs.Spec:
 
 def proposed(spec: specs.Spec, folder, objective=lambda values: 1.0, again: bool = False) -> list:
     """All proposals; with ``again`` the study is opened anew for each, as after a kill."""
-    found, path, earlier = [], folder / "study.sqlite3", []
+    found, path = [], folder / "study.sqlite3"
+    earlier: list[dict] = []
     proposals = Proposals(path, spec.meta, spec.searched)
     for place in range(proposals.total):
         number, drawn, values = proposals.propose(place, earlier)
