@@ -63,7 +63,7 @@ def test_functions_and_results_are_as_the_page_says():
 
 def test_the_first_program_trains_and_plays(tmp_path):
     (tmp_path / "program.py").write_text(shorter(PROGRAMS["train_cartpole.py"]))
-    ended, played = run(tmp_path, "program.py").splitlines()[-1], tmp_path / "logs/CartPole-v1"
+    ended, played = run(tmp_path, "program.py").splitlines()[-1], tmp_path / "logs/python"
     assert ended.endswith("]") and ended.count(",") == 4  # five returns
     assert (played / "evaluation.json").exists()
 

@@ -33,7 +33,8 @@ class LearningSettings:
         0,
         "Learning",
         "unrolls that actors may be ahead of the learner, those in play included; more would "
-        "only be older. 0: one from each environment, or a batch where that is more",
+        "only be older. 0: one from each environment, or a batch's new ones where those are more; "
+        "with actors in other processes a batch's new ones, beside those in play",
         least=0,
         most=10**6,
     )
