@@ -78,9 +78,9 @@ class LearningSettings:
     xla: str = setting(
         "auto",
         "Learning",
-        "compile updates with XLA; auto: on a GPU, and on a CPU those that are made in one call (of "
-        "a whole rollout, or of windows drawn together) if the network has no convolutions; if XLA "
-        "fails, without it",
+        "compile updates with XLA; auto: on a GPU, and on a CPU those that are made in one call, "
+        "of a whole rollout or of windows drawn together, if the network has no convolutions; if "
+        "XLA fails, without it",
         choices=XLA,
     )
     stop_at_return: float | None = setting(
