@@ -1,10 +1,13 @@
-"""Several agents in one run: which learners train which, as column ``agent`` of the CSV says."""
+"""The rows of a run, and its agents: which learners train which, as column ``agent`` says."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from algorithms.feeding import Gradients
+from cluster.inventory import hosts_csv
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Member
+from cluster.options import Options
 from trainer.settings import seating
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -61,3 +64,21 @@ def refuse(rows: Sequence[Row], settings: Settings, backend: str) -> None:
             f"--algorithm={settings.program.algorithm} exchange gradients without it. Use "
             "--backend=ssh with a CSV, start them by hand with --peers, or give one learner."
         )
+
+
+def rows_of(options: Options) -> list[Row]:
+    """The rows to start on nodes: of the CSV, or those that --learners and --actors stand for."""
+    if options.workers_csv_path:
+        if options.learners or options.actors:
+            raise UserError(
+                "--workers_csv_path lists learners and actors, and --learners and --actors count "
+                "them: give only one of these."
+            )
+        return hosts_csv.read(Path(options.workers_csv_path), of_nodes=True)
+    if not options.learners:
+        raise UserError(
+            f"--backend={options.backend}: say what to start, by --learners=1 --actors=8, or by a "
+            "CSV with --workers_csv_path."
+        )
+    actors = Row(2, "actor", "", 0, count=options.actors)
+    return [Row(1, "learner", "", 0)] * options.learners + [actors] * bool(options.actors)

@@ -1,7 +1,9 @@
 """The state of a run: of each process, as its backend sees it."""
 
 import dataclasses
+import json
 import os.path
+from collections.abc import Sequence
 from typing import Any
 
 from cluster.on_host.states import SILENT, is_living
@@ -76,6 +78,15 @@ class Seen:
     def has_failed(self) -> bool:
         """Whether a process has failed, cannot be seen or shows no sign of life."""
         return bool(self.unseen) or any(one.has_failed or one.is_silent for one in self.parts)
+
+
+def figures_in(lines: Sequence[str]) -> dict[str, Any]:
+    """The figures of a report, the last of these lines; none where it is no report."""
+    try:
+        figures = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        return {}
+    return figures if isinstance(figures, dict) else {}
 
 
 def advice(seen: Seen, record: Record) -> str:

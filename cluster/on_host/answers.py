@@ -94,7 +94,7 @@ def keep(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def status(request: dict[str, Any]) -> dict[str, Any]:
-    """The state of each process, its last lines, and which of the addresses listen."""
+    """The state of each process, its last lines, and at which of the ports somebody listens."""
     records = Path(request["records"])
     boot = boot_id()
     found = {}
@@ -110,7 +110,7 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
             "last_lines": last_lines(log, begin=state.get("log_begin", 0)) if is_own else [],
             "silent_s": time.time() - log.stat().st_mtime if is_own else 0.0,
         }
-    listening = [listens(port) for _, port in request.get("addresses", [])]
+    listening = [listens(port) for port in request.get("ports", [])]
     metrics = last_lines(records.parent / "metrics.jsonl", 1)
     return {"states": found, "listening": listening, "metrics": metrics}
 

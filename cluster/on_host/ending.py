@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,10 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         alive = [one for one in known if is_alive(*one)]
         return list(dict.fromkeys([*alive, *marked(run_id)]))
 
-    wait_until(lambda: not left(), request["grace_s"], every=0.2)
-    killed = 0
-    for _ in range(5):  # a keeper may have been about to start its process again
-        killed += sum(send(pid, started, signal.SIGKILL) for pid, started in left())
-        if wait_until(lambda: not left(), 2.0):
-            break
+    killed = _kill(left, request["grace_s"])
     windows.close(request["tmux"], run_id)
     for name, path in files.items():
-        _write_stopped(path, states.read(path.parent, name, run_id))
+        _write_stopped(path, name, run_id)
     return {
         "stopped": stopped,
         "strays": len(asked.intersection(strays)),
@@ -68,16 +64,22 @@ def end(request: dict[str, Any]) -> dict[str, Any]:
 
     for one in known:
         send(*one, signal.SIGTERM)
-    wait_until(lambda: not left(), request["grace_s"], every=0.2)
+    killed = _kill(left, request["grace_s"])
+    for name, path in files.items():
+        windows.close(request["tmux"], run_id, name)
+        _write_stopped(path, name, run_id)
+    return {"killed": killed, "left": [pid for pid, _ in left()]}
+
+
+def _kill(left: Callable[[], list[Process]], grace_s: float) -> int:
+    """Waits for processes to end, then kills those that are left; returns how many it killed."""
+    wait_until(lambda: not left(), grace_s, every=0.2)
     killed = 0
     for _ in range(5):  # a keeper may have been about to start its process again
         killed += sum(send(pid, started, signal.SIGKILL) for pid, started in left())
         if wait_until(lambda: not left(), 2.0):
             break
-    for name, path in files.items():
-        windows.close(request["tmux"], run_id, name)
-        _write_stopped(path, states.read(path.parent, name, run_id))
-    return {"killed": killed, "left": [pid for pid, _ in left()]}
+    return killed
 
 
 def _state_files(request: dict[str, Any]) -> dict[str, Path]:
@@ -109,8 +111,9 @@ def _recorded(state: dict[str, Any]) -> list[Process]:
     return [tuple(keeper), tuple(child)]
 
 
-def _write_stopped(path: Path, state: dict[str, Any]) -> None:
+def _write_stopped(path: Path, name: str, run_id: str) -> None:
     """Writes the state for a keeper that was killed and could not."""
+    state = states.read(path.parent, name, run_id)
     if state.get("state") not in (None, "ended", "stopped") and not is_alive(*state["keeper"]):
         with contextlib.suppress(OSError):  # a full disk; it is stopped anyway
             write_whole(path, json.dumps({**state, "state": "stopped", "since": time.time()}))

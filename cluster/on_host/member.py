@@ -47,7 +47,7 @@ def read_address(records: Path, name: str, run_id: str) -> str:
 class Child:
     """A process that gets the signals of this one."""
 
-    def __init__(self, command: list[str], tag: bytes = b""):
+    def __init__(self, command: list[str], tag: bytes):
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

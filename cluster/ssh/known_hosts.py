@@ -41,8 +41,8 @@ class Line:
 class KnownHosts:
     """The lines of several files, read again when one has changed."""
 
-    def __init__(self, paths: Sequence[str], appended: Path | None = None):
-        """``appended`` gets the keys of new hosts; without it, they are refused."""
+    def __init__(self, paths: Sequence[str], appended: Path | None):
+        """``appended`` gets the keys of new hosts; where it is None, they are refused."""
         self._paths = paths
         self._appended = appended
         self._lock = threading.Lock()

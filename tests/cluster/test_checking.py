@@ -122,7 +122,7 @@ def test_only_learners_under_mpirun_need_that_and_horovod():
         made = plan(rows, *flags)
         return [
             (
-                "horovod" in checking._packages(made, one.place, [one]),
+                "horovod" in checking._packages(made, [one]),
                 checking._commands(made, one.place),
             )
             for one in made.learners

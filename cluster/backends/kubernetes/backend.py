@@ -2,22 +2,20 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import yaml
 from rich import box
 from rich.table import Table
 
+from cluster import agents, show
 from cluster import record as records
-from cluster import show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
 from cluster.backends.kubernetes import folder, looking, starting, stopping
 from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
 from cluster.backends.kubernetes.model import RUN_LABEL, KubernetesPlan, Manifest
-from cluster.backends.kubernetes.plan import folder_of, make_plan, name_of_run, rows_of
+from cluster.backends.kubernetes.plan import folder_of, make_plan, name_of_run
 from cluster.backends.ssh import progress
-from cluster.inventory import hosts_csv
 from cluster.options import DEFAULTS, Options
 from cluster.record import Part, Record
 from trainer.settings.config import Settings
@@ -42,14 +40,7 @@ class KubernetesBackend:
 
     def prepare(self) -> None:
         options = self._options
-        if options.workers_csv_path and (options.learners or options.actors):
-            raise UserError(
-                "--workers_csv_path lists learners and actors, and --learners and --actors count "
-                "them: give only one of these."
-            )
-        path = Path(options.workers_csv_path)
-        given = bool(options.workers_csv_path)
-        rows = hosts_csv.read(path, of_nodes=True) if given else rows_of(options)
+        rows = agents.rows_of(options)
         self._known = records.read(self._settings.run_folder)
         self._plan = make_plan(rows, self._settings, options, self._known)
 
@@ -149,7 +140,7 @@ class KubernetesBackend:
         raise UserError(_fixed("remove"))
 
     def stop(self, record: Record) -> int:
-        return stopping.stop(record, self._options, self._of(record))
+        return stopping.stop(record, self._of(record))
 
     def close(self) -> None:
         pass  # the client keeps no connection that anyone waits for

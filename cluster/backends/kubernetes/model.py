@@ -34,6 +34,5 @@ class KubernetesPlan:
     manifests: tuple[Manifest, ...]
     processes: tuple[Process, ...]
     jobs: tuple[tuple[str, tuple[str, ...]], ...]  # KIND/NAME, and its processes by index
-    links: tuple[tuple[str, str], ...]  # each actor and its learner
     secrets: tuple[tuple[str, str], ...]  # of which name, and the file in it
     logdir: str

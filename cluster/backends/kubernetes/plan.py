@@ -79,22 +79,10 @@ def make_plan(
     for one, numbers in acting:
         jobs.append((key_of(one), tuple(f"actor-{number}" for number in numbers)))
     processes += [Process(f"actor-{n}", "actor", row.ip or "any") for n, row in enumerate(actors)]
-    links = tuple((f"actor-{n}", names[n % len(names)]) for n in range(len(actors)))
     return KubernetesPlan(
-        name, tuple(made), tuple(processes), tuple(jobs), links, _secrets(name, settings),
+        name, tuple(made), tuple(processes), tuple(jobs), _secrets(name, settings),
         settings.run_folder,
     )  # fmt: skip
-
-
-def rows_of(options: Options) -> list[Row]:
-    """The rows that --learners and --actors stand for."""
-    if not options.learners:
-        raise UserError(
-            "--backend=kubernetes: say what to start, by --learners=1 --actors=8, or by a CSV with "
-            "--workers_csv_path."
-        )
-    actors = Row(2, "actor", "", 0, count=options.actors)
-    return [Row(1, "learner", "", 0)] * options.learners + [actors] * bool(options.actors)
 
 
 def name_of_run(record: Record) -> str:

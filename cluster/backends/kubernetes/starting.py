@@ -62,12 +62,12 @@ def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
                 found, seen = _wait(record, options, refused, cluster)
                 problems += found
     except BaseException:
-        stopping.stop(record, options, cluster)
+        stopping.stop(record, cluster)
         raise
     if problems and not (options.allow_partial and seen and seen.is_learning):
         print("Not everything started, so the run is stopped again:")
         print("\n".join(problems))
-        stopping.stop(record, options, cluster)
+        stopping.stop(record, cluster)
         return 1
     assert seen
     if problems:
@@ -78,7 +78,7 @@ def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
         for one in seen.parts:  # whose logs go with their pods
             if one.part.job == "learner":
                 print("".join(f"  | {line}\n" for line in one.last_lines), end="")
-        stopping.stop(record, options, cluster)
+        stopping.stop(record, cluster)
         return 0
     print_next_steps(plan.logdir, seen, [])
     return 0

@@ -9,7 +9,6 @@ from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
 from cluster.backends.kubernetes.model import RUN_LABEL
 from cluster.on_host import states
 from cluster.on_host.states import write_whole
-from cluster.options import Options
 from cluster.record import Record, counted
 
 LOOK_EVERY_S = 0.5
@@ -18,7 +17,7 @@ ENDS_WITHIN_S = 30.0
 OTHERS = ("Service", "NetworkPolicy", "Secret")
 
 
-def stop(record: Record, options: Options, cluster: Cluster) -> int:
+def stop(record: Record, cluster: Cluster) -> int:
     """Deletes the run's jobs, whose pods get TERM, then KILL after their grace period."""
     folder = record.path.parent
     label = f"{RUN_LABEL}={record.run_id}"

@@ -1,22 +1,20 @@
 """The backend for nodes of Slurm; the frontend runs where sbatch does."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from rich import box
 from rich.table import Table
 
+from cluster import agents, show
 from cluster import record as records
-from cluster import show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
 from cluster.backends.slurm import allocation, looking, queue, starting, stopping
 from cluster.backends.slurm.model import RUN_ID, SlurmPlan
-from cluster.backends.slurm.plan import make_plan, rows_of
+from cluster.backends.slurm.plan import make_plan
 from cluster.backends.slurm.queue import SlurmAway, SlurmFailed
 from cluster.backends.ssh import progress
 from cluster.backends.ssh.backend import hosts_of_before
-from cluster.inventory import hosts_csv
 from cluster.model import LOCAL, Place
 from cluster.options import Options
 from cluster.record import Part, Record
@@ -35,14 +33,7 @@ class SlurmBackend:
 
     def prepare(self) -> None:
         options = self._options
-        if options.workers_csv_path and (options.learners or options.actors):
-            raise UserError(
-                "--workers_csv_path lists learners and actors, and --learners and --actors count "
-                "them: give only one of these."
-            )
-        path = Path(options.workers_csv_path)
-        given = bool(options.workers_csv_path)
-        rows = hosts_csv.read(path, of_nodes=True) if given else rows_of(options)
+        rows = agents.rows_of(options)
         self._plan = make_plan(rows, self._settings, options, here())
 
     def show(self) -> None:

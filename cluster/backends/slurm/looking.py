@@ -1,13 +1,12 @@
 """The state of a run on Slurm: what the scheduler says, joined with what the keepers wrote."""
 
 import dataclasses
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cluster.actions.seen import UNSEEN, Seen, SeenPart
+from cluster.actions.seen import UNSEEN, Seen, SeenPart, figures_in
 from cluster.backends.backend import Tails
 from cluster.backends.slurm import allocation, queue
 from cluster.backends.slurm.queue import SlurmFailed, Task
@@ -117,8 +116,4 @@ def _active(task: Task, kept: str) -> str:
 
 
 def _figures(folder: Path) -> dict[str, Any]:
-    try:
-        figures = json.loads(answers.last_lines(folder.parent / "metrics.jsonl", 1)[-1])
-    except (IndexError, ValueError):
-        return {}
-    return figures if isinstance(figures, dict) else {}
+    return figures_in(answers.last_lines(folder.parent / "metrics.jsonl", 1))

@@ -26,7 +26,6 @@ class Job:
     name: str
     script: str
     processes: tuple[str, ...]
-    is_array: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

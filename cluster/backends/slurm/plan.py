@@ -58,17 +58,6 @@ def make_plan(rows: Sequence[Row], settings: Settings, options: Options, here: H
     return SlurmPlan((launched, *acting), tuple(jobs), settings.run_folder, links, tuple(steps))
 
 
-def rows_of(options: Options) -> list[Row]:
-    """The rows that --learners and --actors stand for."""
-    if not options.learners:
-        raise UserError(
-            "--backend=slurm: say what to start, by --learners=1 --actors=8, or by a CSV with "
-            "--workers_csv_path."
-        )
-    actors = Row(2, "actor", "", 0, count=options.actors)
-    return [Row(1, "learner", "", 0)] * options.learners + [actors] * bool(options.actors)
-
-
 def _check_network(network: str) -> None:
     try:
         ipaddress.ip_network(network or "0.0.0.0/0", strict=False)

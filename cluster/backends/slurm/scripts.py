@@ -98,14 +98,8 @@ def jobs(
         asked = ["--ntasks=1", f"--array=0-{len(names) - 1}", *where, *of_actors]
         body = [enter, f"exec {kept} SLURM_ARRAY_TASK_ID {' '.join(names)}"]
         name = f"actors-{number}"
-        made.append(
-            Job(
-                name,
-                _script(name, [asked], folder, body, options.container),
-                tuple(names),
-                is_array=True,
-            )
-        )
+        text = _script(name, [asked], folder, body, options.container)
+        made.append(Job(name, text, tuple(names)))
     return made
 
 

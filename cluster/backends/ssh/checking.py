@@ -168,7 +168,7 @@ def _requests(
             "version": here,
             "code": code,
             "python": place.python,
-            "packages": {name: pins.get(name, "") for name in _packages(plan, place, there)},
+            "packages": {name: pins.get(name, "") for name in _packages(plan, there)},
             "commands": _commands(plan, place),
             "tmux": session,
             "replaced_run": before.run_id if before else "",
@@ -194,7 +194,7 @@ def _ports_of(run: Record) -> set[tuple[Host, int]]:
     }
 
 
-def _packages(plan: Plan, place: Place, there: list[Member]) -> list[str]:
+def _packages(plan: Plan, there: list[Member]) -> list[str]:
     """The packages that the processes there need, except for mpirun itself."""
     if not there:
         return []

@@ -1,10 +1,9 @@
 """Asks the hosts of a run for the state of its processes."""
 
-import json
 import time
 from typing import Any
 
-from cluster.actions.seen import UNSEEN, Seen, SeenPart
+from cluster.actions.seen import UNSEEN, Seen, SeenPart, figures_in
 from cluster.backends.ssh.hosts import Hosts, places, request
 from cluster.record import Part, Record
 from cluster.ssh.failures import HostFailed
@@ -25,7 +24,7 @@ def look(record: Record, hosts: Hosts) -> Seen:
                 "status",
                 where,
                 parts,
-                addresses=[(one.ip, one.port) for one in listeners[where]],
+                ports=[one.port for one in listeners[where]],
             )
             for where, parts in by_place.items()
         }
@@ -41,7 +40,7 @@ def look(record: Record, hosts: Hosts) -> Seen:
         seen.parts.extend(_seen(part, reply["states"][part.name]) for part in by_place[where])
         seen.listening.update(zip(listeners[where], reply["listening"], strict=True))
         if where == record.listeners[0].place:  # only the first learner writes the run's folder
-            seen.figures.update(_figures(reply["metrics"]))
+            seen.figures.update(figures_in(reply["metrics"]))
     seen.parts.sort(key=lambda one: record.parts.index(one.part))
     return seen
 
@@ -81,11 +80,3 @@ def _seen(part: Part, state: dict[str, Any]) -> SeenPart:
         tuple(state["last_lines"]),
         state["silent_s"],
     )
-
-
-def _figures(lines: list[str]) -> dict[str, Any]:
-    try:
-        figures = json.loads(lines[-1])
-    except (IndexError, ValueError):
-        return {}
-    return figures if isinstance(figures, dict) else {}

@@ -35,7 +35,7 @@ def test_jobs_are_deleted_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     objects: Any = Objects()
     monkeypatch.setattr(stopping, "write_whole", full)
     monkeypatch.setattr(stopping.looking, "look", running)
-    assert stopping.stop(recorded(tmp_path), Options(), objects) == 0 and objects.jobs == []
+    assert stopping.stop(recorded(tmp_path), objects) == 0 and objects.jobs == []
     assert capsys.readouterr().out == "Stopped 1 learner.\n"
 
 
@@ -58,7 +58,7 @@ def test_the_rest_of_a_team_is_deleted_where_the_cluster_knows_no_team(tmp_path:
     cluster: Any = WithoutOperator()
     jobs = (("MPIJob/impala-1-learner", ("learner-0",)),)
     record = dataclasses.replace(recorded(tmp_path), jobs=jobs)
-    assert stopping.stop(record, Options(), cluster) == 0 and cluster.left == []
+    assert stopping.stop(record, cluster) == 0 and cluster.left == []
     assert capsys.readouterr().out == "Nothing to stop: no process of the run is left.\n"
 
 

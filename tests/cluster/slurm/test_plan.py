@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import options
+from cluster import agents, options
 from cluster.backends import chosen as backends
 from cluster.backends.slurm import looking, plan, queue, scripts
 from cluster.backends.slurm.backend import SlurmBackend
@@ -25,7 +25,7 @@ HERE = Here("/home/ann/x", "/venv/python", "/code/experiment.py", "ann", "", lam
 def planned(*flags: str, csv: str = "") -> SlurmPlan:
     chosen, settings = options.parse(["--backend=slurm", "--logdir=logs/run", *flags])
     rows = hosts_csv.parse(csv.encode(), "hosts.csv", of_nodes=True) if csv else []
-    return plan.make_plan(rows or plan.rows_of(chosen), settings, chosen, HERE)
+    return plan.make_plan(rows or agents.rows_of(chosen), settings, chosen, HERE)
 
 
 def directives(made: SlurmPlan, name: str) -> list[str]:

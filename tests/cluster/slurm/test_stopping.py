@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import options
+from cluster import agents, options
 from cluster.backends.slurm import plan, queue, starting, stopping
 from cluster.backends.slurm.queue import SlurmFailed
 from cluster.options import Options
@@ -56,7 +56,7 @@ def test_a_job_that_ends_before_it_is_cancelled_is_stopped(
 
 def test_a_start_with_damaged_credentials_keeps_the_former_record(tmp_path: Path):
     chosen, settings = options.parse(["--backend=slurm", "--learners=1", f"--logdir={tmp_path}"])
-    made = plan.make_plan(plan.rows_of(chosen), settings, chosen, HERE)
+    made = plan.make_plan(agents.rows_of(chosen), settings, chosen, HERE)
     for path, text in ("credentials/learner.pem", "damaged"), ("cluster/run.json", "the former's"):
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text(text)
