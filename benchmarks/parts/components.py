@@ -30,10 +30,10 @@ from pathlib import Path
 
 from benchmarks.tools import common, ways
 from benchmarks.tools.common import Options, Spread, spread
-from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.ways import BOUND_OF, PROJECT, Measured
 from flags import setting
+from trainer.machine.quota import usable_cores
 from trainer.settings import checks
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -64,7 +64,7 @@ def measure(arguments: list[str]) -> None:
     """Prints the table."""
     own, settings = common.parse(Own, "components", __doc__, arguments, trainer=True)
     checks.check(settings)
-    threads = [n or cores() for n in common.numbers("threads", own.threads, least=0)]
+    threads = [n or usable_cores() for n in common.numbers("threads", own.threads, least=0)]
     actors = common.numbers("actors", own.actors, least=0)
     first, *others = ways.all_ways(threads)
     measured = [measured_in(own, settings, first)]
@@ -82,7 +82,7 @@ def measure(arguments: list[str]) -> None:
             for transport, rate in rates.items():
                 label = f"all cores, {count} actor{'s' * (count > 1)}"
                 row(report, REMOTE.format(transport), label, rate)
-        full = [one for one in measured if one.way.cores == cores()]
+        full = [one for one in measured if one.way.cores == usable_cores()]
         figures["bound"] = ways.bound(full)
         row(report, "bound", "all cores", figures["bound"])
 

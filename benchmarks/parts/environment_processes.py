@@ -24,7 +24,6 @@ from gymnasium.vector import AsyncVectorEnv
 import environments
 from benchmarks.tools import common
 from benchmarks.tools.common import Options, numbers, spread
-from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
 from environments.names import (
     AtariLevel,
@@ -38,6 +37,7 @@ from environments.python.levels import make_one
 from environments.spaces import agent_actions
 from environments.view import View
 from flags import setting
+from trainer.machine.quota import usable_cores
 from user_error import UserError
 
 THREAD = "actor's thread"
@@ -74,7 +74,7 @@ def measure(arguments: list[str]) -> None:
     actors = numbers("actors", own.actors)
     processes = numbers("processes", own.processes, least=0)
     if 0 in processes:
-        processes = sorted({1, cores(), *processes} - {0})
+        processes = sorted({1, usable_cores(), *processes} - {0})
     names = own.level_names.split(",")
     for name in names:
         level_of(name)  # refuses before anything is measured

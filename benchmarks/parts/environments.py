@@ -32,11 +32,11 @@ import environments
 from benchmarks.tools import common
 from benchmarks.tools.common import Options, Spread, numbers, spread
 from benchmarks.tools.cpu_time import worked
-from benchmarks.tools.machine import cores
 from benchmarks.tools.report import Column, Report
 from environments.names import AtariLevel, find
 from environments.python.dummy import DummyLevel
 from flags import setting
+from trainer.machine.quota import usable_cores
 from trainer.machine.threads import threads_named
 from user_error import EndedOutside, UserError
 
@@ -93,7 +93,7 @@ def measure(arguments: list[str]) -> None:
     counts = numbers("num_envs", own.num_envs)
     threads = numbers("threads", own.threads, least=0)
     if 0 in threads:
-        threads = sorted({1, cores(), *threads} - {0})
+        threads = sorted({1, usable_cores(), *threads} - {0})
     if min(threads) > max(counts):
         raise UserError(
             f"--threads={own.threads}: expected some that are at most --num_envs={own.num_envs}."
@@ -151,7 +151,7 @@ def rates(own: Own, batches: Sequence[Batch]) -> tuple[Spread, float]:
     common.rate(calls, min(own.seconds, 0.5))
     started, worked = time.perf_counter(), cpu_seconds()
     found = spread([common.rate(calls, own.seconds) for _ in range(own.repeats)])
-    return found, (cpu_seconds() - worked) / (time.perf_counter() - started) / cores()
+    return found, (cpu_seconds() - worked) / (time.perf_counter() - started) / usable_cores()
 
 
 def cpu_seconds() -> float:

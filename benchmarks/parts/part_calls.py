@@ -7,7 +7,6 @@ import numpy as np
 
 from algorithms.feeding import FirstInFirstOut, InStep
 from algorithms.trajectory import Unroll
-from benchmarks.tools.machine import cores
 from environments import EnvironmentStep, VectorEnvironment
 from trainer import build
 from trainer.acting.acting_agent import ActingAgent
@@ -15,6 +14,7 @@ from trainer.acting.actor import Actor
 from trainer.learning.batches import Batches
 from trainer.learning.learner import Learner
 from trainer.learning.minibatches import Passes
+from trainer.machine.quota import usable_cores
 from trainer.remote import wire
 from trainer.settings import sizes
 from trainer.settings.config import Settings
@@ -85,7 +85,7 @@ def acting(settings: Settings, threads: int, callers: int) -> list[Call]:
 def learning(settings: Settings, threads: int, callers: int) -> list[Call]:
     """The learner's updates with a batch that was really played; the weights stay as they are."""
     spec = build.level_spec(settings)
-    actor = _actor(settings, _acting(settings), 0, cores())
+    actor = _actor(settings, _acting(settings), 0, usable_cores())
     batches = _batches(settings)
     batches.next(actor.unroll)  # with nothing to replay yet, it would hold new unrolls only
     batch = batches.next(actor.unroll)
@@ -123,7 +123,7 @@ def _several_updates(settings: Settings, learner: Learner) -> Passes | None:
 
 def transport(settings: Settings) -> list[Call]:
     """Blocks through the queue of one process, and joined to a batch."""
-    block = _actor(settings, _acting(settings), 0, cores()).unroll()
+    block = _actor(settings, _acting(settings), 0, usable_cores()).unroll()
     queue, joined = UnrollQueue(sizes.capacity(settings)), _batches(settings)
     envs = sizes.envs_per_actor(settings)
 

@@ -20,8 +20,8 @@ from benchmarks.parts import components
 from benchmarks.plan.cost_model import Parts
 from benchmarks.tools import common, files, ways
 from benchmarks.tools.common import Options
-from benchmarks.tools.machine import processor
 from flags import setting
+from trainer.machine import provenance
 from trainer.settings import checks
 from trainer.settings.config import Settings
 
@@ -61,7 +61,8 @@ def measured(own: Own, settings: Settings) -> Parts:
         TRANSPORT
     ]
     return Parts(
-        about=f"{components.what(settings, rates[0])}; {processor()}, {rates[0].precision}",
+        about=f"{components.what(settings, rates[0])}; "
+        f"{provenance.machine()}, {rates[0].precision}",
         actor_steps_per_s=ways.best(rates, "acting")[1].median,
         learner_steps_per_s=ways.best(rates, "learning")[1].median,
         batch_steps=rates[0].batch_steps,

@@ -49,7 +49,7 @@ def parse(
 ) -> tuple[Own, Settings]:
     """A benchmark's own flags, and the trainer's where it passes them on.
 
-    The caller still has to check the trainer's flags together (``config.check``).
+    The caller still has to check the trainer's flags together (``checks.check``).
     """
     own = dataclasses.fields(kind)
     taken = {*DECIDED, *[field.name for field in own]}

@@ -4,21 +4,7 @@ import os
 from pathlib import Path
 
 from trainer.machine.quiet import import_tensorflow
-from trainer.machine.quota import usable_cores
 from trainer.settings.config import Settings
-
-
-def cores() -> int:
-    """How many cores this process may use: what ``taskset`` and quotas leave of the machine's."""
-    return usable_cores()
-
-
-def processor() -> str:
-    """The processor's name and how many of its cores this process may use."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    many = "1 core" if cores() == 1 else f"{cores()} cores"
-    return f"{names[0] if names else 'unknown processor'}, {many}"
 
 
 def siblings() -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.tools import files
 from benchmarks.tools.common import Once, Spread, spread
-from benchmarks.tools.machine import processor
+from trainer.machine import provenance
 from trainer.settings.config import Settings
 
 APART = " · "
@@ -52,7 +52,7 @@ class Report:
         self._columns = columns
         self._rows: list[list[Any]] = []
         self._folder = Path(options.results)
-        self._machine = f"{processor()}, {precision}"
+        self._machine = f"{provenance.machine()}, {precision}"
         self._what = what
         self._about = {
             "benchmark": name,

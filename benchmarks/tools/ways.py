@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchmarks.tools.common import Spread, progress, spread
-from benchmarks.tools.machine import cores
 from trainer.machine.launching import PROJECT
+from trainer.machine.quota import usable_cores
 from trainer.settings import config
 from trainer.settings.config import Settings
 from user_error import UserError
@@ -34,7 +34,7 @@ class Way(NamedTuple):
 
 def all_ways(threads: Sequence[int] = ()) -> list[Way]:
     """One core alone, then all: a call of so many threads each, and a call on every core."""
-    count = cores()
+    count = usable_cores()
     one = Way("1 core", 1, 1, 1)
     if count == 1:
         return [one]
@@ -44,12 +44,12 @@ def all_ways(threads: Sequence[int] = ()) -> list[Way]:
 
 def full_ways() -> list[Way]:
     """Those that use all cores."""
-    return [way for way in all_ways() if way.cores == cores()]
+    return [way for way in all_ways() if way.cores == usable_cores()]
 
 
 def half_way() -> Way:
     """One call on half of the cores, as where another part has the other half."""
-    half = max(1, cores() // 2)
+    half = max(1, usable_cores() // 2)
     return Way("half of the cores, 1 call", half, 1, half)
 
 

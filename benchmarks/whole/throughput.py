@@ -23,13 +23,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.parts.components import what
-from benchmarks.tools import common, machine, ways
+from benchmarks.tools import common, ways
 from benchmarks.tools.common import Options, Spread, spread
 from benchmarks.tools.cpu_time import cpu_seconds
 from benchmarks.tools.report import Column, Report
 from benchmarks.tools.trainer import Trainer, mean, steady_rate
 from benchmarks.tools.ways import BOUND_OF, Measured
 from flags import setting
+from trainer.machine.quota import usable_cores
 from trainer.settings import checks
 from trainer.settings.config import Settings
 
@@ -178,7 +179,7 @@ def add(
 
 def profile_of(runs: Sequence[Reached], measured: Sequence[Measured]) -> dict[str, Any]:
     """Microseconds of a core for an agent step: where they went, and what the parts alone need."""
-    cores = machine.cores()
+    cores = usable_cores()
     kinds = {kind for run in runs for kind in run.cpu_us}
     used = {kind: statistics.median(run.cpu_us.get(kind, 0.0) for run in runs) for kind in kinds}
     passed = statistics.median(1e6 * cores / run.steps_per_second for run in runs)

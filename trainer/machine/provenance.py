@@ -53,4 +53,6 @@ def machine() -> str:
     except OSError:
         lines = []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {usable_cores()} cores"
+    cores = usable_cores()
+    many = "1 core" if cores == 1 else f"{cores} cores"
+    return f"{names[0] if names else 'unknown processor'}, {many}"

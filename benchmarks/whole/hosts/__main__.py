@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.tools import common
-from benchmarks.tools.machine import processor
 from benchmarks.whole import hosts as package
 from benchmarks.whole.hosts import fleet, frontend, report
 from benchmarks.whole.hosts.fleet import Fleet
@@ -18,6 +17,7 @@ from benchmarks.whole.hosts.report import Run
 from cluster.record import counted
 from cluster.ssh.descriptors import make_room
 from flags import setting
+from trainer.machine import provenance
 from user_error import UserError
 
 # Hosts that share two cores are slow, all the more when most of them do the same at once.
@@ -54,7 +54,7 @@ def measure(arguments: list[str]) -> None:
     make_room(numbers[-1])
     given = [one for one in arguments if not one.startswith("--results")]
     about = {
-        "machine": f"{processor()}; load {os.getloadavg()[0]:.0f} at the start",
+        "machine": f"{provenance.machine()}; load {os.getloadavg()[0]:.0f} at the start",
         "what": " ".join(["python -m benchmarks hosts", *given]),
         "time": time.strftime("%Y-%m-%d %H:%M:%S"),
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.tools.machine import cores
+from trainer.machine.quota import usable_cores
 from user_error import UserError, closest
 
 HERE = Path(__file__).parent
@@ -31,13 +31,15 @@ class Peer(NamedTuple):
         return HERE / f"{self.key}.txt"
 
 
-THREADS = tuple(2**n for n in range(cores().bit_length()))
+THREADS = tuple(2**n for n in range(usable_cores().bit_length()))
 WORKERS = (1, 2, 4)
 
 PEERS = (
     Peer("sample_factory", "Sample Factory 2.1.1 APPO", {"threads": THREADS, "workers": WORKERS}),
     # Ray starts no more of them than there are cores.
-    Peer("rllib", "RLlib 2.60 IMPALA", {"runners": tuple(n for n in WORKERS if n <= cores())}),
+    Peer(
+        "rllib", "RLlib 2.60 IMPALA", {"runners": tuple(n for n in WORKERS if n <= usable_cores())}
+    ),
 )
 
 

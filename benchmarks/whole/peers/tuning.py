@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tools import common
-from benchmarks.tools.machine import processor
 from benchmarks.whole.peers import running
 from benchmarks.whole.peers.installing import folder_for
 from benchmarks.whole.peers.known import Peer
 from benchmarks.whole.peers.running import Progress
+from trainer.machine import provenance
 from trainer.storage.records import write_whole
 
 LEAST_ROUNDS = 3  # ends of rounds, with two rounds between
@@ -28,7 +28,7 @@ def fastest(
         known = json.loads(kept.read_text())
     except (OSError, ValueError):
         known = {}
-    asked = [processor(), tune_s, dict(peer.ways), {**work, "seed": 0}]
+    asked = [provenance.machine(), tune_s, dict(peer.ways), {**work, "seed": 0}]
     key = json.dumps(asked, sort_keys=True)
     if key not in known:
         known[key] = _searched(peer, python, work, tune_s, log)

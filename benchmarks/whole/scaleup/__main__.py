@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.tools import common, files
-from benchmarks.tools.machine import cores, precision, processor, siblings
+from benchmarks.tools.machine import precision, siblings
 from benchmarks.whole.scaleup import report
 from benchmarks.whole.scaleup.cases import Case, Running, cases, rate
 from benchmarks.whole.scaleup.here import Here
@@ -17,6 +17,8 @@ from benchmarks.whole.scaleup.hosts import OnHosts, check_rows
 from benchmarks.whole.scaleup.options import Chosen, parse
 from cluster.backends.ssh.backend import routes_of, rows_of
 from cluster.inventory.hosts_csv import Row
+from trainer.machine import provenance
+from trainer.machine.quota import usable_cores
 from trainer.settings import config
 from user_error import UserError, exit_code
 
@@ -126,9 +128,9 @@ def described(chosen: Chosen, turns: int) -> dict[str, str]:
         machine = f"hosts of {chosen.hosts.workers_csv_path}"
         what += settings.agent.precision
     else:
-        machine = f"{processor()}; {siblings()}"
+        machine = f"{provenance.machine()}; {siblings()}"
         what += precision(settings)
-        if max(chosen.learners) > cores():
+        if max(chosen.learners) > usable_cores():
             machine += "; some learners share a core"
     return {"machine": machine, "what": what, "flags": f"flags: {flags}", "how": how}
 

@@ -9,10 +9,10 @@ import pytest
 from benchmarks.parts import components
 from benchmarks.tools import ways
 from benchmarks.tools.common import spread
-from benchmarks.tools.machine import cores
 from benchmarks.tools.ways import Measured, Way, all_ways, best, bound
 from tests.benchmarks.whole.stopping import killed, stopped_at
 from tests.cluster.conftest import wait_for
+from trainer.machine.quota import usable_cores
 from user_error import UserError
 
 TINY = ["--level_name=CartPole-v1", "--envs_per_actor=2", "--num_actors=1", "--batch_size=2"]
@@ -80,13 +80,13 @@ def test_every_part_has_its_rate(tmp_path, monkeypatch, capsys):
     assert all(rate["least"] > 0 for key, rate in rows.items() if key[0] != "bound")
     assert found["machine"].endswith(("float32", "bfloat16"))
     assert (tmp_path / "components.png").exists()
-    assert f"{cores()} core" in capsys.readouterr().out
+    assert f"{usable_cores()} core" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("number", "names"), [(2, ["one"]), (4, ["one", "two", "three"])])
 def test_what_was_measured_is_written_when_it_is_stopped(number, names, tmp_path, monkeypatch):
     result = measured("one", emulation=6000, inference=10_000, learning=4000)
-    todo = [Way(name, 1, 1, cores()) for name in ("one", "two", "three")]
+    todo = [Way(name, 1, 1, usable_cores()) for name in ("one", "two", "three")]
     stopped = stopped_at(number, result)
     monkeypatch.setattr(ways, "all_ways", lambda threads: todo)
     monkeypatch.setattr(ways, "measure", lambda settings, way, *_: stopped()._replace(way=way))

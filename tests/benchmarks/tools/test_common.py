@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks.tools import common
 from benchmarks.tools.common import Options, numbers, parse, rate, spread
-from benchmarks.tools.machine import processor
 from benchmarks.tools.report import Column, Report
 from checkout import typed
 from tests.trainer.disks import files_limited_to
+from trainer.machine import provenance
 from trainer.settings.config import Settings
 from user_error import UserError
 
@@ -140,7 +140,7 @@ def test_a_report_is_a_table_a_file_of_json_and_a_picture(tmp_path, capsys):
     report.row("two", None, None)
     report.finish("rate", wanted=2500, bound=spread([1.0]))
     machine, what, _, head, *rows = capsys.readouterr().out.splitlines()
-    assert machine.endswith("float32") and processor() in machine
+    assert machine.endswith("float32") and provenance.machine() in machine
     assert what == "some work"
     assert head.split() == ["what", "rate", "share"]
     assert rows[0].split() == ["one", "2,000", "(1,000–3,000)", "50.0%"]
