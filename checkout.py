@@ -1,6 +1,7 @@
 """Where the project runs: in a checkout, or where pip has installed it."""
 
 import os
+import sys
 from pathlib import Path
 
 
@@ -23,3 +24,9 @@ def typed(path: str | Path) -> str:
     """A path as a user can type it here: relative to the current folder if it lies below it."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
+
+
+def import_from_here() -> None:
+    """Lets the user's own modules be in the current folder, wherever the script is."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())

@@ -4,7 +4,8 @@ import io
 import sys
 
 from algorithms import registry
-from trainer.machine.launching import import_from_here, script_name
+from checkout import import_from_here
+from trainer.machine.launching import script_name
 from trainer.machine.quiet import import_tensorflow
 from trainer.programs.stopping import end_silently, ended_by_signals
 from trainer.settings import config

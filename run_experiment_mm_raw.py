@@ -4,8 +4,9 @@ import io
 import os
 import sys
 
+from checkout import import_from_here
 from cluster import frontend
-from trainer.machine.launching import import_from_here, script_name
+from trainer.machine.launching import script_name
 from user_error import STOPPED, exit_code
 
 

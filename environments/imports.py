@@ -2,11 +2,10 @@
 
 import functools
 import importlib
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
+from checkout import import_from_here
 from user_error import UserError, closest
 
 
@@ -15,7 +14,7 @@ def named(path: str, flag: str, returns: str) -> Callable[..., Any]:
     """The function or class of that name; a UserError begins with the flag and the name."""
     told = f"{flag}: {path}"
     module_name, _, attribute = path.partition(":")
-    search_current_folder()
+    import_from_here()
     if not module_name or module_name.startswith("."):  # relative to nothing
         raise _no_module(told, module_name)
     try:
@@ -57,9 +56,3 @@ def reason(error: Exception, expected: bool = False) -> str:
     """An error in one line, for the middle of a sentence; those that are expected have no name."""
     kind = "" if expected else f"{type(error).__name__}: "
     return (kind + " ".join(str(error).split())).rstrip(".: ")
-
-
-def search_current_folder() -> None:
-    """Makes modules in the current folder importable even if the program is elsewhere."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())

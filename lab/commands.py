@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import flags
-from checkout import is_checkout
-from trainer.machine.launching import import_from_here, script_name
+from checkout import import_from_here, is_checkout
+from trainer.machine.launching import script_name
 from user_error import UserError, exit_code
 
 DESCRIPTION = """\

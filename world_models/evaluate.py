@@ -9,8 +9,9 @@ Short for experiment.py --mode=test --algorithm=simple, whose flags it takes.
 
 import sys
 
+from checkout import import_from_here
 from flags import with_this_python
-from trainer.machine.launching import import_from_here, script_name
+from trainer.machine.launching import script_name
 from trainer.machine.quiet import import_tensorflow
 from trainer.machine.terminal import end_output
 from trainer.settings import config

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import flags
+from checkout import import_from_here
 from flags import setting
 from trainer.acting.settings import LevelSettings
-from trainer.machine.launching import import_from_here
 from trainer.machine.quiet import import_tensorflow
 from trainer.machine.terminal import end_output, say
 from user_error import UserError, exit_code, in_short

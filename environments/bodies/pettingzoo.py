@@ -8,7 +8,7 @@ from typing import Any
 
 from ale_py import roms
 
-from checkout import setup_command
+from checkout import import_from_here, setup_command
 from environments import imports
 from environments.bodies.frames import AtariFrames, Repeats
 from environments.names import EXPECTED_BODIES, BodiesLevel
@@ -71,7 +71,7 @@ def _atari_options(view: View, rules: AtariRules) -> dict[str, Any]:
 
 def _module(name: str, level_name: str) -> ModuleType:
     """The module of that name in PettingZoo, or else anywhere."""
-    imports.search_current_folder()
+    import_from_here()
     for path in (f"pettingzoo.{name}", name):
         try:
             return importlib.import_module(path)

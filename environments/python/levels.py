@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 
+from checkout import import_from_here
 from environments import imports
 from environments.names import (
     BrowserLevel,
@@ -70,7 +71,7 @@ def _dummy(level: Any, level_name: str, view: View, render: bool) -> gymnasium.E
 
 
 def _registered(level: Any, level_name: str, view: View, render: bool) -> gymnasium.Env:
-    imports.search_current_folder()
+    import_from_here()
     options = view.kwargs | ({"render_mode": "rgb_array"} if render else {})
     try:
         with warnings.catch_warnings(), without_opengl(level.id):

@@ -1,4 +1,4 @@
-"""Looks at experiments: status, graph, compare, enjoy."""
+"""Looks at experiments: status, graph, enjoy."""
 
 import subprocess
 import sys

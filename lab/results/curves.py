@@ -49,22 +49,15 @@ def window_starts(curve: Curve) -> np.ndarray:
     return np.interp(first, places, np.concatenate([[0.0], curve.frames]))
 
 
-def on_grid(curve: Curve, grid: np.ndarray) -> np.ndarray:
-    """The returns at these frames, straight lines between the reports."""
-    return np.interp(grid, curve.frames, curve.returns)
-
-
-def common_grid(curves: Sequence[Curve], over: str = "frames") -> np.ndarray:
-    """Evenly spaced frames or seconds at which all curves have a return; none without such."""
-    axes = [getattr(one, over) for one in curves]
-    start, end = max(one[0] for one in axes), min(one[-1] for one in axes)
-    return np.linspace(start, end, POINTS if start <= end else 0)
-
-
 def spread(
     curves: Sequence[Curve], over: str = "frames"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A common grid, and there the least, the mean and the most of all curves."""
-    grid = common_grid(curves, over)
+    """A common grid, and there the least, the mean and the most of all curves.
+
+    Evenly spaced frames or seconds at which all curves have a return; none without such.
+    """
+    axes = [getattr(one, over) for one in curves]
+    start, end = max(one[0] for one in axes), min(one[-1] for one in axes)
+    grid = np.linspace(start, end, POINTS if start <= end else 0)
     returns = np.array([np.interp(grid, getattr(one, over), one.returns) for one in curves])
     return grid, returns.min(0), returns.mean(0), returns.max(0)

@@ -1,17 +1,16 @@
 """Fills TensorBoard's HParams tab: what each session tried, and how fit it came out."""
 
-import io
 import time
 from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
-from tensorboard.summary.writer.record_writer import RecordWriter
 
 from lab.results import tables
 from lab.trials.folder import FAILED, Experiment, Trial
 from lab.trials.sessions import Session
+from trainer.reporting.events import records
 from trainer.storage.records import write_whole
 
 NAME = "events.out.tfevents.0.hparams"  # one file, so that writing it again replaces it
@@ -43,7 +42,7 @@ def write(experiment: Experiment, trial: Trial, session: Session) -> None:
     ]
     events = [Event(wall_time=now, file_version="brain.Event:2")]
     events += [Event(wall_time=now, summary=one) for one in summaries]
-    write_whole(session.folder / NAME, _records(events))
+    write_whole(session.folder / NAME, records(events))
 
 
 def _columns(values: dict[str, Any], figures: dict[str, Any]) -> Any:
@@ -70,12 +69,3 @@ def _set(target: Any, value: Any) -> None:
         target.number_value = value
     else:
         target.string_value = str(value)
-
-
-def _records(events: list[Any]) -> bytes:
-
-    buffer = io.BytesIO()
-    writer = RecordWriter(buffer)
-    for event in events:
-        writer.write(event.SerializeToString())
-    return buffer.getvalue()

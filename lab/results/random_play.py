@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -20,10 +19,11 @@ from typing import IO, Any
 import numpy as np
 
 import environments
+from checkout import import_from_here
 from environments import View
 from lab.trials.keeper import ending_with_parent, kill_group
 from trainer.acting.settings import LevelSettings
-from trainer.machine.launching import import_from_here, module_command, with_project
+from trainer.machine.launching import module_command, with_project
 from trainer.settings.config import Settings
 from trainer.storage.records import write_whole
 from user_error import UserError
@@ -67,7 +67,7 @@ class RandomPlay:
         """Ends a measurement, which then raises a ``UserError``; a signal's handler may call it."""
         self._is_stopped = True
         if self._process is not None and self._process.returncode is None:
-            kill_group(self._process.pid, signal.SIGKILL)
+            kill_group(self._process.pid)
 
     def measure(
         self,
@@ -154,7 +154,7 @@ def measured(
             raise UserError(f"{what} has not ended after {error.timeout:g} s") from None
         finally:
             if process.returncode is None:
-                kill_group(process.pid, signal.SIGKILL)
+                kill_group(process.pid)
     if process.returncode:
         last = said.strip().splitlines()[-1:] or ["no message"]
         raise UserError(f"{what}: {last[0]}")

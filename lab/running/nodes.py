@@ -26,7 +26,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 class Nodes:
     """Starts sessions on the nodes of a Ray cluster."""
 
-    def __init__(self, address: str, resources: Resources, most_cores: int = 0):
+    def __init__(self, address: str, resources: Resources, most_cores: int):
         self._ray = _connected(address)
         self._resources, self._most_cores = resources, most_cores
         if not self.count():

@@ -123,7 +123,7 @@ class Keeper:
             self._write({"state": "running"})
             code = self._wait(process)
         finally:
-            kill_group(process.pid, signal.SIGKILL)  # what it may have left behind
+            kill_group(process.pid)  # what it may have left behind
         end = {"state": "ended", "code": code, "ended_by": self._ended_by, "ended": time.time()}
         self._write(end)
 
@@ -149,7 +149,7 @@ class Keeper:
                 asked = ran
                 process.terminate()  # not its group: it needs its workers to save
             if ran - asked > GRACE_S:
-                kill_group(process.pid, signal.SIGKILL)
+                kill_group(process.pid)
             time.sleep(LOOK_EVERY_S)
         self._state["ran"] = ran
         return code
@@ -229,10 +229,10 @@ def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def kill_group(pid: int, number: int) -> None:
-    """Signals a process group, if it is still there."""
+def kill_group(pid: int) -> None:
+    """Kills a process group, if it is still there."""
     with contextlib.suppress(OSError):
-        os.killpg(pid, number)
+        os.killpg(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class Session:
         if keeper.is_alive(written["keeper"]):
             return RUNNING
         if keeper.is_alive(written["child"]):  # without its keeper nobody limits its time
-            keeper.kill_group(int(written["child"]["pid"]), signal.SIGKILL)
+            keeper.kill_group(int(written["child"]["pid"]))
         return WAITING
 
     def _is_here(self, written: Mapping[str, Any]) -> bool:

@@ -55,12 +55,6 @@ def with_project() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def import_from_here() -> None:
-    """Lets the user's own modules be in the current folder, wherever the script is."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-
-
 def beside_python(name: str) -> str:
     """A program of this process's Python environment, as a user can type it here."""
     return typed(Path(sys.executable).with_name(name))

@@ -53,7 +53,7 @@ class EventsFile(GrowingFile):
         self._write([event])
 
     def _write(self, events: list[Event]) -> None:
-        self.append(_records([*self._head(events[0]), *events]))
+        self.append(records([*self._head(events[0]), *events]))
         self._started = self._started or self.error is None
 
     def _head(self, first: Event) -> list[Event]:
@@ -77,7 +77,8 @@ def _event(figures: dict[str, Any]) -> Event:
     return event
 
 
-def _records(events: list[Event]) -> bytes:
+def records(events: list[Event]) -> bytes:
+    """Events as a file of TensorBoard has them."""
     buffer = io.BytesIO()
     writer = RecordWriter(buffer)
     for event in events:

@@ -70,7 +70,7 @@ class Kept:
         """Kills what a failed test has left running."""
         for process in [one for one in self._started if one.poll() is None]:
             if child := self.written.get("child"):
-                keeper.kill_group(child["pid"], signal.SIGKILL)
+                keeper.kill_group(child["pid"])
             process.kill()
             process.wait()
 
