@@ -94,10 +94,10 @@ def in_short(value: object) -> str:
     return text if len(text) <= 160 else f"{text[:100]} … {text[-50:]}"
 
 
-def closest(given: str, known: Iterable[str], most: int = 3) -> str:
+def closest(given: str, known: Iterable[str]) -> str:
     """The known names closest to the given one, as a sentence for the end of an error message."""
     names = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(given.lower(), names, n=most, cutoff=0.5)
+    found = difflib.get_close_matches(given.lower(), names, n=3, cutoff=0.5)
     if found:
         return "Did you mean " + " or ".join(names[name] for name in found) + "?"
     some = sorted(names.values())

@@ -93,9 +93,8 @@ class Convolution(snt.Module):
         gain: float,
         stride: int = 1,
         padding: str = "VALID",
-        name: str | None = None,
     ):
-        super().__init__(name=name)
+        super().__init__()
         self._dtype = build.compute_dtype
         self._stride = stride
         self._padding = padding

@@ -19,8 +19,8 @@ class LSTMState(NamedTuple):
 class LSTM(snt.Module):
     """[T, B, inputs] → [T, B, size] in float32, its state cleared where an episode starts."""
 
-    def __init__(self, inputs: int, size: int, build: Build, name: str | None = None):
-        super().__init__(name=name)
+    def __init__(self, inputs: int, size: int, build: Build):
+        super().__init__()
         build = build.in_float32()
         self.size = size
         self.from_input = build.variable(build.normal([inputs, 4 * size]), "from_input")

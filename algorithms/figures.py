@@ -15,3 +15,11 @@ class Figure(NamedTuple):
     label: str  # in the panel, and in lines
     row: str  # in the panel: "losses", "learning", WORLD, or "" to leave it out
     in_line: bool = True  # whether the one-line report shows it, too
+
+
+# Of algorithms with a policy and a baseline.
+OF_POLICY_AND_BASELINE = (
+    Figure("policy_gradient_loss", "policy gradient", "losses", in_line=False),
+    Figure("baseline_loss", "baseline", "losses", in_line=False),
+    Figure("entropy", "entropy", "learning"),
+)

@@ -57,7 +57,6 @@ class DreamEnvironment(VectorEnvironment):
         num_envs: int,
         length: int,
         seed: int,
-        level_index: int = 0,
     ) -> None:
         self.spec = spec
         self.num_envs = num_envs
@@ -65,7 +64,7 @@ class DreamEnvironment(VectorEnvironment):
         self._most = length
         self._seed = seed
         self._channels = spec.observation_space.shape[-1]
-        self._tally = Tally(num_envs, level_index)
+        self._tally = Tally(num_envs, 0)
 
     def reset(self) -> EnvironmentStep:
         self._random = np.random.default_rng(self._seed)

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from algorithms.figures import Figure
+from algorithms.figures import OF_POLICY_AND_BASELINE, Figure
 from algorithms.own_settings.on_policy import OnPolicySettings
 from flags import setting
 
@@ -13,11 +13,7 @@ class ActorCriticSettings(OnPolicySettings):
     """One gradient for each unroll."""
 
     implementation: ClassVar[str] = "algorithms.a2c:A2C"
-    figures: ClassVar[tuple[Figure, ...]] = (
-        Figure("policy_gradient_loss", "policy gradient", "losses", in_line=False),
-        Figure("baseline_loss", "baseline", "losses", in_line=False),
-        Figure("entropy", "entropy", "learning"),
-    )
+    figures: ClassVar[tuple[Figure, ...]] = OF_POLICY_AND_BASELINE
 
     gae_lambda: float = setting(
         1.0,

@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar, Self
 
 from algorithms.feeding import FirstInFirstOut
-from algorithms.figures import Figure
+from algorithms.figures import OF_POLICY_AND_BASELINE, Figure
 from algorithms.own_settings.rewards import RewardSettings
 from algorithms.settings import Kind
 from flags import setting
@@ -21,9 +21,7 @@ class ImpalaSettings(RewardSettings):
 
     implementation: ClassVar[str] = "algorithms.impala:Impala"
     figures: ClassVar[tuple[Figure, ...]] = (
-        Figure("policy_gradient_loss", "policy gradient", "losses", in_line=False),
-        Figure("baseline_loss", "baseline", "losses", in_line=False),
-        Figure("entropy", "entropy", "learning"),
+        *OF_POLICY_AND_BASELINE,
         Figure("baseline_spread", "baseline spread", "learning"),
         Figure("importance_weight", "importance weight", "", in_line=False),
     )

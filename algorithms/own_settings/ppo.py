@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from algorithms.feeding import InStep
-from algorithms.figures import Figure
+from algorithms.figures import OF_POLICY_AND_BASELINE, Figure
 from algorithms.own_settings.on_policy import OnPolicySettings
 from algorithms.settings import Kind
 from flags import setting
@@ -25,9 +25,7 @@ class PPOSettings(OnPolicySettings):
         "learning_rate": 0.00025,
     }
     figures: ClassVar[tuple[Figure, ...]] = (
-        Figure("policy_gradient_loss", "policy gradient", "losses", in_line=False),
-        Figure("baseline_loss", "baseline", "losses", in_line=False),
-        Figure("entropy", "entropy", "learning"),
+        *OF_POLICY_AND_BASELINE,
         Figure("policy_change", "policy change", "learning"),
         Figure("clipped_share", "clipped", "learning", in_line=False),
     )

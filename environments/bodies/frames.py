@@ -21,10 +21,6 @@ class Repeats:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)
 
-    def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
-        """Starts an episode."""
-        return self.env.reset(seed=seed, options=options)
-
     def step(self, actions: dict[str, Any]) -> Step:
         """Takes the same actions again and again; rewards add up."""
         total: dict[str, float] = {}

@@ -28,9 +28,9 @@ def bodies_environment(
     seeds: np.ndarray,
     view: View,
     rules: AtariRules,
-    level_index: int = 0,
-    render: bool = False,
-    whole_games: bool = False,
+    level_index: int,
+    render: bool,
+    whole_games: bool,
 ) -> BodiesEnvironment:
     """As many games as have at least one body for each seed, or a game for each seed."""
     games = _games(level, level_name, len(seeds), view, rules, render, whole_games)
@@ -61,9 +61,9 @@ def shared_games(
     view: View,
     rules: AtariRules,
     shares: Sequence[Sequence[int]],
-    level_index: int = 0,
-    render: bool = False,
-    whole_games: bool = False,
+    level_index: int,
+    render: bool,
+    whole_games: bool,
 ) -> SharedGames:
     """The same as `bodies_environment` for several agents, of which `shares` are the bodies."""
     games = _games(level, level_name, len(seeds), view, rules, render, whole_games)

@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 22
 class Api2:
     """A conversation with an old build, which has just connected."""
 
-    def __init__(self, connection: socket.socket, actions: int = 0) -> None:
+    def __init__(self, connection: socket.socket, actions: int) -> None:
         """`actions` that are counted, where the build counts them wrongly."""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection, self._actions = connection, actions

@@ -151,7 +151,7 @@ class SharedActor:
         self,
         environment: SharedEnvironment,
         seats: Sequence[Seat],
-        check: Callable[[], None] = lambda: None,
+        check: Callable[[], None],
     ):
         """``seats`` are those of the environment's parts, in the same order."""
         self._environment = environment

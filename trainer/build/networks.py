@@ -35,13 +35,13 @@ def acting_agent(settings: Settings, spec: EnvironmentSpec, device: str = "") ->
         return _agent(settings, spec, dtype, tf.float32 if computes else dtype)
 
 
-def player(settings: Settings, agent: Any, device: str = "", pieces: int = 1) -> ActingAgent:
+def player(settings: Settings, agent: Any, device: str = "") -> ActingAgent:
     """What actors play with, made of ``acting_agent``."""
     feeding = settings.algorithm.feeding
     if not isinstance(feeding, Gradients):
         return ActingAgent(agent, algorithm(settings), device)
     backdrop = backdrop_of(settings, agent)
-    return Worker(agent, algorithm(settings), settings.learning, feeding, backdrop, pieces, device)
+    return Worker(agent, algorithm(settings), settings.learning, feeding, backdrop, device)
 
 
 def acting_device(settings: Settings) -> str:

@@ -41,7 +41,7 @@ class Contributions:
         agent: Any,
         algorithm: Algorithm,
         compiler: Compiler,
-        backdrop: Any = None,
+        backdrop: Any,
         pieces: int = 1,
     ):
         """On a CPU, a batch is computed in ``pieces``, in parallel; a GPU takes it whole.

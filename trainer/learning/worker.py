@@ -68,9 +68,8 @@ class Worker(ActingAgent):
         algorithm: Algorithm,
         settings: LearningSettings,
         feeding: Gradients,
-        backdrop: Any = None,
-        pieces: int = 1,
-        device: str = "",
+        backdrop: Any,
+        device: str,
     ):
         """``agent`` and ``algorithm`` are like the learner's; see also ``Learner``.
 
@@ -81,7 +80,7 @@ class Worker(ActingAgent):
         self._settings = settings
         with tf.device(device or None):
             algorithm.start(agent)
-            self.contributions = Contributions(agent, algorithm, Compiler("off"), backdrop, pieces)
+            self.contributions = Contributions(agent, algorithm, Compiler("off"), backdrop)
             self._advice = (
                 None
                 if feeding.shared_optimizer

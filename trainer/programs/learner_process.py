@@ -49,12 +49,12 @@ REJOINED_WITHIN_S = 3 * LONGEST_PAUSE_S  # by actors that look for their learner
 def learn(settings: Settings, companions: Companions = nobody) -> None:
     """Trains until ``--total_environment_frames`` or a signal; resumes the run in the logdir."""
     with StopSignal() as stop:
-        team, parallel_ops = _team(settings)
+        team, pieces = _team(settings)
         of_all = settings
         if of_all.level.agents:
             resuming.check_folder_of_several(Path(of_all.run_folder), of_all.level.agents)
         settings, spec = _own(settings)
-        learner = build.learner(settings, spec, team, parallel_ops)
+        learner = build.learner(settings, spec, team, pieces)
         with contextlib.ExitStack() as stack:
             run, meter = _start(settings, spec, learner, team, stack, companions)
             is_trained = meter.environment_frames >= settings.learning.total_environment_frames
@@ -212,17 +212,17 @@ def _peers(
 
 
 def _team(settings: Settings) -> tuple[Team, int]:
-    """The learners started together; the number of operations that a learner runs in parallel."""
+    """The learners started together; how many pieces of a batch each computes at once."""
     if settings.remote.transport == "secure":
         keep_to_this_host()
     patience = settings.remote.peer_timeout_s + settings.team.max_batch_wait_s
-    team, parallel_ops = joining.join(patience, settings.team.gradient_compression)
+    team, pieces = joining.join(patience, settings.team.gradient_compression)
     if team.size > 1 and isinstance(settings.algorithm.feeding, Gradients):
         raise UserError(
             f"--algorithm={settings.program.algorithm}: its learners are not started together by "
             "mpirun. Start one, or several with the same --peers, which exchange gradients."
         )
-    return team, parallel_ops
+    return team, pieces
 
 
 def _start(

@@ -49,8 +49,8 @@ class Intake:
         settings: Settings,
         players: list[ActingAgent],
         make_batches: Callable[[Crew], Feeder],
-        bodies: int = 1,
-        arrived: Callable[[], None] = lambda: None,
+        bodies: int,
+        arrived: Callable[[], None],
     ):
         """Each actor plays with one of ``players``, which may be the same.
 

@@ -115,7 +115,7 @@ def _part(agent: OneOf, learner: Learner, run: Run, agents: int) -> _Part:
     if meter.environment_frames < settings.learning.total_environment_frames:
         example = build.unroll(settings, spec, learner.agent)
         make = replay.filled(make, run, settings, spec, learner.updates, example)
-    intake = Intake(settings, players, make, spec.num_bodies)
+    intake = Intake(settings, players, make, spec.num_bodies, lambda: None)
     return _Part(agent, learner, run, meter, intake, learner.updates + intake.filled)
 
 

@@ -166,7 +166,7 @@ def check_units(
     """
     before, now = checkpoint.settings, settings.flat() | spaces(spec)
     heads = build.algorithm(settings).heads
-    levels, were = settings.level.levels, _levels(checkpoint)
+    levels, were = settings.level.levels, _listed(before["level_name"])
     if heads.values > 1 and levels != were and sorted(levels) == sorted(were):
         detail = " (another order)"
         raise UserError(_misfit(now, before, ["level_name"], detail, where, otherwise))
@@ -258,11 +258,6 @@ def _world(name: str, text: str) -> str:
         return ",".join(_listed(text))
     made: dict[str, Any] = {name: text}
     return View(**made).made_with[name]
-
-
-def _levels(checkpoint: Checkpoint) -> list[str]:
-    """The levels that a checkpoint's run played, in order."""
-    return _listed(checkpoint.settings["level_name"])
 
 
 def _listed(text: str) -> list[str]:

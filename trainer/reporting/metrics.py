@@ -40,7 +40,7 @@ class Meter:
         self.episodes = int(counters.get("episodes", 0))
         self.skipped_updates = int(counters.get("skipped_updates", 0))
         self.skipped_in_a_row = 0  # batches
-        self._train_seconds_before = float(counters.get("wall_time", 0.0))
+        self._wall_time_before = float(counters.get("wall_time", 0.0))
         self._places = _places(levels, bodies)
         self.frames_per_step = frames_per_step
         self._returns = _recent(self._places, counters.get("recent_returns", []))
@@ -52,7 +52,7 @@ class Meter:
     @property
     def wall_time(self) -> float:
         """Seconds of training, including those before a resume."""
-        return self._train_seconds_before + time.monotonic() - self._started
+        return self._wall_time_before + time.monotonic() - self._started
 
     @property
     def mean_episode_return(self) -> float | None:
@@ -231,7 +231,7 @@ class _Window:
 class EndedEpisodes:
     """Collects ended episodes until they are taken; safe to use from several threads."""
 
-    def __init__(self, bodies: int = 1) -> None:
+    def __init__(self, bodies: int) -> None:
         """``bodies`` is the number of those in a game."""
         self._bodies = bodies
         self._rows: list[np.ndarray] = []

@@ -35,8 +35,6 @@ from trainer.storage.records import (
 )
 from user_error import UserError
 
-__all__ = ["Reporter", "read_metrics", "summary"]
-
 LOG = "train.log"
 PROGRESS = ("environment_frames", "wall_time")
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
@@ -53,11 +53,10 @@ def _level_since(run: Path) -> int:
 class SeveralOnTerminal:
     """A terminal that shows a panel for each agent, and whose lines begin with an agent's name."""
 
-    def __init__(self, stream: TextIO | None = None):
-        """``stream`` is standard output unless given."""
+    def __init__(self) -> None:
         self._panels: dict[str, Panel] = {}
         self._open: set[str] = set()
-        self._terminal = Terminal(stream or sys.stdout, self)
+        self._terminal = Terminal(sys.stdout, self)
 
     def of(self, name: str, panel: Panel) -> "OfAgent":
         """The part of an agent."""

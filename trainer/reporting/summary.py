@@ -26,9 +26,15 @@ def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
     lines = [
         f"Ended: {reason}.",
         _row("trained", what) if what else "",
-        _row("frames", f"{count(figures['environment_frames'])} in {_time(figures)}"),
+        _row(
+            "frames",
+            f"{count(figures['environment_frames'])} in {duration(figures.get('wall_time'))}",
+        ),
         _row("mean raw return", _returns(figures)),
-        *[_row("", f"{level} {number(value)}") for level, value in _levels(figures)],
+        *[
+            _row("", f"{level} {number(value)}")
+            for level, value in wording.by_level(figures).items()
+        ],
         _row(
             "speed",
             f"{count(figures.get('frames_per_second'))} frames/s, "
@@ -39,7 +45,10 @@ def summary(figures: dict[str, Any], reason: str, folder: Path) -> str:
         _row("", actors_handled(figures)),
         _row("in", str(folder)),
         _row("look", shlex.join([beside_python("tensorboard"), "--logdir", str(folder)])),
-        _row("play", shlex.join([*_experiment(), "--mode=test", *_flags(figures, folder)]))
+        _row(
+            "play",
+            shlex.join([*script_command("experiment.py"), "--mode=test", *_flags(figures, folder)]),
+        )
         if figures.get("updates", 1) or Store(folder_of(folder), 1).numbered()
         else _row("", "there was no update, so there is no checkpoint"),
     ]
@@ -88,18 +97,10 @@ def _row(name: str, text: str) -> str:
     return f"  {name:<16} {text}" if text else ""
 
 
-def _time(figures: dict[str, Any]) -> str:
-    return duration(figures.get("wall_time"))
-
-
 def _returns(figures: dict[str, Any]) -> str:
     text = number(figures.get("mean_episode_return"))
     best = figures.get("best_return")
     return text if best is None else f"{text}, at best {number(best)}"
-
-
-def _levels(figures: dict[str, Any]) -> list[tuple[str, float | None]]:
-    return list(wording.by_level(figures).items())
 
 
 def _limit(figures: dict[str, Any]) -> str:
@@ -112,10 +113,6 @@ def _limit(figures: dict[str, Any]) -> str:
     known = [f"{name} {percent(value)}" for name, value in fractions.items() if value is not None]
     limit = wording.limited_by(figures)
     return f"{limit} ({', '.join(known)})" if known else limit
-
-
-def _experiment() -> list[str]:
-    return script_command("experiment.py")
 
 
 def _flags(figures: dict[str, Any], folder: Path) -> list[str]:

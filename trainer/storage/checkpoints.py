@@ -50,7 +50,8 @@ class Checkpoint:
     weights: dict[str, np.ndarray]
     optimizer: dict[str, np.ndarray]
     algorithm: dict[str, np.ndarray]  # its own state, such as PopArt's estimates
-    counters: dict[str, Any]  # frames, agent_steps, updates, train_seconds, best_return
+    # environment_frames, agent_steps, updates, wall_time, best_return and others
+    counters: dict[str, Any]
     settings: dict[str, Any]
 
 

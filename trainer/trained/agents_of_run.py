@@ -31,12 +31,7 @@ class Playing:
     @property
     def about(self) -> str:
         """Who plays."""
-        if self.found is None:
-            return "the opponent plays in its place"
-        name = self.found.settings.agent.agent_name
-        return (
-            f"{name} from {self.found.path}, trained for {self.found.environment_frames:,} frames"
-        )
+        return self.found.about if self.found else "the opponent plays in its place"
 
 
 def settings_of(settings: Settings, given: Collection[str]) -> Settings | None:

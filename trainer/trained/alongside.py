@@ -99,7 +99,7 @@ class Alongside:
             return
         self._ready.clear()
         self._due = time.monotonic() + self.every_s
-        kept = {name: variable.numpy() for name, variable in self._kept(learner).items()}
+        kept = {name: variable.numpy() for name, variable in learner.algorithm.kept.items()}
         # Copies, because the next update moves the learner's own.
         weights = [tf.identity(weight) for weight in learner.weights]
         self._handed.put((weights, kept, environment_frames))
@@ -154,10 +154,6 @@ class Alongside:
         except Exception as error:  # the training must not end with it
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             self.say(f"warning: {self.name} ended with {reason}. Training continues.")
-
-    @staticmethod
-    def _kept(learner: Learner) -> Any:
-        return learner.algorithm.kept
 
 
 class Evaluations(Alongside):

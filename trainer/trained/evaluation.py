@@ -61,7 +61,7 @@ def evaluate(
     settings = found.settings
     console.print(
         f"Playing {settings.trained.test_num_episodes} games per level{place.words} with "
-        f"{settings.trained.test_policy} actions: {_about(found)}."
+        f"{settings.trained.test_policy} actions: {found.about}."
     )
     results, warnings = _play(found, agent, spec, console, place)
     scoreboard.print_figures(console, _with_bodies(results))
@@ -89,7 +89,7 @@ def _evaluate_grid(
 ) -> dict[str, Any]:
     """Plays each combination of ``--grid``, prints a table, and writes figures and a picture."""
     settings, cells = found.settings, grid.cells(found.settings.trained.grid)
-    console.print(f"Playing {len(cells)} combinations of settings{place.words}: {_about(found)}.")
+    console.print(f"Playing {len(cells)} combinations of settings{place.words}: {found.about}.")
     played: list[grid_report.Played] = []
     for cell in cells:
         of_cell = dataclasses.replace(found, settings=settings.replace(**cell.changes))
@@ -139,11 +139,6 @@ def _evaluate_agents(settings: Settings, given: Collection[str]) -> dict[str, An
     report = agents_of_run.report(settings, agents) | {"levels": results}
     console.print(_written(Path(settings.run_folder) / "evaluation.json", report))
     return report
-
-
-def _about(found: Trained) -> str:
-    name = found.settings.agent.agent_name
-    return f"{name} from {found.path}, trained for {found.environment_frames:,} frames"
 
 
 def _play(

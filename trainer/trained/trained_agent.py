@@ -41,6 +41,12 @@ class Trained:
         return int(self.checkpoint.counters["environment_frames"])
 
     @property
+    def about(self) -> str:
+        """Which agent it is, and how long it was trained."""
+        name = self.settings.agent.agent_name
+        return f"{name} from {self.path}, trained for {self.environment_frames:,} frames"
+
+    @property
     def levels(self) -> list[str]:
         """The levels that it was trained on."""
         return self.of_training.level.levels
@@ -48,7 +54,8 @@ class Trained:
     @property
     def of_training(self) -> Settings:
         """The settings with the levels that it was trained on."""
-        return self.settings.replace(level_name=self._trained_with("level_name"))
+        name = self.checkpoint.settings.get("level_name", self.settings.level.level_name)
+        return self.settings.replace(level_name=name)
 
     def spec(self) -> EnvironmentSpec:
         """What the agent is made for: the levels to be played, or if bodies differ all it knows."""
@@ -57,11 +64,8 @@ class Trained:
 
     def agent(self, spec: EnvironmentSpec, precision: str = "") -> Any:
         """The trained agent, computing in ``precision`` or else in ``--precision``."""
-        settings = self.settings.replace(
-            # The number of its baselines depends on the levels of its training.
-            level_name=self._trained_with("level_name"),
-            precision=precision or self.settings.agent.precision,
-        )
+        # The number of its baselines depends on the levels of its training.
+        settings = self.of_training.replace(precision=precision or self.settings.agent.precision)
         agent = build.acting_agent(settings, spec)
         weights, variables = list(self.checkpoint.weights.values()), agent.variables
         if [w.shape for w in weights] != [tuple(v.shape) for v in variables]:
@@ -82,9 +86,6 @@ class Trained:
 
     def _scales(self) -> tuple[np.ndarray, np.ndarray]:
         return build.algorithm(self.settings).scale_of_values(self.checkpoint.algorithm)
-
-    def _trained_with(self, name: str) -> Any:
-        return self.checkpoint.settings.get(name, self.settings.flat()[name])
 
     def _misfit(self) -> str:
         trained = self.checkpoint.settings

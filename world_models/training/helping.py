@@ -24,7 +24,7 @@ from world_models.training.world_model import WorldModel
 
 
 def join(settings: Settings) -> tuple[Team, int]:
-    """The learners started together, and how many operations each runs in parallel."""
+    """The learners started together; how many pieces of a batch each computes at once."""
     # They wait for the first one for as long as it plays: rarely asked, and without a warning.
     os.environ.setdefault("HOROVOD_CYCLE_TIME", "2")
     os.environ.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
