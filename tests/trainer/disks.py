@@ -3,6 +3,24 @@
 import contextlib
 import os
 import resource
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Callable[[str], None]]:
+    """Makes the folder a disk of 8 KiB, as root only may; call what it gives with another size."""
+
+    def resize(size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", folder], check=True)
+
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", folder], check=True)
+    try:
+        yield resize
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Learners and actors in separate processes, and their failures."""
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -9,12 +10,15 @@ import pytest
 
 import credentials
 from tests.trainer.cluster import TRANSPORTS, Process, alone, experiment, free_address, mpirun
+from tests.trainer.disks import small_disk
 from tests.trainer.levels import Unhurried, level
 from trainer.storage.checkpoints import Store
 from trainer.storage.records import read_metrics
+from user_error import NotWritten
 
 pytestmark = pytest.mark.xdist_group("trainer cluster")
 
+FRAMES = "total_environment_frames"
 EPISODE = 3  # agent steps of an episode of Unhurried; a row for its reset follows
 COMMON = [
     f"--level_name={level(Unhurried)}",
@@ -138,6 +142,29 @@ def test_actors_survive_a_learner_that_is_killed_or_frozen(tmp_path):
 
 
 # With each transport, the first test asks an actor to leave and loses a learner.
+@pytest.mark.extras  # it needs root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a small disk")
+def test_actors_of_all_learners_stay_where_there_was_no_room_for_the_last_checkpoint(tmp_path):
+    addresses = [free_address(), free_address()]
+    programs = [
+        experiment(*flags(tmp_path, job_name="learner", learner_host=one, **{FRAMES: 4000}))
+        for one in addresses
+    ]
+    with (
+        small_disk(tmp_path / "checkpoints") as resize,
+        actor(0, addresses[0]) as zero,
+        actor(1, addresses[1]) as one,
+    ):
+        with mpirun(programs) as first:
+            assert first.wait(120) == NotWritten.code
+            assert "the last checkpoint could not be written" in first.output()
+        resize("20m")
+        with mpirun(programs) as second:
+            assert second.wait(120) == 0 and "Ended: all frames are played" in second.output()
+        for playing in (zero, one):
+            assert playing.wait(30) == 0 and "has finished" in playing.output()
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 def test_an_actor_can_leave_a_frozen_learner(tmp_path):
     address = free_address()
