@@ -141,7 +141,6 @@ def test_actors_survive_a_learner_that_is_killed_or_frozen(tmp_path):
         assert playing.wait(30) == 0 and "has finished" in playing.output()
 
 
-# With each transport, the first test asks an actor to leave and loses a learner.
 @pytest.mark.extras  # it needs root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a small disk")
 def test_actors_of_all_learners_stay_where_there_was_no_room_for_the_last_checkpoint(tmp_path):
@@ -165,6 +164,7 @@ def test_actors_of_all_learners_stay_where_there_was_no_room_for_the_last_checkp
             assert playing.wait(30) == 0 and "has finished" in playing.output()
 
 
+# With each transport, the first test asks an actor to leave and loses a learner.
 @pytest.mark.parametrize("transport", TRANSPORTS, indirect=True)
 def test_an_actor_can_leave_a_frozen_learner(tmp_path):
     address = free_address()
