@@ -1,5 +1,6 @@
 """The rewarder and clients that are not as expected."""
 
+import functools
 import json
 import socket
 import threading
@@ -10,6 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from environments.realtime import messages, password
 from environments.realtime.messages import Message
+from environments.remote import rewarder as server
 from environments.remote.rewarder import Rewarder
 
 DEEP = '{"method": ' + "[" * 30_000
@@ -64,12 +66,14 @@ def test_a_client_that_reads_nothing_is_let_go(rewarder):
         one.socket.close()
 
 
-def test_a_client_that_has_said_nothing_does_not_delay_the_end(rewarder):
-    with socket.create_connection(("127.0.0.1", rewarder.port)):
+def test_a_client_that_has_said_nothing_does_not_keep_it_from_ending(monkeypatch):
+    patient = functools.partial(server.serve, open_timeout=None)  # it would wait for ever
+    monkeypatch.setattr(server, "serve", patient)
+    made = Rewarder("127.0.0.1", 0, "secret", lambda: Message(messages.DESCRIBE))
+    with socket.create_connection(("127.0.0.1", made.port)):
         time.sleep(0.2)
-        begun = time.monotonic()
-        rewarder.close()
-        assert time.monotonic() - begun < 5
+        made.close()
+    assert not made._thread.is_alive()
 
 
 def test_a_client_that_is_stopped_does_not_delay_the_end(rewarder):
