@@ -18,6 +18,12 @@ from world_models import play
         (UserError("not so."), 2, "some: not so.\n"),
         (EndedOutside("it is gone."), 1, "some: it is gone.\n"),
         (KeyboardInterrupt(), 130, ""),
+        (
+            ModuleNotFoundError("No module named 'rich'", name="rich"),
+            2,
+            f"some: {sys.executable} has no rich: run bin/setup, then the same with "
+            ".venv/bin/python.\n",
+        ),
         (OSError(errno.ENOSPC, "the disk is full", "a.log"), 2, "some: a.log: the disk is full.\n"),
         (OSError(errno.ENOSPC, "the disk is full"), 2, "some: the disk is full.\n"),
     ],
@@ -29,6 +35,14 @@ def test_what_ends_a_program_is_at_most_a_line(error, code, said, capsys):
     assert exit_code("some", fail) == code
     assert capsys.readouterr().err == said
     assert (exit_code("some", lambda: 3), exit_code("some", lambda: None)) == (3, 0)
+
+
+def test_the_lack_of_what_a_user_s_own_code_imports_is_shown_whole():
+    def fail():
+        raise ModuleNotFoundError("No module named 'mine'", name="mine")
+
+    with pytest.raises(ModuleNotFoundError):
+        exit_code("some", fail)
 
 
 PRINTS = "[print(number) for number in range(100_000)]"

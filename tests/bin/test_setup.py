@@ -72,10 +72,11 @@ def test_an_extra_alone_comes_on_top_of_what_actors_need(copy, bare_path):
     assert "pettingzoo.txt" in told and "ray.txt" not in told  # only where it is asked for
     told = copy.run("bin/setup", "--test", "--extra=ray", "--dry_run", PATH=bare_path).stdout
     assert "pettingzoo.txt" in told and "ray.txt" in told
-    refused = copy.run("bin/setup", "--extra=vcn", PATH=bare_path)
-    assert refused.returncode == 2
-    known = "there are: vnc browser pettingzoo doom procgen robotics dm_control unity ray"
-    assert known in refused.stderr
+    for wrong in ("vcn", "doom procgen"):
+        refused = copy.run("bin/setup", f"--extra={wrong}", PATH=bare_path)
+        assert refused.returncode == 2
+        known = "there are: vnc browser pettingzoo doom procgen robotics dm_control unity ray"
+        assert f"there is no extra '{wrong}'; {known}" in refused.stderr
 
 
 def test_setup_installs_what_the_locks_say_and_then_does_nothing(set_up, bare_path):

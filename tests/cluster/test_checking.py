@@ -8,6 +8,7 @@ import io
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -64,6 +65,20 @@ def test_a_gpu_that_is_not_there_is_told(frontend: Frontend, tmp_path: Path):
     assert told.returncode == 1
     for gpu in ("1", "GPU-77"):
         assert f"GPU {gpu} is requested, but nvidia-smi lists 1" in told.stdout
+
+
+def test_a_driver_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
+    """It lets no process end; a child that keeps the output open stands for that."""
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/pid\nwait\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setitem(checks.WITHIN_S, "nvidia-smi", 1.0)
+    try:
+        [problem] = checks._gpus(["0"])
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert problem[0] == "GPU 0 is requested, but nvidia-smi lists 0"
 
 
 def test_packages_must_be_those_of_the_lock_files(frontend: Frontend):

@@ -9,9 +9,11 @@ import psutil
 import pytest
 
 from cluster import show
+from cluster.actions.seen import Seen, SeenPart
 from cluster.inventory import hosts_csv
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Plan
+from cluster.record import Part
 from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.plan.plans import flags_of, plan, row
 from user_error import UserError
@@ -74,6 +76,20 @@ def test_remotes_serve_what_their_actor_plays_with_the_flags_of_the_run():
     (game,) = [one for one in games.processes if one.job == "remote"]
     assert flags_of(game.argv)["game"] == "game.yaml" and "level_name" not in flags_of(game.argv)
     assert "remote-0" in "\n".join(show.commands(games))
+
+
+@pytest.mark.parametrize(
+    ("alive", "goes_on"),
+    [(("actor", "remote"), True), (("remote", "tensorboard"), False), ((), False)],
+)
+def test_a_run_of_which_only_remotes_are_left_has_ended(alive, goes_on):
+    made = plan(two_hosts(row("remote", "10.0.0.1", 5901, count=4)), LEVEL)
+    parts = [
+        SeenPart(Part(one.name, one.job, one.place), "running" if one.job in alive else "done")
+        for one in made.processes
+    ]
+    assert {one.part.job for one in parts} >= {"learner", "actor", "remote", "tensorboard"}
+    assert Seen(parts, {}, {}, {}).is_alive == goes_on
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from environments.realtime.game_file import Box
 from environments.realtime.messages import Message
 from environments.remote.desktop import Desktop, free_port
 from environments.remote.digits import Digits
-from environments.remote.program import ProgramWorld, Screen, _state
+from environments.remote.program import ProgramWorld, Screen, _on_desktop, _state
 from environments.view import View
 from tests.environments.realtime.remotes import await_end, remote
 from user_error import EndedOutside, UserError
@@ -439,3 +439,9 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, one_line):
     file.write_text(right.replace("end: sandbox.racer:is_over", "end: .racer:is_over"))
     game = game_file.read(str(file), View())
     one_line(lambda: ProgramWorld("own", game, 0.0), "--game: end: .racer:is_over: there is no")
+
+
+def test_a_program_does_not_find_the_user_s_own_screen():
+    found = _on_desktop({"DISPLAY": ":7", "WAYLAND_DISPLAY": "wayland-0", "HOME": "/home/ann"})
+    assert found["DISPLAY"] == ":7" and found["HOME"] == "/home/ann"
+    assert "WAYLAND_DISPLAY" not in found and found["SDL_VIDEODRIVER"] == "x11"
