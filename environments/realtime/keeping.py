@@ -117,7 +117,8 @@ class StartedHere:
         self.pid = process.pid
         assert process.stdout and process.stderr
         self._listening = asyncio.create_task(self._listen(process.stderr))
-        line = await asyncio.wait_for(_announcement(process.stdout), STARTS_WITHIN_S)
+        async with asyncio.timeout(STARTS_WITHIN_S):
+            line = await _announcement(process.stdout)
         self._reading = asyncio.create_task(_read(process.stdout))
         address, file = parse_announcement(line)
         self._look = address.look(file)
@@ -137,11 +138,13 @@ class StartedHere:
         assert process.stdin
         process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), ENDS_WITHIN_S)
+            async with asyncio.timeout(ENDS_WITHIN_S):
+                await process.wait()
         except TimeoutError:
             _kill(process)
             with contextlib.suppress(TimeoutError):  # somebody else may hold its pipes
-                await asyncio.wait_for(process.wait(), ENDS_WITHIN_S)
+                async with asyncio.timeout(ENDS_WITHIN_S):
+                    await process.wait()
         except asyncio.CancelledError:  # nobody waits any longer
             _kill(process)
             held_folders.remove(self._folder)
@@ -149,7 +152,8 @@ class StartedHere:
         # One that was killed has left it, with its password.
         await asyncio.to_thread(held_folders.remove, self._folder)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._listening, TELLS_WITHIN_S)
+            async with asyncio.timeout(TELLS_WITHIN_S):
+                await self._listening
         told = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]
         if process.returncode == MISTAKE:
             raise UserError(told.removeprefix("remote: "))
@@ -188,7 +192,11 @@ class Keeper:
         self._has_played = False  # so that what is wrong now may pass
 
     async def keep(self) -> None:
-        """Goes on until it is cancelled, or there is no use."""
+        """Goes on until it is cancelled, or there is no use.
+
+        What it awaits has limits of ``asyncio.timeout``: ``wait_for`` of Python 3.11 forgets a
+        cancellation that comes just when it is done.
+        """
         try:
             await self._keep()
         except (UserError, Refused) as error:

@@ -128,7 +128,8 @@ class Link:
             self._desktop.close()
         if hasattr(self, "_rewarder"):
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._rewarder.close(), 1.0)
+                async with asyncio.timeout(1.0):
+                    await self._rewarder.close()
 
     # For another thread.
 

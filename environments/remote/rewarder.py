@@ -118,7 +118,8 @@ class Rewarder:
     async def _knows_password(self, client: ServerConnection) -> bool:
         challenge = secrets.token_hex(16)
         await client.send(Message(messages.CHALLENGE, {"challenge": challenge}).encoded())
-        given = messages.decoded(await asyncio.wait_for(client.recv(), PROVES_WITHIN_S))
+        async with asyncio.timeout(PROVES_WITHIN_S):
+            given = messages.decoded(await client.recv())
         wanted = password.proof(self._secret, challenge)
         # Of texts, it takes ASCII only.
         right = hmac.compare_digest(str(given.body.get("proof", "")).encode(), wanted.encode())

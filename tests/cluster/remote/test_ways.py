@@ -57,7 +57,8 @@ def test_looks_send_their_program_once_and_again_only_when_it_has_gone(
         before, threads = received(fake), threading.active_count()
         for _ in range(20):
             look()
-        assert received(fake) - before < len(_program()) and threading.active_count() == threads
+        # Threads of what came before may end meanwhile; none may be added.
+        assert received(fake) - before < len(_program()) and threading.active_count() <= threads
         assert starts.read_text() == "-I\n"
         # Gone on the host: the next look starts it again over the same connection.
         sh(f"pkill -u {fake.user} -f zlib.decompress")

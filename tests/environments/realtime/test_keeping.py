@@ -64,6 +64,29 @@ def test_a_level_may_print_before_its_remote_is_announced(folder):
     asyncio.run(play())
 
 
+def test_nobody_waits_for_a_remote_once_it_is_not_wanted(folder, monkeypatch):
+    """Not even where what it said was read just then."""
+    monkeypatch.setattr(keeping, "TELLS_WITHIN_S", 60.0)
+
+    async def play() -> BaseException | str:
+        one = source(announced(folder) + "import sys; sys.stdin.read()")
+        await one.find()
+        process = one._process
+        assert process
+        heard = asyncio.get_running_loop().create_future()
+        monkeypatch.setattr(one, "_listening", heard)
+        dropping = asyncio.create_task(one.drop())
+        while process.returncode is None:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.5)  # what it has said is awaited
+        heard.set_result(None)
+        dropping.cancel()
+        [outcome] = await asyncio.gather(dropping, return_exceptions=True)
+        return outcome
+
+    assert isinstance(asyncio.run(play()), asyncio.CancelledError)
+
+
 def test_a_remote_starts_where_the_user_has_modules_of_the_same_names(tmp_path, monkeypatch):
     """Those of the project and of Python; levels of the current folder are found all the same."""
     (tmp_path / "environments").mkdir()
