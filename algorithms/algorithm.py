@@ -35,6 +35,9 @@ class Algorithm(abc.ABC):
     records: tuple[str, ...] = ("log_prob",)  # values that ``act`` records with each action
     copies = ""  # begins the names of kept variables that ``take_over`` makes of the weights
     explores = False  # whether ``act`` takes the chances of ``exploration``
+    # After so many steps without a reward, environments hold random actions; 0: never. They have
+    # the ``log_prob`` of a uniform policy, which the algorithm is to correct for.
+    holds_after = 0
 
     def __init__(self, settings: Any, levels: int):
         """``settings`` are the algorithm's own; ``levels`` is the run's number of levels."""

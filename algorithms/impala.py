@@ -27,6 +27,11 @@ class Impala(Algorithm):
         self._popart: PopArt | None = None
         self._scale = AdvantageScale(levels) if settings.normalise_advantages else None
 
+    @property
+    def holds_after(self) -> int:  # type: ignore[override]
+        """Without V-trace's weights, what the policy did not choose would mislead it."""
+        return self.settings.hold_actions_after if self.settings.correction == "vtrace" else 0
+
     def start(self, agent: Any) -> None:
         """Creates PopArt's estimates, with ``--popart``."""
         if self.settings.popart:

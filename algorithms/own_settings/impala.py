@@ -26,6 +26,7 @@ class ImpalaSettings(RewardSettings):
         Figure("importance_weight", "importance weight", "", in_line=False),
     )
     fixed: ClassVar[tuple[str, ...]] = ("popart", "normalise_advantages")
+    of_actors: ClassVar[tuple[str, ...]] = ("hold_actions_after", "correction")
 
     entropy_cost: float | None = setting(
         None,
@@ -87,6 +88,16 @@ class ImpalaSettings(RewardSettings):
         "chosen, as in PPO; 0: no limit, V-trace's own policy gradient; default: 0.2 where actions "
         "are numbers, otherwise 0",
         least=0,
+    )
+
+    hold_actions_after: int = setting(
+        1_000,
+        "Learning",
+        "actions that are choices: an environment that has had no reward for so many agent steps "
+        "holds random actions for as many, each for a while, which finds what single random "
+        "actions do not; tests never do; 0: never, as with --correction=none",
+        least=0,
+        most=10**9,
     )
 
     def completed(self, kind: Kind) -> Self:

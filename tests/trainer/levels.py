@@ -78,6 +78,18 @@ class Continuous(Steps):
     action_space = gymnasium.spaces.Box(-2, 2, (2,), np.float32)
 
 
+class Far(Steps):
+    """The same, but of three actions only the last leads on, and only its 15th in a row pays."""
+
+    action_space = gymnasium.spaces.Discrete(3)
+    length = 15
+
+    def step(self, action: Any) -> Any:
+        self.count = self.count + 1 if action == 2 else 0
+        arrived = self.count == self.length
+        return self.see(action == 2), float(arrived), arrived, False, {}
+
+
 class Breaks(Steps):
     """The same, but raises an exception after a hundred steps."""
 

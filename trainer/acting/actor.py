@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from algorithms.trajectory import MEASURED, EnvironmentStep, Episodes, Unroll
 from environments import EnvironmentSpec, Episode, SharedEnvironment, VectorEnvironment
+from trainer.acting.holding import Holding
 
 
 class Policy(Protocol):
@@ -49,6 +50,7 @@ class Seat:
         seed: int,
         first_stream: int = 0,
         chance: Callable[[int], np.ndarray] | None = None,
+        holding: Holding | None = None,
         in_step: bool = False,
     ):
         """
@@ -60,6 +62,7 @@ class Seat:
             seed: of the actions.
             first_stream: the number of the first environment in the run.
             chance: the chance of random actions in each environment, after a number of updates.
+            holding: puts other actions in place of the policy's where nothing is rewarded.
             in_step: a block is of the oldest weights that chose an action in it, not of their mean.
         """
         self._environment = environment
@@ -69,6 +72,7 @@ class Seat:
         self._stream = np.arange(environment.num_envs, dtype=np.int32) + np.int32(first_stream)
         self._number = 0
         self._in_step = in_step
+        self._holding = holding
         self._chance = chance or (lambda updates: np.zeros(environment.num_envs, np.float32))
         self._seed = np.array([seed % 2**31, 0], np.int32)
         self._rows = _Rows(environment.spec, environment.num_envs, unroll_length, policy.records)
@@ -93,6 +97,10 @@ class Seat:
         self._action, self._recorded, self._state = self._policy.act(
             step, last_action, self._state, self._seed, self._now
         )
+        if self._holding:
+            self._action, self._recorded = self._holding.replace(
+                step.reward, self._action, self._recorded
+            )
         return self._action
 
     def take(self, t: int, step: EnvironmentStep) -> None:
