@@ -59,7 +59,7 @@ OURS, BEST, FLOAT32 = "this trainer", "auto", "float32"
 # How many times the best peer this trainer is, as README.md and docs/performance.md say; and the
 # flags whose defaults that is of.
 UPHELD = {
-    ("SimpleConvNetAgent", BEST): "2.1 to 2.4",
+    ("SimpleConvNetAgent", BEST): "2.2 to 2.5",
     ("ResNetAgent", BEST): "5.2 to 5.7",
 }
 OF_UPHELD = ("peers", "level_name", "unroll_length", "batch_size", "peer_envs", "envs_per_actor")
