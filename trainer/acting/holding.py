@@ -28,8 +28,9 @@ class Holding:
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The actions [B] to take on a row, and what is recorded with them.
 
-        With those that are held, the probability by which they were drawn is recorded, so that
-        importance weights are right.
+        With those that are held, the probability by which they were drawn is recorded, for
+        importance weights. That is right where one is drawn, and a usual approximation after that,
+        as an action that is held is sure.
         """
         self._unrewarded = np.where(reward != 0.0, 0, self._unrewarded + 1)
         due = (self._explores == 0) & (self._unrewarded > self._after)

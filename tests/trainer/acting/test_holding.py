@@ -66,14 +66,10 @@ def test_the_same_seed_holds_the_same_and_others_others():
     assert (one != other).any() and (one[:, 0] != one[:, 1]).any()
 
 
-def seen(**changes):
-    made = parts(small(level(Far), hold_actions_after=8, unroll_length=40, **changes))
-    environment = build.actor_environment(made.settings, 0)
-    return made, build.actor(made.settings, environment, made.acting, 0, lambda: None).unroll()
-
-
 def test_what_is_recorded_is_what_was_done():
-    made, unroll = seen()
+    made = parts(small(level(Far), hold_actions_after=8, unroll_length=40))
+    environment = build.actor_environment(made.settings, 0)
+    unroll = build.actor(made.settings, environment, made.acting, 0, lambda: None).unroll()
     held = np.isclose(unroll.recorded["log_prob"][1:], np.log(1 / 3), rtol=1e-6)
     assert not held[:8].any() and held[9:17].all()
     # The environment shows the action that it took.
