@@ -67,8 +67,9 @@ def _searched(
         half = _steady(points)
         passed = half[-1].seconds - half[0].seconds if half else 0.0
         rates[values] = (half[-1].steps - half[0].steps) / passed if passed else 0.0
-        common.progress(f"{peer.name}, {in_words(way)}: {rates[values]:,.0f} steps/s")
+        told = f"{rates[values]:,.0f} steps/s" if passed else f"not two updates in {tune_s:g} s"
+        common.progress(f"{peer.name}, {in_words(way)}: {told}")
     best = max(rates, key=rates.__getitem__)
     if not rates[best]:
-        raise running.Failed(f"no way took two steps within --tune_s={tune_s:g}; give it longer")
+        raise running.Failed(f"no way made two updates within --tune_s={tune_s:g}; give it longer")
     return dict(zip(peer.ways, best, strict=True))

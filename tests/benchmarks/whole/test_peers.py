@@ -236,7 +236,7 @@ def test_a_search_whose_result_cannot_be_kept_was_not_in_vain(tmp_path, monkeypa
     assert f"{tmp_path / 'fastest.json'} cannot be written" in line
 
 
-def test_a_search_in_which_nobody_came_to_play_keeps_nothing(tmp_path, monkeypatch):
+def test_a_search_in_which_nobody_came_to_play_keeps_nothing(tmp_path, monkeypatch, capsys):
     peer = driven(
         tmp_path,
         """
@@ -247,8 +247,10 @@ def test_a_search_in_which_nobody_came_to_play_keeps_nothing(tmp_path, monkeypat
         """,
     )._replace(ways={"threads": (1, 2)})
     monkeypatch.setattr(tuning, "folder_for", lambda peer: tmp_path)
-    with pytest.raises(Failed, match="no way took two steps within --tune_s=0.3"):
+    with pytest.raises(Failed, match="no way made two updates within --tune_s=0.3"):
         tuning.fastest(peer, Path(sys.executable), {}, 0.3, tmp_path / "log")
+    told = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(": ")[2] for line in told] == ["not two updates in 0.3 s"] * 2
     assert not (tmp_path / "fastest.json").exists()
 
 
