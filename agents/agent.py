@@ -158,6 +158,15 @@ class Agent(snt.Module, abc.ABC):
                 f"--activation={network.activation} is for agents of vectors, not for "
                 f"{type(self).__name__}."
             )
+        spaces = [kind.action_space for kind in network.kinds] or [action_space]
+        if network.deviation != USUAL.deviation and not any(
+            isinstance(space, gym.spaces.Box) for space in spaces
+        ):
+            raise UserError(
+                f"--first_deviation={network.deviation:g} is for actions that are numbers; the "
+                f"level's are {in_short(action_space)}. Give --first_deviation="
+                f"{USUAL.deviation:g}."
+            )
         if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
             raise UserError(
                 f"the algorithm learns a value for each action, so it needs actions that can be "

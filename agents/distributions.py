@@ -45,6 +45,9 @@ class OfOneSpace(Distribution, Protocol):
 
     encoding_size: int  # E: how many numbers `encode` makes of an action
 
+    def untrained(self, deviation: float) -> np.ndarray:
+        """[P], to start from: choices alike, numbers with means of 0 and this deviation."""
+
     def encode(self, actions: tf.Tensor) -> tf.Tensor:
         """Actions → [..., E] float32, the form in which an agent's network gets its last action."""
 
@@ -54,6 +57,10 @@ class Categorical:
 
     def __init__(self, count: int):
         self.parameter_count = self.encoding_size = count
+
+    def untrained(self, deviation: float) -> np.ndarray:
+        """[P] of zeros."""
+        return np.zeros(self.parameter_count)
 
     def sample(self, parameters: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """[..., P] → [...] int32."""
@@ -88,6 +95,10 @@ class MultiCategorical:
         self._counts = counts
         self._parts = [Categorical(count) for count in counts]
         self.parameter_count = self.encoding_size = sum(counts)
+
+    def untrained(self, deviation: float) -> np.ndarray:
+        """[P] of zeros."""
+        return np.zeros(self.parameter_count)
 
     def sample(self, parameters: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """[..., P] → [..., choices] int32."""
@@ -141,6 +152,10 @@ class DiagonalGaussian:
         self._shape = list(space.shape)
         self.encoding_size = len(low)
         self.parameter_count = 2 * len(low)
+
+    def untrained(self, deviation: float) -> np.ndarray:
+        """[P]: means of 0, and the deviation's logarithm."""
+        return np.repeat([0.0, math.log(deviation)], self.encoding_size)
 
     def sample(self, parameters: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """[..., P] → [...] + the Box's shape, float32."""

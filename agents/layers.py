@@ -61,13 +61,20 @@ class Linear(snt.Module):
     """[N, inputs] → [N, outputs]."""
 
     def __init__(
-        self, inputs: int, outputs: int, build: Build, gain: float, name: str | None = None
+        self,
+        inputs: int,
+        outputs: int,
+        build: Build,
+        gain: float,
+        name: str | None = None,
+        bias: np.ndarray | None = None,
     ):
+        """``bias``: what is added at first, [outputs]; None: nothing."""
         super().__init__(name=name)
         self._dtype = build.compute_dtype
         # Stored output by output: oneDNN then multiplies few rows by many weights in half the time.
         self.weights = build.variable(build.orthogonal([inputs, outputs], gain).T, "weights")
-        self.bias = build.variable(np.zeros(outputs), "bias")
+        self.bias = build.variable(np.zeros(outputs) if bias is None else bias, "bias")
 
     def __call__(self, x: tf.Tensor) -> tf.Tensor:
         """x: [N, inputs] of any float dtype; returns [N, outputs] in the compute dtype."""

@@ -23,6 +23,7 @@ class Network(NamedTuple):
     normalise: bool = False  # show numbers in units of their spread, as it is seen
     separate: bool | None = None  # the baseline has a torso of its own; None: see ``Heads``
     activation: str = ""  # of a network of vectors: tanh or relu; see ``Heads.activation``
+    deviation: float = 1.0  # of the numbers of an untrained policy, in halves of their range
     masked: bool = False  # the last numbers of an observation say which actions are allowed
     kinds: tuple[BodyKind, ...] = ()  # of bodies, if they differ
 

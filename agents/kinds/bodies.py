@@ -11,7 +11,7 @@ import gymnasium as gym
 import sonnet as snt
 import tensorflow as tf
 
-from agents.distributions import FORBIDDEN, Categorical, distribution_for
+from agents.distributions import FORBIDDEN, Categorical, OfOneSpace, distribution_for
 from agents.kinds.distribution import OfKinds, chosen, padded
 from agents.layers import Build, Linear
 from agents.network import BodyKind, Network
@@ -28,7 +28,7 @@ class Alike:
 
     def policy_head(self, features: int, build: Build, gain: float) -> Callable[[tf.Tensor], Any]:
         """The layer from features to the policy."""
-        return Linear(features, self.distribution.parameter_count, build, gain, "policy")
+        return _head(self.distribution, features, build, gain, "policy")
 
     def baselines(self, values: int) -> int:
         """How many outputs the baseline needs for so many values of a row."""
@@ -73,7 +73,7 @@ class Unlike:
     ) -> Callable[[tf.Tensor], list[tf.Tensor]]:
         """A layer for each kind."""
         return _Heads([
-            Linear(features, own.parameter_count, build, gain, f"policy_{index}")
+            _head(own, features, build, gain, f"policy_{index}")
             for index, own in enumerate(self._own)
         ])  # fmt: skip
 
@@ -129,6 +129,12 @@ class _Heads(snt.Module):
 
     def __call__(self, features: tf.Tensor) -> list[tf.Tensor]:
         return [head(features) for head in self._heads]
+
+
+def _head(own: OfOneSpace, features: int, build: Build, gain: float, name: str) -> Linear:
+    """The layer from features to a distribution's parameters."""
+    bias = own.untrained(build.network.deviation)
+    return Linear(features, own.parameter_count, build, gain, name, bias)
 
 
 def _allowed(outputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -46,6 +46,11 @@ def test_layers_have_the_sizes_that_are_chosen():
             Network(activation="tanh"),
             "--activation=tanh is for agents of vectors, not for ResNetAgent",
         ),
+        (
+            "VectorAgent",
+            Network(deviation=0.4),
+            "--first_deviation=0.4 is for actions that are numbers; the level's are Discrete",
+        ),
     ],
 )
 def test_sizes_that_an_agent_cannot_have_are_refused(name, network, message):
@@ -87,6 +92,21 @@ def test_values_of_actions_come_from_layers_without_bounds(name, heads, chosen, 
     features = agent._torso(tf.constant(np.array([[100, -100, 50, -50, 25]], np.float32))).numpy()
     assert (np.abs(features).max() <= 1) == is_bounded
     assert (features.min() < 0) == is_bounded
+
+
+@pytest.mark.parametrize("deviation", [1.0, 0.37])
+def test_an_untrained_policy_spreads_numbers_as_wide_as_is_chosen(deviation):
+    half_ranges = np.array([2.0, 3.0])
+    space = gym.spaces.Box(np.array([-2, 0], np.float32), np.array([2, 6], np.float32))
+    network = Network(deviation=deviation)
+    agent = agents.make("VectorAgent", VECTOR, space, network=network, seed=1)
+    seen = np.random.default_rng(1).normal(size=[1, 4000, 5]).astype(np.float32)
+    zeros = np.zeros([1, 4000], np.float32)
+    before, starts = np.zeros([1, 4000, 2], np.float32), zeros > 0
+    output, _ = agent(seen, zeros, before, starts, agent.initial_state(4000))
+    actions = agent.distribution.sample(output.policy[0], [1, 2]).numpy()
+    np.testing.assert_allclose(actions.mean(axis=0), [0, 3], atol=0.2)
+    np.testing.assert_allclose(actions.std(axis=0), deviation * half_ranges, rtol=0.05)
 
 
 def test_actions_that_a_mask_excludes_are_never_chosen_and_the_others_share_all_probability():

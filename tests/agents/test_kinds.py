@@ -12,6 +12,7 @@ from agents import FORBIDDEN, BodyKind, Heads, Network, distribution_for
 from agents.kinds.distribution import OfKinds
 from agents.kinds.normaliser import KindsNormaliser
 from agents.normaliser import Normaliser
+from user_error import UserError
 
 T, B = 3, 4
 POLE = BodyKind(gym.spaces.Box(-2, 2, (2,), np.float32), gym.spaces.Discrete(2))
@@ -270,3 +271,19 @@ def test_a_mixed_distribution_acts_as_each_kind_s_own():
         log_prob = mixed.log_prob(parameters, sampled)
     unused = tape.gradient(log_prob, parameters).numpy()[0, 2:]
     assert not unused.any()
+
+
+def test_of_the_kinds_whose_actions_are_numbers_an_untrained_policy_is_as_wide_as_is_chosen():
+    biases = {}
+    for deviation in (1.0, 0.5):
+        seen = gym.spaces.Box(-9, 9, (6,), np.float32)
+        space = gym.spaces.Box(-1, 1, (2,), np.float32)
+        network = Network(kinds=(POLE, ARM), deviation=deviation)
+        made: Any = agents.make("VectorAgent", seen, space, network=network, seed=1)
+        biases[deviation] = [head.bias.numpy() for head in made._policy._heads]
+    assert not any(bias.any() for bias in biases[1.0])
+    pole, arm = biases[0.5]
+    assert not pole.any()
+    np.testing.assert_allclose(arm, [0, 0, np.log(0.5), np.log(0.5)], rtol=1e-6)
+    with pytest.raises(UserError, match="--first_deviation=0.5 is for actions that are numbers"):
+        of_kinds((POLE, WALKER), network={"deviation": 0.5})

@@ -296,6 +296,14 @@ class AgentSettings:
         "values does not change what the policy sees. auto: on for algorithms of rollouts",
         choices=SEPARATE,
     )
+    first_deviation: float = setting(
+        1.0,
+        "Agent",
+        "where actions are numbers: the standard deviation of an untrained policy's, in halves of "
+        "their range; a smaller one explores less and tells better what a small change is worth",
+        least=0.01,
+        most=2.5,
+    )
     precision: str = setting(
         "auto",
         "Agent",

@@ -77,6 +77,7 @@ def _agent(
             normalise=settings.agent.normalise_observations,
             separate={"on": True, "off": False}.get(settings.agent.separate_baseline),
             activation=settings.agent.activation.replace("auto", ""),
+            deviation=settings.agent.first_deviation,
             masked=spec.masked,
             kinds=tuple(agents.BodyKind(*kind) for kind in spec.kinds),
         ),

@@ -2,7 +2,8 @@
 
 Prints how many steps were played, and the mean return of the last 100 training episodes, see
 ``benchmarks.whole.peers.running``. The settings are those that RL Baselines3 Zoo publishes for
-these levels; schedules that fall with the training are marked by "lin".
+these levels (of HalfCheetah for version 3 of it); schedules that fall with the training are marked
+by "lin".
 """
 
 import json
@@ -16,14 +17,20 @@ import torch
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    SubprocVecEnv,
+    VecFrameStack,
+    VecNormalize,
+)
 
 gymnasium.register_envs(ale_py)
 
 TELL_EVERY_S = 0.2
 EPISODES = 100
 ALGORITHMS = {"ppo": PPO, "a2c": A2C, "dqn": DQN}
-# n_envs and steps belong to the zoo's settings, too; all else are arguments of the algorithm.
+# n_envs, steps and normalize (of observations and rewards) belong to the zoo's settings, too; all
+# else are arguments of the algorithm.
 ZOO: dict[tuple[str, str], dict[str, Any]] = {
     ("ppo", "CartPole-v1"): {
         "n_envs": 8, "steps": 100_000, "n_steps": 32, "batch_size": 256, "gae_lambda": 0.8,
@@ -37,6 +44,15 @@ ZOO: dict[tuple[str, str], dict[str, Any]] = {
     ("ppo", "PongNoFrameskip-v4"): {
         "n_envs": 8, "steps": 10_000_000, "n_steps": 128, "n_epochs": 4, "batch_size": 256,
         "learning_rate": "lin 0.00025", "clip_range": "lin 0.1", "vf_coef": 0.5, "ent_coef": 0.01,
+    },
+    ("ppo", "HalfCheetah-v5"): {
+        "n_envs": 1, "normalize": True, "steps": 1_000_000, "n_steps": 512, "batch_size": 64,
+        "gamma": 0.98, "gae_lambda": 0.92, "n_epochs": 20, "learning_rate": 2.0633e-05,
+        "clip_range": 0.1, "ent_coef": 0.000401762, "vf_coef": 0.58096, "max_grad_norm": 0.8,
+        "policy_kwargs": {
+            "log_std_init": -2, "ortho_init": False, "activation_fn": torch.nn.ReLU,
+            "net_arch": {"pi": [256, 256], "vf": [256, 256]},
+        },
     },
     ("a2c", "CartPole-v1"): {"n_envs": 8, "steps": 500_000, "ent_coef": 0.0},
     ("a2c", "LunarLander-v3"): {
@@ -104,6 +120,8 @@ def main(work):
     chosen = dict(ZOO[work["algorithm"], work["level"]])
     count, steps = chosen.pop("n_envs"), chosen.pop("steps")
     envs, policy = environments(work["level"], count, work["seed"], work["processes"])
+    if chosen.pop("normalize", False):
+        envs = VecNormalize(envs, gamma=chosen["gamma"])
     arguments = {name: argument(value) for name, value in chosen.items()}
     model = ALGORITHMS[work["algorithm"]](
         policy, envs, seed=work["seed"], device="cpu", stats_window_size=EPISODES, **arguments

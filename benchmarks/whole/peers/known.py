@@ -56,6 +56,7 @@ UNTIL_PEERS = (
                 *((name, "CartPole-v1") for name in ("ppo", "a2c", "dqn")),
                 *((name, "LunarLander-v3") for name in ("ppo", "a2c", "dqn")),
                 ("ppo", "PongNoFrameskip-v4"),
+                ("ppo", "HalfCheetah-v5"),
             )
         ),
     ),

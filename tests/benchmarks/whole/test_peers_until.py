@@ -201,7 +201,7 @@ def test_peers_have_the_algorithm_of_this_trainer(given, ours, theirs, peers):
     [
         (["--preset=dqn_lunarlandr"], "dqn_lunarlandr"),
         (["--algorithm=impala"], "=impala --level_name=CartPole-v1: .* are a2c, dqn, ppo"),
-        (["--level_name=Catch-v0"], "--level_name=Catch-v0: .* CartPole-v1, LunarLander-v3, Pong"),
+        (["--level_name=Catch-v0"], "=Catch-v0: .* CartPole-v1, HalfCheetah-v5, LunarLander-v3, P"),
         (["--algorithm=sac"], "--algorithm=sac"),
         (["--peers=sb3,sb3"], "--peers=sb3,sb3: sb3 is given twice"),
         (["--peers=sample_factory"], "Sample Factory .* no settings for it. Known are PongNo"),
