@@ -11,7 +11,10 @@ from checkout import is_checkout
 
 STOPPED = 130  # what a program exits with after Ctrl-C
 # Packages that bin/setup always installs, and that are imported before anything is started.
-OF_SETUP = ("gymnasium", "libtmux", "numpy", "paramiko", "rich", "yaml")
+OF_SETUP = (
+    *("ale_py", "cryptography", "cv2", "gymnasium", "libtmux", "matplotlib", "numpy", "paramiko"),
+    *("psutil", "rich", "sonnet", "tensorflow", "yaml"),
+)
 
 
 class UserError(Exception):

@@ -18,11 +18,14 @@ from world_models import play
         (UserError("not so."), 2, "some: not so.\n"),
         (EndedOutside("it is gone."), 1, "some: it is gone.\n"),
         (KeyboardInterrupt(), 130, ""),
-        (
-            ModuleNotFoundError("No module named 'rich'", name="rich"),
-            2,
-            f"some: {sys.executable} has no rich: run bin/setup, then the same with "
-            ".venv/bin/python.\n",
+        *(
+            (
+                ModuleNotFoundError(f"No module named '{name}'", name=name),
+                2,
+                f"some: {sys.executable} has no {name}: run bin/setup, then the same with "
+                ".venv/bin/python.\n",
+            )
+            for name in ("psutil", "rich")
         ),
         (OSError(errno.ENOSPC, "the disk is full", "a.log"), 2, "some: a.log: the disk is full.\n"),
         (OSError(errno.ENOSPC, "the disk is full"), 2, "some: the disk is full.\n"),
