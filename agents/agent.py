@@ -159,13 +159,13 @@ class Agent(snt.Module, abc.ABC):
                 f"{type(self).__name__}."
             )
         spaces = [kind.action_space for kind in network.kinds] or [action_space]
-        if network.deviation != USUAL.deviation and not any(
-            isinstance(space, gym.spaces.Box) for space in spaces
-        ):
+        asked = network.deviation != USUAL.deviation or not network.state_deviations
+        if asked and not any(isinstance(space, gym.spaces.Box) for space in spaces):
             raise UserError(
-                f"--first_deviation={network.deviation:g} is for actions that are numbers; the "
-                f"level's are {in_short(action_space)}. Give --first_deviation="
-                f"{USUAL.deviation:g}."
+                f"--first_deviation={network.deviation:g} "
+                f"--{'' if network.state_deviations else 'no'}state_deviations: for actions that "
+                f"are numbers; the level's are {in_short(action_space)}. Give "
+                f"--first_deviation={USUAL.deviation:g} --state_deviations."
             )
         if heads.action_values and not isinstance(action_space, gym.spaces.Discrete):
             raise UserError(

@@ -24,6 +24,7 @@ class Network(NamedTuple):
     separate: bool | None = None  # the baseline has a torso of its own; None: see ``Heads``
     activation: str = ""  # of a network of vectors: tanh or relu; see ``Heads.activation``
     deviation: float = 1.0  # of the numbers of an untrained policy, in halves of their range
+    state_deviations: bool = True  # deviations of numbers depend on what is seen
     masked: bool = False  # the last numbers of an observation say which actions are allowed
     kinds: tuple[BodyKind, ...] = ()  # of bodies, if they differ
 

@@ -91,8 +91,8 @@ def _takes_network(kind: type[Any], network: Network) -> bool:
     if chosen != USUAL:
         raise UserError(
             f"--agent_name: {kind.__name__} has no argument `network`, so --hidden_sizes, "
-            "--activation, --channels, --lstm_size, --separate_baseline, --first_deviation and "
-            "--action_masks cannot change it."
+            "--activation, --channels, --lstm_size, --separate_baseline, --first_deviation, "
+            "--state_deviations and --action_masks cannot change it."
         )
     return False
 

@@ -8,10 +8,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import sonnet as snt
 import tensorflow as tf
 
-from agents.distributions import FORBIDDEN, Categorical, OfOneSpace, distribution_for
+from agents.distributions import (
+    FORBIDDEN,
+    Categorical,
+    DiagonalGaussian,
+    OfOneSpace,
+    distribution_for,
+)
 from agents.kinds.distribution import OfKinds, chosen, padded
 from agents.layers import Build, Linear
 from agents.network import BodyKind, Network
@@ -120,10 +127,25 @@ def bodies_of(action_space: gym.Space, network: Network) -> Alike | Unlike:
     return Alike(action_space, network.masked)
 
 
+class _MeansAlone(snt.Module):
+    """Means depend on the features, the logarithms of deviations are weights of their own."""
+
+    def __init__(self, features: int, build: Build, gain: float, name: str, untrained: np.ndarray):
+        super().__init__(name=f"{name}_means_alone")
+        means, log_stds = np.split(untrained, 2)
+        self._means = Linear(features, len(means), build, gain, name, means)
+        self._log_stds = build.variable(log_stds, "log_stds")
+
+    def __call__(self, features: tf.Tensor) -> tf.Tensor:
+        means = self._means(features)
+        log_stds = tf.broadcast_to(tf.cast(self._log_stds, means.dtype), tf.shape(means))
+        return tf.concat([means, log_stds], axis=-1)
+
+
 class _Heads(snt.Module):
     """Layers side by side."""
 
-    def __init__(self, heads: list[Linear]):
+    def __init__(self, heads: list[Linear | _MeansAlone]):
         super().__init__(name="policies")
         self._heads = heads
 
@@ -131,10 +153,14 @@ class _Heads(snt.Module):
         return [head(features) for head in self._heads]
 
 
-def _head(own: OfOneSpace, features: int, build: Build, gain: float, name: str) -> Linear:
+def _head(
+    own: OfOneSpace, features: int, build: Build, gain: float, name: str
+) -> Linear | _MeansAlone:
     """The layer from features to a distribution's parameters."""
-    bias = own.untrained(build.network.deviation)
-    return Linear(features, own.parameter_count, build, gain, name, bias)
+    untrained = own.untrained(build.network.deviation)
+    if isinstance(own, DiagonalGaussian) and not build.network.state_deviations:
+        return _MeansAlone(features, build, gain, name, untrained)
+    return Linear(features, own.parameter_count, build, gain, name, untrained)
 
 
 def _allowed(outputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -49,7 +49,12 @@ def test_layers_have_the_sizes_that_are_chosen():
         (
             "VectorAgent",
             Network(deviation=0.4),
-            "--first_deviation=0.4 is for actions that are numbers; the level's are Discrete",
+            "--first_deviation=0.4 --state_deviations: for actions that are numbers; the level's ar",
+        ),
+        (
+            "VectorAgent",
+            Network(state_deviations=False),
+            "--first_deviation=1 --nostate_deviations: for actions that are numbers",
         ),
     ],
 )
@@ -95,10 +100,11 @@ def test_values_of_actions_come_from_layers_without_bounds(name, heads, chosen, 
 
 
 @pytest.mark.parametrize("deviation", [1.0, 0.37])
-def test_an_untrained_policy_spreads_numbers_as_wide_as_is_chosen(deviation):
+@pytest.mark.parametrize("by_state", [True, False])
+def test_an_untrained_policy_spreads_numbers_as_wide_as_is_chosen(deviation, by_state):
     half_ranges = np.array([2.0, 3.0])
     space = gym.spaces.Box(np.array([-2, 0], np.float32), np.array([2, 6], np.float32))
-    network = Network(deviation=deviation)
+    network = Network(deviation=deviation, state_deviations=by_state)
     agent = agents.make("VectorAgent", VECTOR, space, network=network, seed=1)
     seen = np.random.default_rng(1).normal(size=[1, 4000, 5]).astype(np.float32)
     zeros = np.zeros([1, 4000], np.float32)
@@ -107,6 +113,9 @@ def test_an_untrained_policy_spreads_numbers_as_wide_as_is_chosen(deviation):
     actions = agent.distribution.sample(output.policy[0], [1, 2]).numpy()
     np.testing.assert_allclose(actions.mean(axis=0), [0, 3], atol=0.2)
     np.testing.assert_allclose(actions.std(axis=0), deviation * half_ranges, rtol=0.05)
+    means, deviations = np.split(output.policy[0].numpy(), 2, axis=-1)
+    assert np.ptp(means, axis=0).all()
+    assert np.ptp(deviations, axis=0).any() == by_state
 
 
 def test_actions_that_a_mask_excludes_are_never_chosen_and_the_others_share_all_probability():

@@ -285,5 +285,5 @@ def test_of_the_kinds_whose_actions_are_numbers_an_untrained_policy_is_as_wide_a
     pole, arm = biases[0.5]
     assert not pole.any()
     np.testing.assert_allclose(arm, [0, 0, np.log(0.5), np.log(0.5)], rtol=1e-6)
-    with pytest.raises(UserError, match="--first_deviation=0.5 is for actions that are numbers"):
+    with pytest.raises(UserError, match="--first_deviation=0.5 .*: for actions that are numbers"):
         of_kinds((POLE, WALKER), network={"deviation": 0.5})

@@ -304,6 +304,12 @@ class AgentSettings:
         least=0.01,
         most=2.5,
     )
+    state_deviations: bool = setting(
+        True,
+        "Agent",
+        "where actions are numbers: their standard deviations depend on what is seen; off: each "
+        "number has one, which is learned",
+    )
     precision: str = setting(
         "auto",
         "Agent",

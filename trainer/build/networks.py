@@ -78,6 +78,7 @@ def _agent(
             separate={"on": True, "off": False}.get(settings.agent.separate_baseline),
             activation=settings.agent.activation.replace("auto", ""),
             deviation=settings.agent.first_deviation,
+            state_deviations=settings.agent.state_deviations,
             masked=spec.masked,
             kinds=tuple(agents.BodyKind(*kind) for kind in spec.kinds),
         ),

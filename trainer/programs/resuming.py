@@ -42,6 +42,7 @@ BLAMED = {
     "lstm_size": ["lstm_size"],
     "normalise_observations": ["normalise_observations"],
     "separate_baseline": ["separate_baseline"],
+    "state_deviations": ["state_deviations"],
     "action_masks": ["action_masks"],
     "optimizer": ["optimizer"],
 }

@@ -34,6 +34,7 @@ UNNAMED = {
     "lstm_size": 0,
     "normalise_observations": False,
     "separate_baseline": "off",
+    "state_deviations": True,
     "action_masks": False,
     "normalise_advantages": False,
 }
