@@ -49,7 +49,7 @@ def test_layers_have_the_sizes_that_are_chosen():
         (
             "VectorAgent",
             Network(deviation=0.4),
-            "--first_deviation=0.4 --state_deviations: for actions that are numbers; the level's ar",
+            "--first_deviation=0.4 --state_deviations: for actions that are numbers; the level's a",
         ),
         (
             "VectorAgent",
