@@ -287,3 +287,18 @@ def test_of_the_kinds_whose_actions_are_numbers_an_untrained_policy_is_as_wide_a
     np.testing.assert_allclose(arm, [0, 0, np.log(0.5), np.log(0.5)], rtol=1e-6)
     with pytest.raises(UserError, match="--first_deviation=0.5 .*: for actions that are numbers"):
         of_kinds((POLE, WALKER), network={"deviation": 0.5})
+
+
+def test_deviations_can_be_weights_of_their_own_which_a_kind_s_rows_share():
+    kinds = (POLE, ARM)
+    agent = of_kinds(kinds, network={"state_deviations": False, "deviation": 0.5})
+    rows = rows_of(kinds, [1] * B)
+    with tf.GradientTape() as tape:
+        output, _ = agent(*rows, agent.initial_state(B))
+        entropy = agent.distribution.entropy(output.policy)
+    means, log_stds = np.split(output.policy.numpy()[..., :4], 2, axis=-1)
+    assert np.ptp(means, axis=(0, 1)).all() and not np.ptp(log_stds, axis=(0, 1)).any()
+    pole, arm = agent._policy._heads
+    np.testing.assert_allclose(log_stds[0, 0], arm._log_stds.numpy())
+    assert pole.weights.shape[0] == 2  # choices have none
+    np.testing.assert_allclose(tape.gradient(entropy, arm._log_stds), [T * B] * 2)
