@@ -11,7 +11,7 @@ import tensorflow as tf
 from agents import running_means
 
 BRIGHTEST = 255.0
-# Each update moves the estimates at least this fraction of the way to the batch's statistics.
+# A batch moves the estimates at least this fraction of the way to its own statistics.
 STEP = 1e-4
 SMALLEST_SPREAD = 1.0  # a grey level
 
@@ -59,8 +59,8 @@ class Backdrop(snt.Module):
         """The sums of no frames."""
         return tf.zeros([2 + self.mean.shape.num_elements()])
 
-    def update(self, sums: tf.Tensor) -> None:
-        """Moves the estimates towards the means of the summed frames."""
+    def update(self, sums: tf.Tensor, share: float = 1.0) -> None:
+        """Moves the estimates towards the means of the frames of this share of a batch."""
         count, square, pixels = sums[0], sums[1], tf.reshape(sums[2:], self.mean.shape)
         estimates = ((self.mean, pixels), (self._mean_square, square))
-        running_means.move(estimates, count, self._seen, STEP)
+        running_means.move(estimates, count, self._seen, STEP * share)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from agents import running_means
 
-# Each update moves the estimates at least this fraction of the way to the batch's statistics.
+# A batch moves the estimates at least this fraction of the way to its own statistics.
 STEP = 1e-4
 SMALLEST_SPREAD = 1e-4
 FARTHEST = 10.0  # spreads from the mean; what lies beyond is shown there
@@ -68,10 +68,10 @@ class Normaliser(snt.Module):
         """The sums of no frames."""
         return tf.zeros([1 + 3 * self._mean.shape.num_elements()])
 
-    def update(self, sums: tf.Tensor) -> None:
-        """Moves the estimates towards those of the summed frames."""
+    def update(self, sums: tf.Tensor, share: float = 1.0) -> None:
+        """Moves the estimates towards those of the frames of this share of a batch."""
         here = running_means.recentred(self._mean, sums[0], *tf.split(sums[1:], 3))
-        running_means.move_centred(self._mean, self._variance, self._seen, here, STEP)
+        running_means.move_centred(self._mean, self._variance, self._seen, here, STEP * share)
 
 
 def in_spreads(distances: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:

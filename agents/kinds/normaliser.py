@@ -46,11 +46,11 @@ class KindsNormaliser(snt.Module):
         """The sums of no frames."""
         return tf.zeros([self._mean.shape[0], 1 + 3 * self._mean.shape[1]])
 
-    def update(self, sums: tf.Tensor) -> None:
-        """Moves the estimates of each kind towards those of its summed frames."""
+    def update(self, sums: tf.Tensor, share: float = 1.0) -> None:
+        """Moves the estimates of each kind towards those of its frames in this share of a batch."""
         count, *totals = tf.split(sums, [1, *3 * [self._mean.shape[1]]], axis=-1)
         here = running_means.recentred(self._mean, count, *totals)
-        running_means.move_centred(self._mean, self._variance, self._seen, here, STEP)
+        running_means.move_centred(self._mean, self._variance, self._seen, here, STEP * share)
 
     def _marks(self, frames: tf.Tensor) -> tf.Tensor:
         return tf.one_hot(tf.cast(frames[:, -1], tf.int32), self._mean.shape[0])

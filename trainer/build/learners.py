@@ -51,8 +51,10 @@ def learner(
 
 def learner_of(agent: Any, settings: Settings, team: Team = ALONE, pieces: int = 1) -> Learner:
     """A learner that trains this agent."""
-    learning = applying(settings.learning, settings.algorithm.feeding)
-    return Learner(agent, algorithm(settings), learning, backdrop_of(settings, agent), team, pieces)
+    feeding = settings.algorithm.feeding
+    learning, backdrop = applying(settings.learning, feeding), backdrop_of(settings, agent)
+    share = 1 / (feeding.epochs * feeding.minibatches) if isinstance(feeding, InStep) else 1.0
+    return Learner(agent, algorithm(settings), learning, backdrop, team, pieces, share)
 
 
 def batches(

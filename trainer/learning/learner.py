@@ -58,15 +58,17 @@ class Learner:
         backdrop: Any = None,
         team: Team = ALONE,
         pieces: int = 1,
+        share: float = 1.0,
     ):
         """On a CPU, a batch is computed in ``pieces``, in parallel; a GPU takes it whole.
 
-        ``backdrop`` is the agent's mean picture, if it is to be updated.
+        ``backdrop`` is the agent's mean picture, if it is to be updated; ``share`` is what part an
+        update is of all those that are made with a batch.
         """
         self.agent = agent
         self.weights = list(agent.variables)
         self.optimizer = optimizers.make(settings, list(agent.trainable_variables))
-        self._backdrop = backdrop
+        self._backdrop, self._share = backdrop, share
         self.algorithm = algorithm
         self.algorithm.start(agent)
         self.updates = 0
@@ -246,7 +248,7 @@ class Learner:
             self.optimizer.apply(gradients, learning_rate)
             self.algorithm.after_update(contribution.sums)
             if self._backdrop:
-                self._backdrop.update(contribution.frames)
+                self._backdrop.update(contribution.frames, self._share)
             return tf.constant(True)
 
         # Nothing but beginnings of episodes, or rows that do not count, teaches nothing.

@@ -334,6 +334,21 @@ def test_usual_observations_are_of_all_moments_also_where_episodes_are_as_long_a
     assert float(mean[0]) == pytest.approx(0.5)  # of 0, 1/7, … 1
 
 
+@pytest.mark.parametrize("environment", [Steps, Pictures])
+def test_usual_observations_move_as_far_with_a_batch_however_many_updates_it_has(environment):
+    moved = []
+    for passes in (1, 2):
+        often = {"epochs": passes, "minibatches": passes}
+        changes: dict[str, Any] = {"normalise_observations": True, **often, **TINY}
+        made = parts(small(level(environment), algorithm="ppo", **changes))
+        learner, known = made.learner, made.learner.agent.backdrop
+        (mean,) = [one for one in known.variables if one.name.endswith("/mean:0")]
+        known._seen.assign(1e9)  # so that the newest no longer count as one of few
+        learner.update(played(made), 1.0)
+        moved.append(np.abs(mean.numpy()).max())
+    assert moved[0] == pytest.approx(4 * moved[1]) != 0
+
+
 def test_without_a_backdrop_pixels_are_fractions_of_255():
     made = parts(small(level(Pictures), backdrop=False, **TINY))
     made.learner.update(made.actor().unroll(), 1.0)
