@@ -147,7 +147,7 @@ class PPO:
 
 fake("ale_py")
 fake("gymnasium", register_envs=lambda envs: None)
-fake("torch", set_num_threads=lambda count: None)
+fake("torch", set_num_threads=lambda count: None, nn=types.SimpleNamespace(ReLU=None))
 fake("stable_baselines3", PPO=PPO)
 fake("stable_baselines3.common.callbacks", BaseCallback=Callback)
 fake("stable_baselines3.common.env_util",
