@@ -10,7 +10,7 @@ from typing import TextIO
 from checkout import is_checkout
 
 STOPPED = 130  # what a program exits with after Ctrl-C
-# Packages that bin/setup always installs, and that are imported before anything is started.
+# Packages that bin/setup installs without flags, and that are imported before anything is started.
 OF_SETUP = (
     *("ale_py", "cryptography", "cv2", "gymnasium", "libtmux", "matplotlib", "numpy", "paramiko"),
     *("psutil", "rich", "sonnet", "tensorflow", "yaml"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from algorithms.dqn import DQN
-from tests.trainer.levels import Steps, Tens, level
+from tests.trainer.levels import Continuous, Steps, Tens, level
 from tests.trainer.training import Parts, block, parts, small, values_of
 from trainer import build
 from trainer.programs import initial, resuming
@@ -207,6 +207,12 @@ def test_a_run_resumes_with_other_words_for_the_same_network(agent, changes):
 def test_another_network_is_refused_and_its_flag_is_named(before, changes, told):
     with pytest.raises(UserError, match=told):
         check_resumed(made("ppo", agent_name="VectorAgent", **before), changes)
+
+
+def test_deviations_that_are_to_be_weights_of_their_own_are_another_network():
+    before = parts(small(level(Continuous), algorithm="ppo", agent_name="VectorAgent"))
+    with pytest.raises(UserError, match="trained with --state_deviations=True"):
+        check_resumed(before, {"state_deviations": False})
 
 
 def check_resumed(before: Parts, changes: dict[str, Any]) -> None:
