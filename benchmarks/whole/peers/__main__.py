@@ -60,7 +60,7 @@ OURS, BEST, FLOAT32 = "this trainer", "auto", "float32"
 # flags whose defaults that is of.
 UPHELD = {
     ("SimpleConvNetAgent", BEST): "2.2 to 2.5",
-    ("ResNetAgent", BEST): "4.6 to 4.8",
+    ("ResNetAgent", BEST): "4.7",
 }
 OF_UPHELD = ("peers", "level_name", "unroll_length", "batch_size", "peer_envs", "envs_per_actor")
 
