@@ -3,7 +3,6 @@
 from typing import Any
 
 import vtrace
-from algorithms import losses
 from algorithms.algorithm import Loss
 from algorithms.on_policy import OnPolicy, Prepared
 from algorithms.trajectory import Unroll
@@ -24,7 +23,7 @@ class A2C(OnPolicy):
         policy_loss = vtrace.policy_gradient_loss(now.log_prob, prepared.advantage, weights)
         baseline_loss = vtrace.baseline_loss(now.value, prepared.target, weights)
         entropy = -vtrace.entropy_loss(now.entropy, weights)
-        total, figures = losses.combined(self.settings, policy_loss, baseline_loss, entropy)
+        total, figures = self.costs.combined(policy_loss, baseline_loss, entropy)
         return Loss(
             total=total,
             weights=weights,

@@ -64,6 +64,12 @@ class Algorithm(abc.ABC):
     def start(self, agent: Any) -> None:  # noqa: B027 (optional)
         """Creates the variables that a learner keeps besides the agent's weights."""
 
+    def advance(self, run_left: float) -> None:  # noqa: B027 (optional)
+        """Called by a learner before each round: what its loss is to know of the run's progress.
+
+        ``run_left`` falls from 1 to 0. Where actors compute gradients, they do not know it.
+        """
+
     @property
     def kept(self) -> dict[str, tf.Variable]:
         """The variables that a checkpoint keeps besides weights and optimizer, by name."""

@@ -24,6 +24,7 @@ class Impala(Algorithm):
     def __init__(self, settings: Any, levels: int):
         super().__init__(settings, levels)
         self.heads = Heads(values=levels if settings.popart else 1)
+        self.costs = losses.Costs(settings)
         self._popart: PopArt | None = None
         self._scale = AdvantageScale(levels) if settings.normalise_advantages else None
 
@@ -34,6 +35,7 @@ class Impala(Algorithm):
 
     def start(self, agent: Any) -> None:
         """Creates PopArt's estimates, with ``--popart``."""
+        self.costs.start()
         if self.settings.popart:
             if getattr(agent, "baseline_head", None) is None:
                 raise UserError(
@@ -77,7 +79,7 @@ class Impala(Algorithm):
         policy_loss = self._policy_loss(log_prob, log_rhos, advantages, weights)
         baseline_loss = vtrace.baseline_loss(head[:-1], targets, weights)
         entropy = -vtrace.entropy_loss(distribution.entropy(policy), weights)
-        total, figures = losses.combined(settings, policy_loss, baseline_loss, entropy)
+        total, figures = self.costs.combined(policy_loss, baseline_loss, entropy)
         return Loss(
             total=total,
             weights=weights,
@@ -125,6 +127,10 @@ class Impala(Algorithm):
             return vtrace.policy_gradient_loss(log_prob, advantages, weights)
         ratio = tf.exp(_limited(log_rhos) + log_prob - tf.stop_gradient(log_prob))
         return losses.clipped_objective(ratio, advantages, limit, weights)
+
+    def advance(self, run_left: float) -> None:
+        """Moves the entropy's cost on."""
+        self.costs.advance(run_left)
 
     def no_sums(self) -> tf.Tensor:
         """Zeros of the shape of the sums of ``PopArt`` and ``AdvantageScale``, one below other."""

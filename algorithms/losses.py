@@ -25,13 +25,32 @@ def clipped_objective(
     return -mean(tf.minimum(ratio * advantages, clipped * advantages), weights)
 
 
-def combined(
-    settings: Any, policy_loss: tf.Tensor, baseline_loss: tf.Tensor, entropy: tf.Tensor
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """The total loss, and its parts as figures; [] each."""
-    total = policy_loss + settings.baseline_cost * baseline_loss - settings.entropy_cost * entropy
-    return total, {
-        "policy_gradient_loss": policy_loss,
-        "baseline_loss": baseline_loss,
-        "entropy": entropy,
-    }
+class Costs:
+    """How much baseline and entropy count beside the policy; the entropy may in the end less."""
+
+    def __init__(self, settings: Any):
+        first, last = settings.entropy_cost, settings.entropy_cost_end
+        self._first, self._last = first, first if last is None else last
+        self._baseline, self._entropy = settings.baseline_cost, first
+
+    def start(self) -> None:
+        """Makes the entropy's cost a variable that graphs read, if it is to change."""
+        if self._last != self._first:
+            self._entropy = tf.Variable(self._first, trainable=False, dtype=tf.float32)
+
+    def advance(self, run_left: float) -> None:
+        """Sets the entropy's cost for what is left of a run, from 1 to 0."""
+        if self._last != self._first:
+            left = min(1.0, max(0.0, run_left))
+            self._entropy.assign(self._last + (self._first - self._last) * left)
+
+    def combined(
+        self, policy_loss: tf.Tensor, baseline_loss: tf.Tensor, entropy: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """The total loss, and its parts as figures; [] each."""
+        total = policy_loss + self._baseline * baseline_loss - self._entropy * entropy
+        return total, {
+            "policy_gradient_loss": policy_loss,
+            "baseline_loss": baseline_loss,
+            "entropy": entropy,
+        }

@@ -7,6 +7,7 @@ import tensorflow as tf
 import vtrace
 from agents import Heads
 from algorithms.algorithm import Algorithm
+from algorithms.losses import Costs
 from algorithms.trajectory import Unroll
 
 SMALLEST_SPREAD = 1e-8
@@ -36,6 +37,18 @@ class OnPolicy(Algorithm):
     samples = ("value", "advantage")
     # Returns may be large, and the gradients of their errors then drown those of the policy.
     heads = Heads(separate=True)
+
+    def __init__(self, settings: Any, levels: int):
+        super().__init__(settings, levels)
+        self.costs = Costs(settings)
+
+    def start(self, agent: Any) -> None:
+        """Makes the entropy's cost ready to change."""
+        self.costs.start()
+
+    def advance(self, run_left: float) -> None:
+        """Moves the entropy's cost on."""
+        self.costs.advance(run_left)
 
     def outputs(self, agent: Any, batch: Unroll) -> Outputs:
         """What an agent says of an unroll's steps."""

@@ -25,7 +25,7 @@ class PPO(OnPolicy):
         policy_loss = losses.clipped_objective(ratio, advantage, limit, weights)
         baseline_loss = losses.mean(self._value_errors(now.value, prepared), weights)
         entropy = -vtrace.entropy_loss(now.entropy, weights)
-        total, figures = losses.combined(settings, policy_loss, baseline_loss, entropy)
+        total, figures = self.costs.combined(policy_loss, baseline_loss, entropy)
         return Loss(
             total=total,
             weights=weights,

@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 
 from algorithms.feeding import InStep
 from algorithms.own_settings.actor_critic import ActorCriticSettings
+from algorithms.own_settings.entropy import EntropySettings
 from flags import setting
 
 
 @dataclasses.dataclass(frozen=True)
-class A2CSettings(ActorCriticSettings):
+class A2CSettings(EntropySettings, ActorCriticSettings):
     """One update for each rollout."""
 
     defaults: ClassVar[Mapping[str, Any]] = {

@@ -5,6 +5,7 @@ from typing import ClassVar, Self
 
 from algorithms.feeding import FirstInFirstOut
 from algorithms.figures import OF_POLICY_AND_BASELINE, Figure
+from algorithms.own_settings.entropy import EntropySettings
 from algorithms.own_settings.rewards import RewardSettings
 from algorithms.settings import Kind
 from flags import setting
@@ -16,7 +17,7 @@ CORRECTIONS = ("vtrace", "none")
 
 
 @dataclasses.dataclass(frozen=True)
-class ImpalaSettings(RewardSettings):
+class ImpalaSettings(EntropySettings, RewardSettings):
     """IMPALA's losses, its figures, and how its batches are fed."""
 
     implementation: ClassVar[str] = "algorithms.impala:Impala"

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 from algorithms.feeding import InStep
 from algorithms.figures import OF_POLICY_AND_BASELINE, Figure
+from algorithms.own_settings.entropy import EntropySettings
 from algorithms.own_settings.on_policy import OnPolicySettings
 from algorithms.settings import Kind
 from flags import setting
@@ -15,7 +16,7 @@ OF_PICTURES = {"epochs": 4, "minibatches": 4, "piece_length": 16, "clip_ratio": 
 
 
 @dataclasses.dataclass(frozen=True)
-class PPOSettings(OnPolicySettings):
+class PPOSettings(EntropySettings, OnPolicySettings):
     """Several epochs over each rollout, in minibatches, with a limited change of the policy."""
 
     implementation: ClassVar[str] = "algorithms.ppo:PPO"

@@ -84,6 +84,9 @@ def _has_none(path: str, given: Mapping[str, Any], algorithm: str) -> bool:
         is_used = not (given.get("net.use_same_optim") or given.get("net.shared"))
         return is_used and value != given.get(f"net.actor_optim_spec.{own}")
     here = _same(given, algorithm)
+    if path in ("algorithm.entropy_coef_spec.start_step", "algorithm.entropy_coef_spec.end_step"):
+        whole = 0 if path.endswith("start_step") else given.get("env.max_frame")
+        return _entropy_falls(given) and value != whole
     if path in here:
         return keys.name_of(value) not in here[path]
     return _rule(path, algorithm) is None
@@ -118,6 +121,10 @@ def _counts_otherwise(given: Mapping[str, Any], algorithm: str) -> bool:
 def _steps(given: Mapping[str, Any]) -> Any:
     """How many steps returns are of, where a spec says it."""
     return given.get("algorithm.num_step_returns") or given.get("algorithm.time_horizon")
+
+
+def _entropy_falls(given: Mapping[str, Any]) -> bool:
+    return given.get("algorithm.entropy_coef_spec.name") == "linear_decay"
 
 
 def _has_two_networks(given: Mapping[str, Any], algorithm: str) -> bool | None:
@@ -204,6 +211,8 @@ def _together(given: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
         settings["gae_lambda"] = 1.0
     if given.get("algorithm.add_entropy") is False and algorithm in keys.ON_POLICY:
         settings["entropy_cost"] = 0.0
+    elif _entropy_falls(given) and algorithm in keys.ON_POLICY:
+        settings["entropy_cost_end"] = given.get("algorithm.entropy_coef_spec.end_val")
     if given.get("net.clamp_grad") is False:
         settings["gradients_clipping"] = 0.0
     return settings

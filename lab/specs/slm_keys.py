@@ -107,8 +107,8 @@ READ = {
     *("env.num_envs", "body.num", "body.product", "meta.max_session", "meta.max_trial"),
     "meta.search_scheduler",
     # Whether a schedule has a counterpart is said with its name.
-    *(f"algorithm.{schedule}_spec.{key}" for schedule in ("entropy_coef", "clip_eps")
-      for key in ("end_val", "start_step", "end_step")),
+    *(f"algorithm.clip_eps_spec.{key}" for key in ("end_val", "start_step", "end_step")),
+    "algorithm.entropy_coef_spec.end_val",
 }  # fmt: skip
 # Multiplied with one another, they are the times that a batch is learned from.
 TIMES = (
@@ -128,7 +128,7 @@ HERE: dict[str, tuple[Any, ...]] = {
     "algorithm.explore_var_spec.name": ("linear_decay",),
     "algorithm.explore_var_spec.start_step": (0,),
     "algorithm.clip_eps_spec.name": ("no_decay",),
-    "algorithm.entropy_coef_spec.name": ("no_decay",),
+    "algorithm.entropy_coef_spec.name": ("no_decay", "linear_decay"),
     "memory.name": ("OnPolicyReplay", "OnPolicyBatchReplay", "Replay", "PrioritizedReplay"),
     "algorithm.clip_val_loss": (False,),
     "memory.use_cer": (False,),

@@ -218,6 +218,21 @@ def test_an_actor_and_a_critic_with_optimizers_and_networks_of_their_own():
     assert not left_out(actor_critic(critic_optim_spec=faster, use_same_optim=True))
 
 
+def test_an_entropy_that_falls_over_the_whole_session():
+    content = actor_critic()
+    spec = content["agent"][0]["algorithm"]["entropy_coef_spec"]
+    spec |= {"name": "linear_decay", "end_val": 0.002, "end_step": 1000}
+    found = read(content).settings
+    assert not left_out(content)
+    assert (found["entropy_cost"], found["entropy_cost_end"]) == (0.02, 0.002)
+    spec |= {"start_step": 100, "end_step": 500}
+    where = "agent[0].algorithm.entropy_coef_spec"
+    assert left_out(content) == [f"{where}.start_step", f"{where}.end_step"]
+    spec |= {"name": "rate_decay"}
+    assert left_out(content) == [f"{where}.name"]
+    assert "entropy_cost_end" not in read(content).settings
+
+
 @pytest.mark.parametrize(
     ("name", "memory", "is_counted"),
     [

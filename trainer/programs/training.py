@@ -169,6 +169,7 @@ class Training:
         batch = self._await_batch()
         learner, meter = self._learner, self._meter
         before = learner.updates
+        learner.algorithm.advance(self._left())
         done = self._updates_in_one_call(batch) if self._in_one_call else self._updates(batch)
         if done is None:
             return
@@ -222,8 +223,12 @@ class Training:
     def _at_begin(self, round: Round) -> tuple[bool, float, float]:
         """Whether to report after a round's updates, the policy lag, what is left of the run."""
         lag = self._learner.updates - round.weights_version / round.batches
+        return bool(round.gather), lag, self._left()
+
+    def _left(self) -> float:
+        """The fraction of the run that is still to come."""
         total = self._settings.learning.total_environment_frames
-        return bool(round.gather), lag, 1.0 - self._meter.environment_frames / total
+        return 1.0 - self._meter.environment_frames / total
 
     def _count(self, statistics: Statistics, lag: float, steps: int, begins: bool) -> None:
         """Counts an update, with new agent steps; ``begins``: the first one of its batch."""
