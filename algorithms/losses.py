@@ -26,10 +26,11 @@ def clipped_objective(
 
 
 class Costs:
-    """How much baseline and entropy count beside the policy; the entropy may in the end less."""
+    """How much baseline and entropy count beside the policy; the entropy's cost may move."""
 
     def __init__(self, settings: Any):
-        first, last = settings.entropy_cost, settings.entropy_cost_end
+        first = settings.entropy_cost
+        last = getattr(settings, "entropy_cost_end", None)  # not where actors compute gradients
         self._first, self._last = first, first if last is None else last
         self._baseline, self._entropy = settings.baseline_cost, first
 

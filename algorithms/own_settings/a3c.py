@@ -14,7 +14,6 @@ class A3CSettings(ActorCriticSettings):
     """Actors compute the gradients; ``--batch_size`` is the number of unrolls in each."""
 
     normalise_advantages: ClassVar[bool] = False  # no actor knows the others' advantages
-    entropy_cost_end: ClassVar[None] = None  # nor how much of the run is left
     fixed: ClassVar[tuple[str, ...]] = ("shared_optimizer",)
     defaults: ClassVar[Mapping[str, Any]] = {
         "unroll_length": 20,
