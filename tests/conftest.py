@@ -15,6 +15,9 @@ from tests.docker.builder import Builder, built_images
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
+# TensorFlow sets it to 1 where it is imported first, and processes that tests start would print
+# warnings that a user's do not.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # A machine that others use, too, may take any time for an example.
 hypothesis.settings.register_profile("without deadlines", deadline=None)
