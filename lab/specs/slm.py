@@ -83,10 +83,10 @@ def _has_none(path: str, given: Mapping[str, Any], algorithm: str) -> bool:
     if own != path:  # it is used where there are two optimizers
         is_used = not (given.get("net.use_same_optim") or given.get("net.shared"))
         return is_used and value != given.get(f"net.actor_optim_spec.{own}")
-    here = _same(given, algorithm)
     if path in ("algorithm.entropy_coef_spec.start_step", "algorithm.entropy_coef_spec.end_step"):
         whole = 0 if path.endswith("start_step") else given.get("env.max_frame")
         return _entropy_falls(given) and value != whole
+    here = _same(given, algorithm)
     if path in here:
         return keys.name_of(value) not in here[path]
     return _rule(path, algorithm) is None
