@@ -48,6 +48,7 @@ class Listener:
     place: Place
     ip: str
     port: int
+    agent: str = ""  # of several agents, the one that it trains
 
     @property
     def host(self) -> Host:
@@ -83,6 +84,14 @@ class Record:
     def path(self) -> Path:
         """The record's file."""
         return _path(self.read_in or self.logdir)
+
+    @property
+    def firsts(self) -> tuple[Listener, ...]:
+        """The first learner of each agent, which writes what the agent learns."""
+        firsts: dict[str, Listener] = {}
+        for one in self.listeners:
+            firsts.setdefault(one.agent, one)
+        return tuple(firsts.values())
 
     @property
     def is_elsewhere(self) -> bool:
@@ -122,7 +131,10 @@ def parts_of(plan: Plan) -> tuple[Part, ...]:
 
 def listeners_of(plan: Plan) -> tuple[Listener, ...]:
     """The learners of a plan."""
-    return tuple(Listener(one.name, one.place, one.row.ip, one.tf_port) for one in plan.learners)
+    return tuple(
+        Listener(one.name, one.place, one.row.ip, one.tf_port, one.row.agent)
+        for one in plan.learners
+    )
 
 
 def write(record: Record, files: Mapping[str, str]) -> None:

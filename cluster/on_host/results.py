@@ -29,6 +29,12 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
     return {"files": files}
 
 
+def agent_of(name: str) -> str:
+    """The agent, of several, whose result it is; "" if it is that of the run."""
+    parts = Path(name).parts
+    return parts[1] if parts[0] == AGENTS and len(parts) > 2 else ""
+
+
 def piece(request: dict[str, Any]) -> dict[str, Any]:
     """Some bytes of a file; nothing if it is gone."""
     try:

@@ -23,6 +23,7 @@ from user_error import UserError
 
 FIRST, SECOND = "10.0.0.1", "10.0.0.2"
 LEARNERS = [row("learner", FIRST, 8001), row("learner", SECOND, 8001)]
+AGENTS = ("red", "blue")
 TABLE = "job,ip,tf_port\nlearner,10.0.0.1,8001\nlearner,10.0.0.2,8001\n"
 
 
@@ -117,12 +118,67 @@ def test_the_checkpoints_of_an_agents_first_learner_are_in_the_agents_folder(
         check(hosts, monkeypatch, before, table=table)
 
 
+RED_AND_BLUE = "job,ip,tf_port,agent\nlearner,10.0.0.1,8001,red\nlearner,10.0.0.2,8001,blue\n"
+
+
+def of_two_agents() -> Plan:
+    rows = [
+        dataclasses.replace(one, agent=name) for one, name in zip(LEARNERS, AGENTS, strict=True)
+    ]
+    return plan(rows, "--logdir=logs/run", "--agents=red,blue")
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_second_agents_first_learner_that_has_moved_is_refused_too(
+    hosts: Several, monkeypatch: pytest.MonkeyPatch, is_first: bool
+):
+    """Wherever its row is in the CSV."""
+    before = of_two_agents()
+    hosts.saved(FIRST, 9000, of="agents/red/")
+    hosts.saved(SECOND, 4000, of="agents/blue/")
+    check(hosts, monkeypatch, before, table=RED_AND_BLUE)
+    rows = ["learner,10.0.0.1,8001,red", "learner,10.0.0.3,8001,blue"]
+    moved = "\n".join(["job,ip,tf_port,agent", *(reversed(rows) if is_first else rows), ""])
+    words = "of 4,000 frames are on .*10.0.0.2, in impala/logs/run/agents/blue; the first learner"
+    with pytest.raises(UserError, match=f"{words} of blue would be on .*10.0.0.3 and begin at 0"):
+        check(hosts, monkeypatch, before, table=moved)
+    hosts.saved("10.0.0.3", 4000, of="agents/blue/")
+    check(hosts, monkeypatch, before, table=moved)
+
+
+def test_each_agents_results_come_from_the_host_of_its_own_first_learner(
+    hosts: Several, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    here, there = tmp_path / "here", {ip: tmp_path / ip / "logs" / "run" for ip in (FIRST, SECOND)}
+    for ip, frames in ((FIRST, 1000), (SECOND, 2000)):
+        for name in AGENTS:  # of each other's they have what a former run has left
+            metrics(there[ip] / "agents" / name, frames)
+    (there[FIRST] / "learning_curve.png").write_bytes(b"of both")
+    (there[SECOND] / "learning_curve.png").write_bytes(b"of one")
+    run = record.record_of(of_two_agents(), "")
+    assert fetching.fetch(run, hosts, str(here), "newest", 0.0) == 0
+    for name, ip in zip(AGENTS, (FIRST, SECOND), strict=True):
+        own = Path("agents", name, "metrics.jsonl")
+        assert (here / own).read_text() == (there[ip] / own).read_text()
+    assert (here / "learning_curve.png").read_bytes() == b"of both"
+    said = capsys.readouterr().out
+    assert "Copied 2 files" in said and "Copied 1 files" in said
+    # A host that is away keeps nothing of another's from coming.
+    hosts.silent = {FIRST}
+    metrics(there[SECOND] / "agents" / "blue", 2000, 5000)
+    assert fetching.fetch(run, hosts, str(here), "newest", 0.0) == 1
+    assert "5000" in (here / "agents" / "blue" / "metrics.jsonl").read_text()
+
+
 def test_where_the_former_host_is_silent_the_first_learner_begins_anew_only_on_request(
     hosts: Several, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     hosts.silent = {FIRST}
     before = plan(LEARNERS, "--logdir=logs/run")
-    words = "10.0.0.1 does not answer, so it is unknown.*begin anew.*another --logdir, or --allow_p"
+    words = (
+        r"10.0.0.1 cannot be asked \(No route to host\), so it is unknown.*begin anew.*"
+        "another --logdir, or --allow_p"
+    )
     with pytest.raises(UserError, match=words) as refused:
         check(hosts, monkeypatch, before, table=TABLE.replace("learner,10.0.0.1,8001\n", ""))
     assert "\n" not in str(refused.value)
@@ -130,7 +186,7 @@ def test_where_the_former_host_is_silent_the_first_learner_begins_anew_only_on_r
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("warning: ") and "begins anew on " in line
     hosts.saved("", 3000, logdir="here/logs/run")  # by fetch
-    with pytest.raises(UserError, match="of 3,000 frames are here, in logs/run, and .*10.0.0.1 do"):
+    with pytest.raises(UserError, match="of 3,000 frames are here, in logs/run, and .*10.0.0.1 ca"):
         check(hosts, monkeypatch, before, "--allow_partial")
     hosts.saved(SECOND, 4000)
     check(hosts, monkeypatch, before, "--allow_partial")

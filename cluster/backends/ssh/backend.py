@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from checkout import is_checkout
-from cluster import show
+from cluster import agents, show
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
 from cluster.backends.ssh import (
@@ -92,10 +92,10 @@ class SshBackend:
         if wrong:
             show.console().print(checking.table(wrong))
         plan = self._without_silent() if options.allow_partial else self._plan
-        first = plan.learners[0]
-        progress.must_be_found(
-            known, first.place, plan.logdir, first.row.agent, self._hosts, options.allow_partial
-        )
+        for agent, (first, *_) in agents.teams(plan.learners).items():
+            progress.must_be_found(
+                known, first.place, plan.logdir, agent, self._hosts, options.allow_partial
+            )
         return not wrong
 
     def start(self) -> int:

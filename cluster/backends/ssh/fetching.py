@@ -1,4 +1,4 @@
-"""Copies a run's results from the host of its first learner to this machine.
+"""Copies a run's results from the host of each agent's first learner to this machine.
 
 Piece by piece, beside the file and then in its place: a copy that was cut off goes on where it
 stopped, and a file of that name is either the former one or the whole new one.
@@ -19,7 +19,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from cluster import show
 from cluster.backends.ssh import progress
 from cluster.backends.ssh.hosts import Hosts, request
-from cluster.on_host.results import AT_ONCE, LEFT
+from cluster.model import Place
+from cluster.on_host.results import AT_ONCE, LEFT, agent_of
 from cluster.record import Record
 from cluster.ssh.failures import HostFailed
 from user_error import UserError
@@ -53,17 +54,31 @@ class File:
 
 
 class _Copy:
-    """The copying from one place into one folder."""
+    """The copying from one place into one folder, of what is learned there."""
 
-    def __init__(self, record: Record, hosts: Hosts, folder: str, which: str, patience_s: float):
+    def __init__(
+        self, place: Place, record: Record, hosts: Hosts, folder: str, which: str, patience_s: float
+    ):
+        self.place = place
         self._record = record
         self._hosts = hosts
         self._folder = Path(folder)
         self._which = which
         self._patience_s = patience_s
-        self._place = record.listeners[0].place
+        # What else lies there is a copy from before, of a run of other hosts.
+        self._own = {one.agent for one in record.firsts if one.place == place}
+        self._others = {one.agent for one in record.firsts} - self._own
+        self._has_rest = place == record.firsts[0].place
         self.copied: dict[str, int] = {}
         self.there: set[str] = set()
+
+    @property
+    def whose(self) -> str:
+        """The learner that writes there, in words."""
+        return " and ".join(
+            f"The first learner of {one}" if one else "The first learner"
+            for one in sorted(self._own)
+        )
 
     def is_shared(self) -> bool:
         """Whether that host sees this very folder: a copy would replace what it is of."""
@@ -79,7 +94,7 @@ class _Copy:
     def check(self) -> None:
         """A ``UserError`` if what is here would be replaced by what was trained less."""
         sizes = {one.name: one.size for one in self._listed()}
-        progress.must_not_be_behind(self._folder, sizes, str(self._place.host), self._ask)
+        progress.must_not_be_behind(self._folder, sizes, str(self.place.host), self._ask)
 
     def run(self) -> list[str]:
         """Copies what is not here yet; returns the files that kept changing meanwhile."""
@@ -98,7 +113,13 @@ class _Copy:
 
     def _listed(self) -> list[File]:
         reply = self._ask("results", which=self._which)
-        return [File(*one) for one in reply["files"] if _is_result(one[0])]
+        return [File(*one) for one in reply["files"] if self._is_wanted(one[0])]
+
+    def _is_wanted(self, name: str) -> bool:
+        if not _is_result(name):
+            return False
+        agent = agent_of(name)
+        return agent in self._own or (self._has_rest and agent not in self._others)
 
     def _pass(self, files: list[File]) -> list[File]:
         """Copies the files; returns those that have changed."""
@@ -147,8 +168,8 @@ class _Copy:
         return True
 
     def _ask(self, do: str, **more: Any) -> dict[str, Any]:
-        asked = {self._place: request(self._record, do, self._place, [], **more)}
-        reply = self._hosts.ask_all(asked, self._patience_s)[self._place]
+        asked = {self.place: request(self._record, do, self.place, [], **more)}
+        reply = self._hosts.ask_all(asked, self._patience_s)[self.place]
         if isinstance(reply, HostFailed):
             raise reply
         return reply
@@ -179,11 +200,16 @@ class _Copy:
 
 def fetch(record: Record, hosts: Hosts, folder: str, which: str, patience_s: float) -> int:
     """Copies the results into the folder; files there of the same names are replaced."""
-    host = record.listeners[0].host
-    copy = _Copy(record, hosts, folder, which, patience_s)
+    places = dict.fromkeys(one.place for one in record.firsts)
+    copies = [_Copy(one, record, hosts, folder, which, patience_s) for one in places]
+    return max([_fetch(one, folder) for one in copies])
+
+
+def _fetch(copy: _Copy, folder: str) -> int:
+    host = copy.place.host
     try:
         if host.is_local or copy.is_shared():
-            print(f"The first learner writes here: its results are in {folder}.")
+            print(f"{copy.whose} writes here: its results are in {folder}.")
             return 0
         copy.check()
         changed = copy.run()
