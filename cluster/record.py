@@ -16,6 +16,7 @@ from typing import Any
 from cluster.inventory import columns
 from cluster.model import Host, Place, Plan
 from cluster.on_host.processes import boot_id
+from cluster.on_host.results import of_agent
 from cluster.on_host.states import write_whole
 from user_error import UserError
 
@@ -92,6 +93,10 @@ class Record:
         for one in self.listeners:
             firsts.setdefault(one.agent, one)
         return tuple(firsts.values())
+
+    def folder_of(self, one: Listener) -> str:
+        """Where a learner with results of its own writes them, below the run's folder."""
+        return str((Path() if one in self.firsts else Path(one.name)) / of_agent(one.agent))
 
     @property
     def is_elsewhere(self) -> bool:

@@ -29,6 +29,16 @@ def print_next_steps(logdir: str, seen: Seen, again: Sequence[str], tmux: str = 
         print(f"  {shlex.join([*command, f'--action={action}'])}")
 
 
+def print_left(left: Sequence[str], action: str) -> None:
+    """Prints what could not be ended, and how to end it: not by the action that started it."""
+    print("\n".join(left))
+    words = {
+        "start": "End the rest with --action=stop, once it can be reached.",
+        "add": "End the rest with --action=remove and --hosts, once it can be reached.",
+    }
+    print(words.get(action, "Give the same command to try again."))
+
+
 def failure(one: SeenPart) -> str:
     """What is known of a process that has failed."""
     last = "".join(f"\n    | {line[:300]}" for line in one.last_lines[-15:])

@@ -56,7 +56,7 @@ class Seen:
 
     parts: list[SeenPart]
     listening: dict[Listener, bool]
-    figures: dict[str, Any]
+    figures: dict[str, dict[str, Any]]  # the last ones of each learner that reports, by its name
     unseen: dict[str, str]  # learners whose mpirun can be seen but whose host cannot, and why
 
     @property

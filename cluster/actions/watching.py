@@ -76,8 +76,17 @@ def _print(seen: Seen, record: Record, as_json: bool, shown: Console) -> None:
         row["frames_per_second"] = float(row["frames_per_second"].replace(",", "") or "nan")
         if math.isnan(row["frames_per_second"]):
             row["frames_per_second"] = None
-    is_alive = {"alive": seen.is_alive, "failed": seen.has_failed}
-    print(json.dumps({"processes": rows, "figures": seen.figures, **is_alive}), flush=True)
+    told = {"processes": rows, **_figures(seen, record)}
+    print(json.dumps({**told, "alive": seen.is_alive, "failed": seen.has_failed}), flush=True)
+
+
+def _figures(seen: Seen, record: Record) -> dict[str, dict[str, Any]]:
+    """The run's figures, or those of each of several agents, which the first learners report."""
+    firsts = {one.agent: seen.figures.get(one.name, {}) for one in record.firsts}
+    if len(firsts) > 1:
+        return {"figures": {}, "agents": firsts}
+    # Other backends than ssh record no listeners.
+    return {"figures": next(iter((firsts or seen.figures).values()), {})}
 
 
 def rows_of(seen: Seen, record: Record) -> Iterator[Row]:
@@ -115,19 +124,22 @@ def _picture(seen: Seen, record: Record, on_top: bool = False) -> Table:
             row.frames_per_second,
             Text(row.last_line[:LONGEST_LINE], no_wrap=True, overflow="ellipsis"),
         )
-    text = "\n".join(
-        filter(None, [_figures_text(seen.figures, seen.is_alive), advice(seen, record)])
-    )
+    told = _figures(seen, record)
+    figures = [_figures_text(told["figures"], seen.is_alive)]
+    for agent, its in told.get("agents", {}).items():
+        figures.append(f"{agent}: {_figures_text(its, seen.is_alive) or 'no report yet'}")
+    text = "\n".join(filter(None, [*figures, advice(seen, record)]))
     table.title, table.caption = (text, None) if on_top else (None, text)
     return table
 
 
-def lines_of(one: SeenPart, figures: dict[str, Any]) -> list[tuple[str, str, str]]:
+def lines_of(one: SeenPart, figures: dict[str, dict[str, Any]]) -> list[tuple[str, str, str]]:
     """Name, last line and speed of the process; for a ``mpirun``, of each of its learners."""
     last = dict.fromkeys(one.part.parts or (one.name,), "")
     rates = dict.fromkeys(last, "")
     if one.part.job == "learner" and not one.part.parts:
-        rates[one.name] = _number(figures.get("frames_per_second"), "{:,.0f}")
+        own = figures.get(one.name, {})
+        rates[one.name] = _number(own.get("frames_per_second"), "{:,.0f}")
     for line in one.last_lines:
         if line.startswith(KEEPER):  # earlier lines are from a process that has failed
             rates = dict.fromkeys(rates, "")

@@ -111,7 +111,8 @@ def status(request: dict[str, Any]) -> dict[str, Any]:
             "silent_s": time.time() - log.stat().st_mtime if is_own else 0.0,
         }
     listening = [listens(port) for port in request.get("ports", [])]
-    metrics = last_lines(records.parent / "metrics.jsonl", 1)
+    folders = request.get("reporting", [])
+    metrics = {one: last_lines(records.parent / one / "metrics.jsonl", 1) for one in folders}
     return {"states": found, "listening": listening, "metrics": metrics}
 
 

@@ -29,6 +29,11 @@ def results(request: dict[str, Any]) -> dict[str, Any]:
     return {"files": files}
 
 
+def of_agent(agent: str) -> Path:
+    """Where an agent's results are, below the run's folder; those of the only one, "", in it."""
+    return Path(AGENTS, agent) if agent else Path()
+
+
 def agent_of(name: str) -> str:
     """The agent, of several, whose result it is; "" if it is that of the run."""
     parts = Path(name).parts

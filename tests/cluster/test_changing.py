@@ -12,13 +12,16 @@ import pytest
 
 from cluster import options, plan
 from cluster import record as records
-from cluster.actions.seen import Seen, SeenPart
+from cluster.actions.seen import UNSEEN, Seen, SeenPart
 from cluster.backends import chosen
-from cluster.backends.ssh import adding, checking, removing
+from cluster.backends.ssh import adding, checking, removing, stopping
+from cluster.backends.ssh import backend as ssh_backend
+from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory import hosts_csv
-from cluster.model import Host
+from cluster.model import Host, Place
 from cluster.on_host.processes import start_time
 from cluster.record import Record
+from cluster.ssh.failures import HostFailed
 from cluster.this_machine import here
 from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.local.runs import ON_THIS_MACHINE, ONE_EACH, state, unhurried
@@ -212,12 +215,79 @@ def test_another_key_for_a_login_makes_no_other_host_of_it():
     before, now = (hosts_csv.parse(lines.format(key).encode(), "f") for key in ("old", "new"))
     run = records.record_of(plan.make_plan(before, settings, given, here()), "")
     alive = [SeenPart(part, "running") for part in run.parts]
-    assert not adding.plan(run, Seen(alive, {}, {}, {}), now, settings, given).actors
+    new, away = adding.plan(run, Seen(alive, {}, {}, {}), now, settings, given)
+    assert not new.actors and not away
     # A restart may have the ports of the run that it ends.
     made = plan.make_plan(now, settings, given, here())
     asked = checking._requests(made, ROOT, "", run, listening=False)
     assert len(asked) == 2 and not any(one["ports"] for one in asked.values())
     assert {place.host.key for place in asked} == {"/keys/new"}
+
+
+class Silent(Hosts):
+    """Hosts of which none answers."""
+
+    def __init__(self) -> None:
+        pass
+
+    def ask(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
+        raise HostFailed("No route to host", passing=True)
+
+
+def test_an_actor_that_cannot_be_seen_is_neither_added_nor_called_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    lines = "job,ip,tf_port\nlearner,10.0.0.1,8001\nactor,10.0.0.2,9001\n"
+    Path("hosts.csv").write_text(lines)
+    given, settings = options.parse(["--workers_csv_path=hosts.csv", "--ssh_config=none"])
+    rows = hosts_csv.parse(lines.encode(), "hosts.csv")
+    run = records.record_of(plan.make_plan(rows, settings, given, here()), "")
+    learner, actor, *_ = run.parts
+    away = SeenPart(actor, f"{UNSEEN}No route to host")
+    seen = Seen([SeenPart(learner, "running"), away], {}, {}, {})
+    monkeypatch.setattr(ssh_backend.looking, "find_learners", lambda *_: seen)
+    monkeypatch.setattr(ssh_backend, "connections", lambda *_: None)
+    assert ssh_backend.SshBackend(given, settings).add(run) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("actor-0 cannot be seen: ") and "running already" not in said
+
+
+@pytest.mark.parametrize(
+    ("action", "advice"),
+    [
+        ("remove --hosts=10.0.0.2", "Give the same command to try again."),
+        ("add", "End the rest with --action=remove and --hosts, once it can be reached."),
+    ],
+)
+def test_what_cannot_be_ended_is_ended_by_another_command_than_the_one_that_started_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str, advice: str
+):
+    lines = "job,ip,tf_port\nlearner,10.0.0.1,8001\nactor,10.0.0.2,9001\n"
+    rows = hosts_csv.parse(lines.encode(), "hosts.csv")
+    flags = ["--workers_csv_path=hosts.csv", f"--logdir={tmp_path}", *f"--action={action}".split()]
+    given, settings = options.parse(flags)
+    run = records.record_of(plan.make_plan(rows, settings, given, HERE), "")
+    assert removing.end(run, run.parts[1:2], given, Silent()) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == advice
+    assert records.must_read(str(tmp_path)).parts == run.parts
+
+
+@pytest.mark.parametrize(
+    ("action", "advice"),
+    [
+        ("stop", "Give the same command to try again."),
+        ("start", "End the rest with --action=stop, once it can be reached."),
+    ],
+)
+def test_a_start_that_cannot_be_undone_says_what_ends_the_rest(
+    capsys: pytest.CaptureFixture[str], action: str, advice: str
+):
+    given, settings = options.parse(["--workers_csv_path=hosts.csv", f"--action={action}"])
+    rows = hosts_csv.parse(b"job,ip,tf_port\nlearner,10.0.0.1,8001\n", "hosts.csv")
+    run = records.record_of(plan.make_plan(rows, settings, given, HERE), "")
+    assert stopping.stop(run, given, Silent()) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == advice
 
 
 def test_actors_are_removed_by_the_address_that_the_csv_has():

@@ -5,12 +5,22 @@ import os
 import signal
 import subprocess
 import sys
+import types
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from cluster import record as records
+from cluster.actions import watching
+from cluster.backends.ssh import looking
+from cluster.backends.ssh.hosts import Hosts
+from cluster.model import Place
 from cluster.on_host import answers
 from cluster.on_host.processes import boot_id, descendants, send, start_time
 from tests.cluster.conftest import ROOT, Frontend, wait_for
 from tests.cluster.local.runs import EXAMPLE, ON_THIS_MACHINE, ONE_EACH, state
+from tests.cluster.plan.plans import plan, row
 from tests.cluster.terminal import Terminal
 
 pytestmark = ON_THIS_MACHINE
@@ -61,6 +71,54 @@ def test_status_can_be_read_by_programs(frontend: Frontend):
     assert frontend.run("stop").returncode == 0
     told = json.loads(frontend.run("status", "--json").stdout)
     assert not told["alive"] and told["processes"][1]["frames_per_second"] is None
+
+
+@pytest.mark.parametrize(
+    ("agents", "flags", "folders"),
+    [
+        (("red", "blue"), ["--agents=red,blue"], ("agents/red", "agents/blue")),
+        (("", ""), ["--algorithm=a3c"], (".", "learner-1")),
+    ],
+)
+def test_status_tells_the_figures_of_each_learner_that_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], agents, flags, folders
+):
+    """Of those of several agents, and of those that exchange gradients."""
+    rows = [row("learner", f"10.0.0.{n}", 8001, agent=name) for n, name in enumerate(agents)]
+    run = records.record_of(plan(rows, "--logdir=logs/run", *flags), "")
+
+    class There(Hosts):
+        """Hosts that are folders of this one, where each learner has written a report."""
+
+        def __init__(self) -> None:
+            pass
+
+        def ask(self, place: Place, request: dict[str, Any]) -> dict[str, Any]:
+            return answers.answer({**request, "folder": str(tmp_path / place.host.ip)})
+
+    for number, folder in enumerate(folders):
+        path = tmp_path / f"10.0.0.{number}" / "logs/run" / folder / "metrics.jsonl"
+        path.parent.mkdir(parents=True)
+        report = {"environment_frames": 1000 + number, "frames_per_second": 50.0 + number}
+        path.write_text(json.dumps(report) + "\n")
+    seen = looking.look(run, There())
+    assert [seen.figures[f"learner-{n}"]["environment_frames"] for n in (0, 1)] == [1000, 1001]
+    # The speed of each is its own.
+    [*learners, _] = [watching.lines_of(one, seen.figures)[0] for one in seen.parts]
+    assert [rate for _, _, rate in learners] == ["50", "51"]
+    backend: Any = types.SimpleNamespace(look=lambda _: seen)
+    watching.status(run, backend, follow=False, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    watching.status(run, backend, follow=False)
+    shown = capsys.readouterr().out
+    if agents[0]:
+        assert {name: its["environment_frames"] for name, its in told["agents"].items()} == {
+            "red": 1000, "blue": 1001,
+        }  # fmt: skip
+        assert "red: 1,000 frames" in shown and "blue: 1,001 frames" in shown
+    else:
+        assert told["figures"]["environment_frames"] == 1000 and "agents" not in told
+        assert "1,000 frames" in shown and "1,001 frames" not in shown
 
 
 def test_follow_goes_on_until_the_run_has_ended(frontend: Frontend, tmp_path: Path):

@@ -105,8 +105,9 @@ class OnHosts:
                 if ended or time.monotonic() > end:
                     raise Failed("\n".join(ended) or f"no report within {seconds:g} s")
                 before = reports[-1]["environment_frames"] if reports else 0
-                if seen.figures.get("environment_frames", 0) > before:
-                    reports.append(seen.figures)
+                figures = seen.figures.get(one.listeners[0].name, {})
+                if figures.get("environment_frames", 0) > before:
+                    reports.append(figures)
             time.sleep(LOOK_EVERY_S)
 
 

@@ -33,6 +33,10 @@ class KubernetesFailed(Exception):
         self.status = status
 
 
+class KubernetesAway(KubernetesFailed):
+    """There was no answer, and there may be one later."""
+
+
 class Cluster:
     """A namespace of a cluster, as the user's configuration reaches it."""
 
@@ -125,7 +129,7 @@ class Cluster:
             answer = self._client.call_api(*request, _request_timeout=ANSWERS_WITHIN_S)
             content = answer.read()
         except (HTTPError, ApiException, OSError) as error:
-            raise KubernetesFailed(f"{self._host} does not answer ({_reason(error)})") from None
+            raise KubernetesAway(f"{self._host} does not answer ({_reason(error)})") from None
         if answer.status >= 300:
             raise KubernetesFailed(_refusal(content, answer.status, path), answer.status)
         return content

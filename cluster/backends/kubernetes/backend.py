@@ -12,9 +12,10 @@ from cluster import record as records
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
 from cluster.backends.kubernetes import folder, looking, starting, stopping
-from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
+from cluster.backends.kubernetes.api import Cluster, KubernetesAway, KubernetesFailed
 from cluster.backends.kubernetes.model import RUN_LABEL, KubernetesPlan, Manifest
 from cluster.backends.kubernetes.plan import folder_of, make_plan, name_of_run
+from cluster.backends.patience import patiently
 from cluster.backends.ssh import progress
 from cluster.options import DEFAULTS, Options
 from cluster.record import Part, Record
@@ -57,8 +58,13 @@ class KubernetesBackend:
 
     def check(self, before: Record | None = None) -> bool:
         table = Table("object", "problem", "how to fix it", box=box.SIMPLE)
+        patience_s = 0.0 if self._options.action == "check" else self._options.patience
         for one in folder.of_run(self._plan, BY_HAND):
-            problem = self._problem(one, before)
+            ask = functools.partial(self._problem, one, before)
+            try:
+                problem = patiently(ask, KubernetesAway, 0.0 if table.rows else patience_s)
+            except KubernetesAway as error:
+                problem = str(error), "fix --kube_context or the cluster, or try again later"
             if problem:
                 name = f"{one['kind']} {one['metadata']['name']}"
                 table.add_row(name, *problem)
@@ -81,6 +87,8 @@ class KubernetesBackend:
                 if not before or run != before.run_id:
                     what = f"of a run {run}" if run else "of somebody else"
                     return f"it is there already, {what}", "stop that, or give another --logdir"
+        except KubernetesAway:
+            raise
         except KubernetesFailed as error:
             return str(error), "fix --namespace, --kube_context, resources or the cluster"
         return None

@@ -49,7 +49,7 @@ def look(record: Record, cluster: Cluster, with_logs: bool = True) -> Seen:
         return _seen(*one, record, cluster, with_logs)
 
     found = _at_once(seen, there)
-    return Seen(found, {}, _figures(found), {})
+    return Seen(found, {}, {record.parts[0].name: _figures(found)}, {})
 
 
 def parts(record: Record, cluster: Cluster) -> Sequence[Part]:

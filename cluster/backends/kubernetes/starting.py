@@ -1,5 +1,6 @@
 """Starts a plan on Kubernetes: creates its objects, and waits until the learners listen."""
 
+import functools
 import time
 import uuid
 from collections.abc import Collection
@@ -11,9 +12,10 @@ from cluster import show
 from cluster.actions.next_steps import failure, print_next_steps
 from cluster.actions.seen import Seen
 from cluster.backends.kubernetes import folder, looking, manifests, stopping
-from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
+from cluster.backends.kubernetes.api import Cluster, KubernetesAway, KubernetesFailed
 from cluster.backends.kubernetes.model import RUN_ID, RUN_LABEL, KubernetesPlan, Manifest
 from cluster.backends.kubernetes.plan import key_of
+from cluster.backends.patience import patiently
 from cluster.model import Host, Place
 from cluster.options import Options
 from cluster.record import Part, Record
@@ -62,12 +64,12 @@ def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
                 found, seen = _wait(record, options, refused, cluster)
                 problems += found
     except BaseException:
-        stopping.stop(record, cluster)
+        stopping.stop(record, cluster, options.action)
         raise
     if problems and not (options.allow_partial and seen and seen.is_learning):
         print("Not everything started, so the run is stopped again:")
         print("\n".join(problems))
-        stopping.stop(record, cluster)
+        stopping.stop(record, cluster, options.action)
         return 1
     assert seen
     if problems:
@@ -78,7 +80,7 @@ def start(plan: KubernetesPlan, options: Options, cluster: Cluster) -> int:
         for one in seen.parts:  # whose logs go with their pods
             if one.part.job == "learner":
                 print("".join(f"  | {line}\n" for line in one.last_lines), end="")
-        stopping.stop(record, cluster)
+        stopping.stop(record, cluster, options.action)
         return 0
     print_next_steps(plan.logdir, seen, [])
     return 0
@@ -94,8 +96,9 @@ def _create(
     marks = manifests.labels(plan.name, "learner")
     marks = {name: text.replace(RUN_ID, record.run_id) for name, text in marks.items()}
     for one in [*folder.secrets(plan, marks), *folder.of_run(plan, record.run_id)]:
+        create = functools.partial(_create_once, one, record, cluster, [])
         try:
-            cluster.create(one)
+            patiently(create, KubernetesAway, options.patience)
         except KubernetesFailed as error:
             if error.status == 409 and one["kind"] == "PersistentVolumeClaim":
                 continue  # of an earlier run in this folder, which this one continues
@@ -104,6 +107,16 @@ def _create(
                 return problems, {one.name for one in plan.processes}
             refused.update(jobs.get(key_of(one), ()))
     return problems, refused
+
+
+def _create_once(one: Manifest, record: Record, cluster: Cluster, tries: list[bool]) -> None:
+    """Creates an object, unless the cluster did so the time before, and its answer was lost."""
+    if tries:
+        there = cluster.find(one["kind"], one["metadata"]["name"])
+        if there and there["metadata"].get("labels", {}).get(RUN_LABEL) == record.run_id:
+            return
+    tries.append(True)
+    cluster.create(one)
 
 
 def _may_lack(one: Manifest, plan: KubernetesPlan) -> bool:

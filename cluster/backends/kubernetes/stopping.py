@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections import Counter
 
+from cluster.actions.next_steps import print_left
 from cluster.backends.kubernetes import looking
 from cluster.backends.kubernetes.api import Cluster, KubernetesFailed
 from cluster.backends.kubernetes.model import RUN_LABEL
@@ -17,7 +18,7 @@ ENDS_WITHIN_S = 30.0
 OTHERS = ("Service", "NetworkPolicy", "Secret")
 
 
-def stop(record: Record, cluster: Cluster) -> int:
+def stop(record: Record, cluster: Cluster, action: str = "stop") -> int:
     """Deletes the run's jobs, whose pods get TERM, then KILL after their grace period."""
     folder = record.path.parent
     label = f"{RUN_LABEL}={record.run_id}"
@@ -40,7 +41,7 @@ def stop(record: Record, cluster: Cluster) -> int:
             for one in cluster.list(kind, label):
                 cluster.delete(kind, one["metadata"]["name"])
     except KubernetesFailed as error:
-        print(f"Not stopped:\n  Kubernetes: {error}\nGive the same command to try again.")
+        print_left(["Not stopped:", f"  Kubernetes: {error}"], action)
         return 1
     jobs: Counter[str] = Counter()
     for part in alive:
@@ -50,7 +51,7 @@ def stop(record: Record, cluster: Cluster) -> int:
     elif not left:
         print("Nothing to stop: no process of the run is left.")
     if left:
-        print(f"Not stopped:\n  pods {' '.join(left)}\nGive the same command to try again.")
+        print_left(["Not stopped:", f"  pods {' '.join(left)}"], action)
     return int(bool(left))
 
 

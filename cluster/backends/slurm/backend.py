@@ -1,5 +1,6 @@
 """The backend for nodes of Slurm; the frontend runs where sbatch does."""
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from rich import box
@@ -9,10 +10,11 @@ from cluster import agents, show
 from cluster import record as records
 from cluster.actions.seen import Seen
 from cluster.backends.backend import Tails
+from cluster.backends.patience import patiently
 from cluster.backends.slurm import allocation, looking, queue, starting, stopping
 from cluster.backends.slurm.model import RUN_ID, SlurmPlan
 from cluster.backends.slurm.plan import make_plan
-from cluster.backends.slurm.queue import SlurmAway, SlurmFailed
+from cluster.backends.slurm.queue import SlurmAway, SlurmFailed, SlurmMissing
 from cluster.backends.ssh import progress
 from cluster.backends.ssh.backend import hosts_of_before
 from cluster.model import LOCAL, Place
@@ -54,12 +56,14 @@ class SlurmBackend:
 
     def check(self, before: Record | None = None) -> bool:
         table = Table("job", "problem", "how to fix it", box=box.SIMPLE)
+        patience_s = 0.0 if self._options.action == "check" else self._options.patience
         for job in self._plan.jobs if not allocation.own() else ():
+            ask = functools.partial(queue.run, "sbatch", "--test-only", text=job.script)
             try:
-                queue.run("sbatch", "--test-only", text=job.script)
+                patiently(ask, SlurmAway, 0.0 if table.rows else patience_s)
             except SlurmFailed as error:
                 remedy = "fix --learner_resources, --actor_resources or column ip"
-                if isinstance(error, SlurmAway):
+                if isinstance(error, (SlurmAway, SlurmMissing)):
                     remedy = "give this command where sbatch works, or again later"
                 table.add_row(job.name, str(error), remedy)
         if table.rows:

@@ -27,11 +27,11 @@ def look(record: Record) -> Seen:
         tasks = (allocation if record.allocation else queue).tasks(record)
     except SlurmFailed as error:
         parts = [SeenPart(part, f"{UNSEEN}{error}") for part in record.parts]
-        return Seen(parts, {}, _figures(folder), {})
+        return Seen(parts, {}, _figures(record), {})
     forgotten = [part.name for part in record.parts if part.name not in tasks]
     ended = queue.accounts(record) if forgotten and not record.allocation else {}
     parts = [_seen(part, tasks.get(part.name), ended, folder, record) for part in record.parts]
-    return Seen(parts, {}, _figures(folder), {})
+    return Seen(parts, {}, _figures(record), {})
 
 
 def tail(record: Record, offsets: Mapping[str, int]) -> Tails:
@@ -115,5 +115,6 @@ def _active(task: Task, kept: str) -> str:
     return f"waiting, {task.reason}" if task.reason else "waiting"
 
 
-def _figures(folder: Path) -> dict[str, Any]:
-    return figures_in(answers.last_lines(folder.parent / "metrics.jsonl", 1))
+def _figures(record: Record) -> dict[str, dict[str, Any]]:
+    last = answers.last_lines(records_of(record).parent / "metrics.jsonl", 1)
+    return {record.parts[0].name: figures_in(last)}

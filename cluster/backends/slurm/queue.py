@@ -16,6 +16,8 @@ ANSWERS_WITHIN_S = 30.0
 IGNORED = re.compile(
     "(SQUEUE|SACCT|SCANCEL)_.*|SBATCH_(JOB_NAME|ARRAY_INX|OUTPUT|ERROR|NO_REQUEUE|SIGNAL|WAIT|TEST.*)"
 )
+# What Slurm's commands say where its controller is restarted, busy or out of reach.
+AWAY = ("Unable to contact slurm controller", "Socket timed out", "Zero Bytes were transmitted")
 # Slurm starts or ends them, or may run them again.
 ACTIVE = (
     *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
@@ -27,8 +29,12 @@ class SlurmFailed(Exception):
     """A command of Slurm that failed; the text is its error in one line."""
 
 
+class SlurmMissing(SlurmFailed):
+    """Slurm is not here."""
+
+
 class SlurmAway(SlurmFailed):
-    """Slurm itself has said nothing: it is not here, or does not answer."""
+    """Slurm itself has said nothing, and may answer later."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +71,15 @@ def run(*command: str, text: str | None = None) -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise SlurmAway(f"there is no command {command[0]} here") from None
+        raise SlurmMissing(f"there is no command {command[0]} here") from None
     except (OSError, subprocess.TimeoutExpired):
         raise SlurmAway(f"{command[0]} does not answer within {ANSWERS_WITHIN_S:g} s") from None
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
         own = f"{command[0]}: "
         said = [line.removeprefix(own) for line in lines if line.startswith(own)] or lines[-1:]
-        raise SlurmFailed(said[0].removeprefix("error: "))
+        text = said[0].removeprefix("error: ")
+        raise (SlurmAway if any(one in text for one in AWAY) else SlurmFailed)(text)
     return done.stdout
 
 

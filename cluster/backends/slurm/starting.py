@@ -1,5 +1,6 @@
 """Starts a plan on Slurm: writes what its jobs need, submits them, waits for the learners."""
 
+import functools
 import json
 import time
 import uuid
@@ -11,9 +12,10 @@ from cluster import record as records
 from cluster import show
 from cluster.actions.next_steps import failure, print_next_steps
 from cluster.actions.seen import Seen
+from cluster.backends.patience import patiently
 from cluster.backends.slurm import allocation, looking, queue, stopping
-from cluster.backends.slurm.model import RUN_ID, Process, SlurmPlan
-from cluster.backends.slurm.queue import SlurmFailed
+from cluster.backends.slurm.model import RUN_ID, Job, Process, SlurmPlan
+from cluster.backends.slurm.queue import SlurmAway, SlurmFailed
 from cluster.model import Here, Host, Place
 from cluster.on_host.member import read_address
 from cluster.options import Options
@@ -111,14 +113,23 @@ def _submit(plan: SlurmPlan, record: Record, options: Options) -> tuple[list[str
         if record.allocation:
             allocation.launch(folder / f"{job.name}.sbatch", record)
             continue
+        submit = functools.partial(_submit_once, folder / f"{job.name}.sbatch", job, record, [])
         try:
-            queue.run("sbatch", "--parsable", str(folder / f"{job.name}.sbatch"))
+            patiently(submit, SlurmAway, options.patience)
         except SlurmFailed as error:
             problems.append(f"  {job.name}: {error}")
             if job is plan.jobs[0] or not options.allow_partial:  # the first one has the learners
                 return problems, {one.name for one in plan.processes}
             refused.update(job.processes)
     return problems, refused
+
+
+def _submit_once(script: Path, job: Job, record: Record, tries: list[bool]) -> None:
+    """Submits a job, unless Slurm took it the time before, and did not say so."""
+    if tries and set(job.processes) & queue.tasks(record).keys():
+        return
+    tries.append(True)
+    queue.run("sbatch", "--parsable", str(script))
 
 
 def _wait(record: Record, options: Options, refused: Collection[str]) -> tuple[list[str], Seen]:

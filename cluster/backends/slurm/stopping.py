@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections import Counter
 
+from cluster.actions.next_steps import print_left
 from cluster.backends.slurm import allocation, looking, queue
 from cluster.backends.slurm.queue import SlurmFailed
 from cluster.on_host import states
@@ -29,7 +30,7 @@ def stop(record: Record, options: Options) -> int:
         names = {one.name for one in looking.look(record).parts if one.is_alive}
         killed, left = _cancel(record, options.stop_grace_s)
     except SlurmFailed as error:
-        print(f"Not stopped:\n  Slurm: {error}\nGive the same command to try again.")
+        print_left(["Not stopped:", f"  Slurm: {error}"], options.action)
         return 1
     jobs: Counter[str] = Counter()
     for part in record.parts:
@@ -41,7 +42,7 @@ def stop(record: Record, options: Options) -> int:
     elif not left:
         print("Nothing to stop: no process of the run is left.")
     if left:
-        print(f"Not stopped:\n  Slurm's jobs {' '.join(left)}\nGive the same command to try again.")
+        print_left(["Not stopped:", f"  Slurm's jobs {' '.join(left)}"], options.action)
     return int(bool(left))
 
 

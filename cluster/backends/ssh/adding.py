@@ -8,7 +8,7 @@ from pathlib import Path
 from cluster import record as records
 from cluster import show
 from cluster.actions.next_steps import failure
-from cluster.actions.seen import UNSEEN, Seen
+from cluster.actions.seen import UNSEEN, Seen, SeenPart
 from cluster.backends.ssh import checking, entrusting, looking, removing, starting
 from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory.hosts_csv import Row
@@ -23,16 +23,18 @@ from user_error import UserError
 
 def plan(
     record: Record, seen: Seen, rows: Sequence[Row], settings: Settings, options: Options
-) -> Plan:
-    """The actors of the rows that are not running, each under the number that it had, if any."""
+) -> tuple[Plan, list[SeenPart]]:
+    """The actors of the rows that are not running, each under the number that it had, if any.
+
+    And those of which nobody knows, because their hosts do not answer.
+    """
     if not rows:
         raise UserError("--workers_csv_path is not given: name the CSV with the actors to add.")
     if not seen.is_learning:
         away = [one for one in seen.parts if one.part.job == "learner" and one.is_unseen]
         if away:
             raise UserError(
-                f"{settings.run_folder}: {away[0].name} cannot be seen: {away[0].part.host}: "
-                f"{away[0].state.removeprefix(UNSEEN)}. Give the same command again later."
+                f"{settings.run_folder}: {unseen(away[0])}. Give the same command again later."
             )
         raise UserError(
             f"{settings.run_folder}: no learner is running there. Use --action=start, which starts "
@@ -60,14 +62,21 @@ def plan(
             "adds actors only. Give it in the folder in which the run was started, if that was "
             "another one; otherwise use --action=restart."
         )
+    asked = {one.name for one in whole.actors}
     there = {one.name for one in seen.parts if one.is_alive or one.is_unseen}
-    return dataclasses.replace(
+    new = dataclasses.replace(
         whole,
         actors=tuple(one for one in whole.actors if one.name not in there),
         processes=tuple(
             one for one in whole.processes if one.job == "actor" and one.name not in there
         ),
     )
+    return new, [one for one in seen.parts if one.name in asked and one.is_unseen]
+
+
+def unseen(one: SeenPart) -> str:
+    """That nobody knows whether a process is running, and why."""
+    return f"{one.name} cannot be seen: {one.part.host}: {one.state.removeprefix(UNSEEN)}"
 
 
 def add(

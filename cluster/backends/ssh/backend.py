@@ -139,14 +139,19 @@ class SshBackend:
     def add(self, record: Record) -> int:
         refuse_elsewhere(record)
         seen = looking.find_learners(record, self._hosts, self._options.patience)
-        plan = adding.plan(record, seen, self._rows, self._settings, self._options)
-        if not plan.actors:
+        plan, away = adding.plan(record, seen, self._rows, self._settings, self._options)
+        if not plan.actors and not away:
             print(f"{self._options.workers_csv_path}: every actor in it is running already.")
             return 0
         if self._options.dry_run:
             show.show(plan, self._options.ssh_config)
             return 0
-        return adding.add(plan, record, self._options, self._settings, self._hosts, PROJECT)
+        added = 0
+        if plan.actors:
+            added = adding.add(plan, record, self._options, self._settings, self._hosts, PROJECT)
+        for one in away:
+            print(f"{adding.unseen(one)}. It was not added: it may be running.")
+        return added or int(bool(away))
 
     def remove(self, record: Record) -> int:
         return removing.remove(record, self._options, self._hosts)

@@ -53,7 +53,7 @@ def check(
             progress.advance(task)
             return {**reply, "asked": asked, "answered": time.time()}
 
-        replies = patiently(one, requests, patience_s)
+        replies = patiently(one, requests, patience_s, lasting=False)
     wrong: Wrong = []
     for place, reply in replies.items():
         if isinstance(reply, HostFailed):
@@ -119,7 +119,7 @@ def _asked(
         return hosts.ask(key[0], {"do": key[1], **where, **requests[key]})
 
     while True:
-        replies = at_once(ask, requests, most=len(requests) or 1)
+        replies = at_once(ask, requests, most=len(requests) or 1, lasting=False)
         failed = [reply for reply in replies.values() if isinstance(reply, HostFailed)]
         if not any(one.passing for one in failed) or time.monotonic() >= end:
             break

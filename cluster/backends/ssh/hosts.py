@@ -22,7 +22,8 @@ from cluster.ssh.ssh import Connections
 
 AT_ONCE = 64
 AGAIN_S = 2.0
-ONLY_LOOK = ("status", "tail")  # requests that change nothing
+# Requests that change nothing.
+ONLY_LOOK = ("status", "tail", "results", "piece", "digest")
 # Those about processes, whose ids mean nothing on another machine that sees the same files.
 OF_PROCESSES = ("status", "stop", "end")
 ANSWERS_WITHIN_S = 30.0

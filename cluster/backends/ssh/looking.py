@@ -25,6 +25,7 @@ def look(record: Record, hosts: Hosts) -> Seen:
                 where,
                 parts,
                 ports=[one.port for one in listeners[where]],
+                reporting=[record.folder_of(one) for one in listeners[where]],
             )
             for where, parts in by_place.items()
         }
@@ -39,8 +40,9 @@ def look(record: Record, hosts: Hosts) -> Seen:
             continue
         seen.parts.extend(_seen(part, reply["states"][part.name]) for part in by_place[where])
         seen.listening.update(zip(listeners[where], reply["listening"], strict=True))
-        if where == record.listeners[0].place:  # only the first learner writes the run's folder
-            seen.figures.update(figures_in(reply["metrics"]))
+        for one in listeners[where]:
+            if figures := figures_in(reply["metrics"][record.folder_of(one)]):
+                seen.figures[one.name] = figures
     seen.parts.sort(key=lambda one: record.parts.index(one.part))
     return seen
 

@@ -10,7 +10,7 @@ from typing import Any
 from cluster.backends.ssh.hosts import Hosts
 from cluster.model import LOCAL, Place
 from cluster.on_host.answers import LAST_BYTES, last_lines
-from cluster.on_host.results import AGENTS, CHECKPOINT, agent_of, digest, results
+from cluster.on_host.results import AGENTS, CHECKPOINT, agent_of, digest, of_agent, results
 from cluster.record import Record
 from cluster.ssh.failures import HostFailed
 from cluster.this_machine import here
@@ -48,7 +48,7 @@ def must_be_found(
     begins_at = _frames_saved(now, logdir, agent, hosts)
     if isinstance(begins_at, HostFailed):  # the checks say so
         return
-    own = _own(agent)
+    own = of_agent(agent)
     whose = f"the first learner of {agent}" if agent else "the first learner"
     where = f"{_at(was)}, in {Path(was.folder, its, own)}"
     how = "" if was.host.is_local else " (--action=fetch brings it here)"
@@ -85,11 +85,6 @@ def _warn(what: str) -> None:
     print(f"warning: {what}", file=sys.stderr)
 
 
-def _own(agent: str) -> Path:
-    """Where the results of one of several agents are in the run's folder."""
-    return Path(AGENTS, agent) if agent else Path()
-
-
 def _at(place: Place) -> str:
     return "here" if place.host.is_local else f"on {place.host}"
 
@@ -118,7 +113,7 @@ def _frames_saved(place: Place, logdir: str, agent: str, hosts: Hosts) -> int | 
 
 def _newest(listed: dict[str, Any], agent: str) -> int:
     """The frames of the newest checkpoint: not of other agents, nor of learners' own folders."""
-    own = _own(agent)
+    own = of_agent(agent)
     paths = [Path(name) for name, _, _ in listed["files"]]
     named = [CHECKPOINT.fullmatch(path.name) for path in paths if path.parent == own / CHECKPOINTS]
     return max((int(one[1]) for one in named if one), default=0)

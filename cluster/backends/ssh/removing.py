@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from cluster import record as records
+from cluster.actions.next_steps import print_left
 from cluster.backends.ssh.hosts import Hosts, places, request
 from cluster.inventory import columns
 from cluster.options import Options
@@ -36,12 +37,13 @@ def end(record: Record, chosen: Sequence[Part], options: Options, hosts: Hosts) 
         }
     )
     left: dict[str, str] = {}
+    said = []
     for place, reply in replies.items():
         what = str(reply) if isinstance(reply, HostFailed) else ""
         if not isinstance(reply, HostFailed) and reply["left"]:
             what = f"processes {reply['left']} could not be ended"
         if what:
-            print(f"Not removed:\n  {place.host}: {what}")
+            said.append(f"  {place.host}: {what}")
             left.update((part.name, what) for part in asked[place])
     gone = [part for part in chosen if part.name not in left]
     names = {part.name for part in gone}
@@ -50,7 +52,7 @@ def end(record: Record, chosen: Sequence[Part], options: Options, hosts: Hosts) 
     if gone:
         print(f"Removed {listed(gone)}.")
     if left:
-        print("Give the same command to try again.")
+        print_left(["Not removed:", *said], options.action)
     return int(bool(left))
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from cluster.actions.next_steps import print_left
 from cluster.backends.ssh.hosts import Hosts, places, request
 from cluster.model import Host, Place
 from cluster.on_host.states import is_living
@@ -40,9 +41,7 @@ def stop(record: Record, options: Options, hosts: Hosts) -> int:
     elif not left:
         print("Nothing to stop: no process of the run is left.")
     if left:
-        print("Not stopped:")
-        print("\n".join(left))
-        print("Give the same command to try again.")
+        print_left(["Not stopped:", *left], options.action)
     return int(bool(left))
 
 
