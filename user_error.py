@@ -12,7 +12,7 @@ from checkout import is_checkout
 STOPPED = 130  # what a program exits with after Ctrl-C
 # Packages that bin/setup installs without flags, and that are imported before anything is started.
 OF_SETUP = (
-    *("ale_py", "cryptography", "cv2", "gymnasium", "libtmux", "matplotlib", "numpy", "paramiko"),
+    *("ale_py", "cryptography", "cv2", "gymnasium", "matplotlib", "numpy", "paramiko"),
     *("psutil", "rich", "sonnet", "tensorflow", "yaml"),
 )
 

@@ -203,7 +203,11 @@ class Options:
         300.0, "Cluster", "seconds that learners may take to open their ports", above=0
     )
     stop_grace_s: float = setting(
-        15.0, "Cluster", "seconds from asking a process to end to killing it", least=0, most=3600
+        15.0,
+        "Cluster",
+        "seconds from asking a process to end to killing it; on kubernetes those of the start",
+        least=0,
+        most=3600,
     )
     log_megabytes: int = setting(
         100,

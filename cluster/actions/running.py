@@ -3,6 +3,7 @@
 import sys
 
 from cluster import record as records
+from cluster.actions.seen import UNSEEN
 from cluster.backends import chosen as backends
 from cluster.backends.backend import Backend
 from cluster.options import Options
@@ -25,9 +26,10 @@ def refuse_second_run(logdir: str, options: Options, settings: Settings, own: Ba
             f"{' …' if len(alive) > 4 else ''}. See it with --action=status, or end it with "
             "--action=stop."
         )
-    for host in dict.fromkeys(str(one.part.host) for one in parts if one.is_unseen):
+    unseen = {str(one.part.host): one.state.removeprefix(UNSEEN) for one in parts if one.is_unseen}
+    for host, why in unseen.items():
         print(
-            f"warning: {host} does not answer. If processes of the previous run are still running "
-            "there, no --action=stop will end them once this run has started.",
+            f"warning: {host} cannot be asked ({why}). If processes of the previous run are still "
+            "running there, no --action=stop will end them once this run has started.",
             file=sys.stderr,
         )
