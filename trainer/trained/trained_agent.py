@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from algorithms import registry
+from algorithms.algorithm import Algorithm
 from environments import EnvironmentSpec
 from trainer import build
 from trainer.reporting import several
@@ -68,7 +69,8 @@ class Trained:
         settings = self.of_training.replace(precision=precision or self.settings.agent.precision)
         agent = build.acting_agent(settings, spec)
         weights, variables = list(self.checkpoint.weights.values()), agent.variables
-        if [w.shape for w in weights] != [tuple(v.shape) for v in variables]:
+        fits = [w.shape for w in weights] == [tuple(v.shape) for v in variables]
+        if not (fits and self._means_the_same()):
             raise UserError(self._misfit())
         for variable, value in zip(variables, weights, strict=True):
             variable.assign(tf.cast(value, variable.dtype))
@@ -85,14 +87,35 @@ class Trained:
         return to_value(*self._scales(), index)
 
     def _scales(self) -> tuple[np.ndarray, np.ndarray]:
-        return build.algorithm(self.settings).scale_of_values(self.checkpoint.algorithm)
+        # The units are those of the training, whatever this command says of --popart.
+        return self._algorithm_of_training().scale_of_values(self.checkpoint.algorithm)
+
+    def _algorithm_of_training(self) -> Algorithm:
+        settings = config.from_record(self.checkpoint.settings)
+        made: Algorithm = registry.make(
+            settings.program.algorithm, settings.algorithm, len(self.levels)
+        )
+        return made
+
+    def _means_the_same(self) -> bool:
+        """Whether weights of these shapes are what they were in training."""
+        heads, before = build.algorithm(self.of_training).heads, self._algorithm_of_training().heads
+        named = self.settings.agent.activation
+        of_training = self.checkpoint.settings.get("activation", named)
+        return (
+            # Layers of the baseline's own show in the shapes.
+            heads._replace(separate=False) == before._replace(separate=False)
+            and named.replace("auto", heads.activation)
+            == of_training.replace("auto", before.activation)
+        )
 
     def _misfit(self) -> str:
-        trained = self.checkpoint.settings
+        trained, now = self.checkpoint.settings, self.settings.flat()
         changed = {
-            name: self.settings.flat()[name]
+            name: now[name]
             for name in inherited(self.settings.program.algorithm)
-            if name in trained and self.settings.flat()[name] != trained[name]
+            # None: nobody has chosen it.
+            if name in trained and now[name] not in (None, trained[name])
         }
         if not changed:
             return (

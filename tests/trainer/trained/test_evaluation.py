@@ -365,6 +365,46 @@ def test_popart_gives_values_in_each_level_s_own_units(tmp_path):
     assert results(tmp_path, level_name="CartPole-v0", test_num_episodes=1)["levels"]
 
 
+@pytest.mark.parametrize(("before", "now", "value"), [(True, False, 5.0), (False, True, 1.0)])
+def test_values_are_in_the_units_of_the_training_whatever_the_command_says(
+    tmp_path, before, now, value
+):
+    make_run(tmp_path, "CartPole-v1", popart=before)
+    settings = test_settings(tmp_path, popart=now, test_num_episodes=1)
+    assert trained.find(settings, {"popart"}).value("CartPole-v1")(np.array(1.0)) == value
+    assert evaluate(settings, {"popart"})["levels"]
+
+
+PICTURES = "tests.trainer.levels:Pictures"
+
+
+def test_another_algorithm_with_the_same_outputs_plays_the_same_games(tmp_path):
+    made = make_run(tmp_path, PICTURES, algorithm="a2c")
+    plain = test_settings(tmp_path, test_num_episodes=2)
+    assert made.program.algorithm == trained.find(plain).settings.program.algorithm == "a2c"
+    other = evaluate(plain.replace(algorithm="impala"), {"algorithm"})
+    assert other["settings"]["algorithm"] == "impala"
+    assert other["levels"] == evaluate(plain)["levels"]
+
+
+@pytest.mark.parametrize(
+    ("level", "before", "now"),
+    [
+        (PICTURES, {"algorithm": "dqn"}, {"algorithm": "impala"}),
+        ("CartPole-v1", {"activation": "tanh"}, {"activation": "relu"}),
+    ],
+)
+def test_weights_of_the_same_shapes_that_mean_something_else_are_refused(
+    tmp_path, level, before, now
+):
+    make_run(tmp_path, level, **before)
+    with pytest.raises(UserError) as caught:
+        evaluate(test_settings(tmp_path, test_num_episodes=1, **now), set(now))
+    ((name, value),) = now.items()
+    assert f"--{name}={value} does not fit the weights in {tmp_path}" in str(caught.value)
+    assert f"were trained with --{name}={before[name]}." in str(caught.value)
+
+
 def test_there_are_human_scores_of_57_games():
     assert len(human_scores.SCORES) == 57
     assert set(human_scores.SCORES) <= set(roms.get_all_rom_ids())
