@@ -217,6 +217,12 @@ def test_an_evaluation_returns_returns_and_statistics(trained):
     assert written["levels"] == played.levels
 
 
+def test_the_settings_of_an_outcome_can_be_those_of_another_algorithm(trained):
+    chosen = small(trained.folder)
+    assert trained.settings != chosen
+    assert trained.settings.replace(algorithm="a2c") == chosen.replace(algorithm="a2c")
+
+
 def test_a_grid_has_no_mean_of_all_its_combinations(trained):
     played = evaluate(trained.settings.replace(test_num_episodes=1, grid="noops=0,1"))
     assert len(played.grid) == 2

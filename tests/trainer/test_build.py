@@ -69,6 +69,17 @@ def test_chosen_settings_are_kept():
     assert build.complete(settings, build.level_spec(settings)) == settings
 
 
+@pytest.mark.parametrize("other", ["ppo", "a2c", "dqn", "reinforce"])
+def test_what_a_level_has_filled_in_is_not_taken_to_another_algorithm(other):
+    settings = Settings(level_name="CartPole-v1", discounting=0.9)
+    completed = build.complete(settings, build.level_spec(settings))
+    assert completed.replace(seed=5).replace(algorithm=other) == settings.replace(
+        algorithm=other, seed=5
+    )
+    chosen = completed.replace(entropy_cost=completed.algorithm.entropy_cost)
+    assert chosen.replace(algorithm="a2c").algorithm.entropy_cost == 0.005
+
+
 def played(start):
     """The first rows that an actor plays in a run resumed after ``start`` updates."""
     settings = small("CartPole-v1")

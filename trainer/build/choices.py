@@ -31,7 +31,7 @@ def looks(settings: Settings) -> dict[str, Any]:
 
 def complete(settings: Settings, spec: EnvironmentSpec) -> Settings:
     """The settings, with values that fit the level where none were chosen."""
-    return settings.replace(
+    return settings.filled(
         agent_name=agent_name(settings, spec),
         total_environment_frames=settings.learning.total_environment_frames
         or frames_to_train(spec),

@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import credentials
 import flags
@@ -61,6 +61,7 @@ class Settings:
     algorithm: Any  # of the class that --algorithm names
     reporting: ReportingSettings
     trained: TrainedSettings
+    _filled: ClassVar[frozenset[str]]  # of each: those that ``filled`` has chosen
 
     def __init__(self, **values: Any):
         algorithm = registry.name_of(str(values.get("algorithm", registry.DEFAULT)))
@@ -73,6 +74,11 @@ class Settings:
             names = [field.name for field in fields(algorithm)]
             hint = sources.instead_of(next(iter(values)), names)
             raise TypeError(f"there is no setting {', '.join(values)}{hint}")
+        self._fill(frozenset())
+
+    def _fill(self, names: frozenset[str]) -> None:
+        """Keeps which settings nobody has chosen, although they are not at their defaults."""
+        object.__setattr__(self, "_filled", names)
 
     def parts(self) -> list[Any]:
         """The parts, in the order in which they are listed."""
@@ -88,14 +94,24 @@ class Settings:
 
     def replace(self, **changes: Any) -> "Settings":
         """The same settings but for these; another algorithm brings its own defaults."""
-        algorithm, values = self.program.algorithm, self.flat()
+        algorithm, values, filled = self.program.algorithm, self.flat(), self._filled
         if registry.name_of(str(changes.get("algorithm", algorithm))) != algorithm:
             values = {
                 field.name: values[field.name]
                 for field in fields(algorithm)
-                if values[field.name] != field.default
+                if values[field.name] != field.default and field.name not in filled
             }
-        return Settings(**(values | changes))
+            filled = frozenset()
+        changed = Settings(**(values | changes))
+        changed._fill(filled - set(changes))
+        return changed
+
+    def filled(self, **values: Any) -> "Settings":
+        """With values that fit what is played; another algorithm does not keep them."""
+        before, done = self.flat(), self.replace(**values)
+        new = {name for name, value in done.flat().items() if value != before[name]}
+        done._fill(self._filled | new)
+        return done
 
     @property
     def run_folder(self) -> str:
