@@ -14,6 +14,7 @@ from benchmarks.tools.ports import free_port
 from tests.trainer.cluster import alone, experiment, mpirun
 from tests.trainer.launching import newest
 from tests.trainer.levels import Continuous, Pictures, Steps, level
+from trainer import build
 from trainer.programs import local
 from trainer.programs.local import train
 from trainer.programs.outcome import Outcome
@@ -158,6 +159,14 @@ def test_whole_episodes_of_a_level_without_end_are_refused_in_a_line(tmp_path, m
 def test_a_replay_for_which_there_is_no_memory_is_refused_with_its_size(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"would take [\d.]+ GiB of memory, but [\d.]+ GiB are"):
         run("dqn", tmp_path, monkeypatch, level_name=level(Pictures), replay_steps=10**8)
+
+
+def test_a_run_that_ends_before_its_replay_has_filled_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="frames=200: nothing would be learned, because .* 200 "):
+        run("dqn", tmp_path, monkeypatch, total_environment_frames=200)
+    assert not (tmp_path / "checkpoints").exists()
+    played = chosen("dqn", tmp_path, total_environment_frames=200, replay_played="play")
+    build.check_warm_up(played, build.level_spec(played))  # it fills the replay
 
 
 def test_recent_unrolls_for_which_there_is_no_memory_are_refused_with_their_size(

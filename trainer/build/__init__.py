@@ -16,6 +16,7 @@ from trainer.build.choices import (
 from trainer.build.learners import (
     batches,
     blocks,
+    check_warm_up,
     check_windows,
     identity,
     identity_of_learners,
@@ -43,6 +44,7 @@ __all__ = [
     "algorithm",
     "batches",
     "blocks",
+    "check_warm_up",
     "check_windows",
     "complete",
     "frames_to_train",

@@ -123,6 +123,20 @@ def check_windows(settings: Settings, spec: EnvironmentSpec, agent: Any) -> None
         _check_room(settings, spec, _window(settings, spec, agent, feeding), feeding)
 
 
+def check_warm_up(settings: Settings, spec: EnvironmentSpec) -> None:
+    """Refuses a new run that would end before its replay is full enough to learn from."""
+    feeding, total = settings.algorithm.feeding, settings.learning.total_environment_frames
+    if not isinstance(feeding, Replayed) or feeding.played:
+        return
+    frames = feeding.warm_up * spec.frames_per_step
+    if frames >= total:
+        raise UserError(
+            f"--total_environment_frames={total}: nothing would be learned, because the replay "
+            f"fills for the first {frames:,} (--replay_warm_up={feeding.warm_up} agent steps); "
+            "expected more. Give that, or a smaller --replay_warm_up."
+        )
+
+
 def unroll(settings: Settings, spec: EnvironmentSpec, agent: Any) -> Unroll:
     """One unroll of the right types and shapes, with arbitrary values."""
     return blank_unroll(

@@ -10,6 +10,7 @@ import psutil
 
 import environments
 from environments import EnvironmentSpec
+from trainer import build
 from trainer.learning.learner import Learner, Statistics
 from trainer.machine import gpus, provenance
 from trainer.programs import initial, resuming
@@ -84,6 +85,8 @@ class Run:
             where, checkpoint = self._initial
             otherwise = "leave --initial_weights out"
             resuming.check_units(checkpoint, settings, spec, where, otherwise)
+        if not self._found:
+            build.check_warm_up(settings, spec)
         self._level_since = 0
         self.has_changed_level = False  # since it was stopped
         if self._found:

@@ -112,9 +112,8 @@ def test_while_a_replay_fills_the_folder_shows_that_the_training_is_alive(tmp_pa
         locked.append((tmp_path / LOCK).stat().st_mtime_ns)
         return build.actor_environment(chosen, actor, start)
 
-    chosen = settings(
-        tmp_path, algorithm="dqn", replay_warm_up=90_000, stop_after_s=1.0, report_every_s=0.1
-    )
+    fills = {"algorithm": "dqn", "replay_warm_up": 90_000, "total_environment_frames": 10**6}
+    chosen = settings(tmp_path, **fills, stop_after_s=1.0, report_every_s=0.1)
     train(chosen, make_environment=make)
     assert not (tmp_path / METRICS).exists()
     assert (tmp_path / LOCK).stat().st_mtime_ns > locked[0] + 0.3e9

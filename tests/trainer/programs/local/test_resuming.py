@@ -150,6 +150,7 @@ def test_what_was_played_before_the_first_update_is_not_played_again_beside_it(t
 
 
 SIZE = ["--width=40", "--height=40"]
+OF_DQN = ["--algorithm=dqn", "--replay_warm_up=40"]
 
 
 @pytest.mark.parametrize(
@@ -178,10 +179,10 @@ SIZE = ["--width=40", "--height=40"]
             [f"--level_name={level(Pictures)}", *SIZE],
             "trained with --backdrop=False.",
         ),
-        (["--algorithm=dqn"], ["--algorithm=dqn", "--burn_in=3"], "--burn_in=3: the agent has no"),
+        (OF_DQN, [*OF_DQN, "--burn_in=3"], "--burn_in=3: the agent has no"),
         (
-            ["--algorithm=dqn"],
-            ["--algorithm=dqn", "--unroll_length=64", "--replay_steps=100"],
+            OF_DQN,
+            [*OF_DQN, "--unroll_length=64", "--replay_steps=100"],
             "--replay_steps=100: expected",
         ),
     ],
