@@ -51,8 +51,8 @@ class TrainedSettings:
         "Testing",
         "evaluate each combination of these settings, as in "
         "'temperature=0,0.5,1;noops=0,8;episodes=20'. Names: test_policy, temperature, noops, "
-        "episodes, step_limit, sticky_actions, max_episode_frames, seed. Writes a table, and "
-        "LOGDIR/evaluation_grid.json and .png",
+        "episodes, step_limit, sticky_actions, max_episode_frames, seed. Writes a table, "
+        "LOGDIR/evaluation_grid.json after each combination, and .png",
     )
     opponent: str = setting(
         "",

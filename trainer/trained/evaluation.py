@@ -90,17 +90,23 @@ def _evaluate_grid(
     """Plays each combination of ``--grid``, prints a table, and writes figures and a picture."""
     settings, cells = found.settings, grid.cells(found.settings.trained.grid)
     console.print(f"Playing {len(cells)} combinations of settings{place.words}: {found.about}.")
+    path = found.folder / f"evaluation_grid{place.suffix}.json"
     played: list[grid_report.Played] = []
-    for cell in cells:
-        of_cell = dataclasses.replace(found, settings=settings.replace(**cell.changes))
-        results, warnings = _play(of_cell, agent, spec, console, place, cell.name)
-        for warning in warnings:
-            console.print(warning)
-        for level, figures in results.items():
-            played.append(grid_report.Played(cell, of_cell.settings, level, figures))
-    scoreboard.print_figures(console, grid_report.rows(played), "settings")
-    report = _report(found, {}) | {"grid": grid_report.as_json(played)}
-    console.print(_written(found.folder / f"evaluation_grid{place.suffix}.json", report))
+    try:
+        for cell in cells:
+            of_cell = dataclasses.replace(found, settings=settings.replace(**cell.changes))
+            results, warnings = _play(of_cell, agent, spec, console, place, cell.name)
+            for warning in warnings:
+                console.print(warning)
+            for level, figures in results.items():
+                played.append(grid_report.Played(cell, of_cell.settings, level, figures))
+            # Now: the next combination may take long, and end by an error or a signal.
+            report = _report(found, {}) | {"grid": grid_report.as_json(played)}
+            written = _written(path, report)
+    finally:
+        if played:
+            scoreboard.print_figures(console, grid_report.rows(played), "settings")
+            console.print(written)
     frames = found.environment_frames
     title = f"{settings.agent.agent_name} after {frames:,} frames of training{place.words}"
     for line in grid_report.write(found.folder, title, frames, played, place.suffix):

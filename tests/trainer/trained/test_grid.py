@@ -280,6 +280,31 @@ def test_each_combination_is_played_with_its_settings_and_reported(tmp_path, cap
     assert curves.Scalars(f"{tag}_clipped")
 
 
+class Stops(Uneven):
+    """The same until somebody presses Ctrl-C, while it is made for the third time or later."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        Stops.made += 1
+        if Stops.made > 2:
+            raise KeyboardInterrupt
+
+
+def test_what_was_played_before_an_interruption_is_kept(tmp_path, capsys, monkeypatch):
+    make_run(tmp_path, UNEVEN)
+    monkeypatch.setattr(Stops, "made", 0)
+    settings = Settings(mode="test", logdir=str(tmp_path), level_name=f"{HERE}:Stops")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(settings.replace(grid="test_policy=greedy,random;episodes=1"))
+    [row] = json.loads((tmp_path / "evaluation_grid.json").read_text())["grid"]
+    assert row["settings"]["test_policy"] == "greedy" and row["episodes"] == 1
+    printed = capsys.readouterr().out
+    assert "test_policy=greedy episodes=1" in printed and "evaluation_grid.json" in printed
+    assert "test_policy=random" not in printed
+    assert not (tmp_path / "evaluation_grid.png").exists()
+
+
 def test_games_against_another_opponent_have_a_curve_of_their_own():
     (cell,) = grid.cells("temperature=0")
     tags = [
