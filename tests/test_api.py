@@ -223,6 +223,11 @@ def test_the_settings_of_an_outcome_can_be_those_of_another_algorithm(trained):
     assert trained.settings.replace(algorithm="a2c") == chosen.replace(algorithm="a2c")
 
 
+def test_the_settings_of_one_of_several_agents_train_it_alone(trained, tmp_path):
+    one = small(copy_of(trained, tmp_path), agent="left")  # as the outcome of each has them
+    assert train(one).reason == "already trained"
+
+
 def test_a_grid_has_no_mean_of_all_its_combinations(trained):
     played = evaluate(trained.settings.replace(test_num_episodes=1, grid="noops=0,1"))
     assert len(played.grid) == 2

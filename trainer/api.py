@@ -66,7 +66,9 @@ def train(settings: Settings, callback: Callback | None = None) -> Outcome:
             "learners and actors with experiment.py."
         )
     launched = time.time()
-    settings = _checked(settings.replace(mode="train"))
+    # An outcome's settings of one of several agents say which it was.
+    own = {} if settings.level.agents else {"agent": ""}
+    settings = _checked(settings.replace(mode="train", **own))
     _load_tensorflow()
     from trainer.programs import local
     from trainer.programs.stopping import StopSignal

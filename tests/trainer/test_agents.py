@@ -23,7 +23,7 @@ from trainer.programs.local import train
 from trainer.programs.local_actors import ActorFailed
 from trainer.programs.run import Run
 from trainer.programs.stopping import StopSignal
-from trainer.settings import sizes
+from trainer.settings import config, sizes
 from trainer.settings.config import Settings
 from trainer.storage.folder import FolderLock
 from trainer.storage.records import read_metrics
@@ -93,6 +93,17 @@ def test_each_agent_learns_from_its_own_bodies_only(trained):
     assert any((one != other).any() for one, other in pairs)
     assert (trained / "learning_curve.png").exists()
     assert json.loads((trained / "settings.json").read_text())["agents"] == "left,right"
+
+
+def test_the_settings_of_one_of_them_are_those_of_a_run_of_one_agent(trained):
+    of_left = f"--config={trained}/agents/left/settings.json"
+    again = config.parse([of_left, "--logdir=again"])
+    assert (again.program.agent, again.level.agents) == ("", "")
+    assert again.learning.total_environment_frames == 400
+    with pytest.raises(UserError, match="--agent=left is one of several agents"):
+        config.parse([of_left, "--logdir=again", "--agent=left"])
+    several = config.parse([of_left, "--agents=left,right", "--job_name=learner"])
+    assert several.program.agent == "left"
 
 
 def test_one_that_is_trained_plays_on_while_the_other_continues(trained, tmp_path, capsys):

@@ -117,7 +117,7 @@ def _for_others(mode: str) -> set[str]:
 
 
 def without_unused(values: dict[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """The values of a command, without those of a file that are for other modes.
+    """The values of a command, without those of a file that are for other modes or commands.
 
     ``given`` are the names of flags, which are refused instead.
     """
@@ -125,7 +125,13 @@ def without_unused(values: dict[str, Any], given: Collection[str]) -> dict[str, 
     idle = mode == "train" and not (values["evaluate_every_s"] or values["watch"])
     unused = (_for_others(mode) | ({"opponent"} if idle else set())) - set(given)
     defaults = {field.name: field.default for field in dataclasses.fields(TrainedSettings)}
-    return values | {name: one for name, one in defaults.items() if name in unused}
+    # The recorded settings of one of several agents say which it was.
+    alone = mode == "train" and not values["agents"] and "agent" not in given
+    return (
+        values
+        | {name: one for name, one in defaults.items() if name in unused}
+        | ({"agent": ""} if alone and "agent" in values else {})
+    )
 
 
 def _check_addresses(settings: Settings) -> None:
