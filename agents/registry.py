@@ -72,15 +72,28 @@ def make(
         weights_dtype=weights_dtype,
         seed=seed,
         # A user's agent needs these arguments only if they are not the usual ones.
-        **({"heads": heads} if heads != POLICY_AND_VALUE else {}),
+        **({"heads": heads} if _takes_heads(kind, heads) else {}),
         **({"network": network} if _takes_network(kind, network) else {}),
     )
 
 
+def _takes_heads(kind: type[Any], heads: Heads) -> bool:
+    """Whether to hand over what the algorithm needs; an error if it takes none and has others."""
+    if _has_argument(kind, "heads"):
+        return heads != POLICY_AND_VALUE
+    if heads._replace(separate=POLICY_AND_VALUE.separate) != POLICY_AND_VALUE:  # which is advice
+        other = "a value for each action" if heads.action_values else f"{heads.values} values"
+        raise UserError(
+            f"--agent_name: {kind.__name__} has no argument `heads`, so it gives a policy and one "
+            f"value, and this algorithm needs {other}. Give it one like that of agents.Agent, or "
+            "train it with --algorithm=impala --nopopart."
+        )
+    return False
+
+
 def _takes_network(kind: type[Any], network: Network) -> bool:
     """Whether to hand over the user's choices; an error if there are some and it takes none."""
-    known = inspect.signature(kind).parameters.values()
-    if any(one.name == "network" or one.kind is one.VAR_KEYWORD for one in known):
+    if _has_argument(kind, "network"):
         return network != USUAL
     chosen = network._replace(normalise=USUAL.normalise)  # that one is only a default
     if network.kinds:
@@ -95,6 +108,12 @@ def _takes_network(kind: type[Any], network: Network) -> bool:
             "--state_deviations and --action_masks cannot change it."
         )
     return False
+
+
+def _has_argument(kind: type[Any], name: str) -> bool:
+    """Whether a class can be made with this keyword."""
+    known = inspect.signature(kind).parameters.values()
+    return any(one.name == name or one.kind is one.VAR_KEYWORD for one in known)
 
 
 def _find(agent_name: str) -> type[Any]:
@@ -113,7 +132,7 @@ def _import(path: str) -> type[Any]:
     module_name, _, class_name = path.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except (ImportError, ValueError, TypeError) as error:
+    except Exception as error:  # whatever a file of one's own raises
         raise UserError(f"--agent_name={path}: cannot import {module_name!r}: {error}.") from error
     kind = getattr(module, class_name, None)
     if kind is None:

@@ -203,3 +203,20 @@ def test_an_agent_of_ones_own_needs_no_argument_for_choices_that_nobody_makes():
     assert made.seen == VECTOR
     with pytest.raises(UserError, match="Simple has no argument `network`, so --hidden_sizes"):
         agents.make(name, VECTOR, three, network=Network(hidden=(3,)))
+
+
+@pytest.mark.parametrize(
+    ("heads", "needed"),
+    [
+        (agents.Heads(separate=True), ""),  # PPO's and others': layers of one's own are as good
+        (agents.Heads(action_values=True, values=0), "needs a value for each action"),
+        (agents.Heads(values=3), "needs 3 values"),
+    ],
+)
+def test_an_agent_of_ones_own_needs_no_argument_for_outputs_that_it_has(heads, needed):
+    name, three = "tests.agents.test_choices:Simple", gym.spaces.Discrete(3)
+    if not needed:
+        assert agents.make(name, VECTOR, three, heads=heads).seen == VECTOR
+        return
+    with pytest.raises(UserError, match=f"Simple has no argument `heads`, .* {needed}"):
+        agents.make(name, VECTOR, three, heads=heads)

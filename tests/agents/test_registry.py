@@ -48,6 +48,24 @@ def test_a_user_s_agent_is_found_by_its_path():
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("import tensorflow as tf\nsize = tf.nosuch", "has no attribute 'nosuch'"),
+        ("def broken(:", r"invalid syntax \(broken_agent.py, line 1\)"),
+        ("size = width", "name 'width' is not defined"),
+    ],
+)
+def test_a_mistake_in_an_agent_s_file_is_reported_in_one_line(
+    tmp_path, monkeypatch, content, message
+):
+    (tmp_path / "broken_agent.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=f"cannot import 'broken_agent': .*{message}") as error:
+        agents.make("broken_agent:Mine", VECTOR, TWO)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
     "name, space, message",
     [
         ("SimpelConvNet", ATARI, "--agent_name=SimpelConvNet .*SimpleConvNetAgent"),

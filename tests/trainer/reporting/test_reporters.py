@@ -209,6 +209,13 @@ def test_a_reporter_that_is_none_is_refused_before_anything_is_written(names, wo
     assert not (tmp_path / "run").exists()
 
 
+def test_a_mistake_in_a_reporter_s_file_is_reported_in_one_line(tmp_path, monkeypatch):
+    (tmp_path / "broken_reporter.py").write_text("size = width")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=r"Mine: cannot be imported \(name 'width' is not def"):
+        load("broken_reporter:Mine")
+
+
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
 def test_a_known_reporter_that_is_not_installed_is_answered_with_the_command(name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)

@@ -43,7 +43,7 @@ def _load(name: str) -> MakeReporter:
         )
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, ValueError, AttributeError) as error:
+    except Exception as error:  # whatever a file of one's own raises
         raise UserError(f"--reporters={name}: cannot be imported ({error}).{_fix(name)}") from error
     lacks = [one for one in ("report", "finish") if not callable(getattr(found, one, None))]
     if lacks:
