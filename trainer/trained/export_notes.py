@@ -53,8 +53,10 @@ action = output["action"]  # sampled; or output["greedy_action"], the likeliest
 of tests, see `--exploration_end` |
 | `log_prob` | `[B]` | its log-probability, or the log of its density; not of DQN's agents |
 | `greedy_action` | `[B, ...]` | the likeliest |
-| `policy` | `[B, P]` | logits; for continuous actions means, then log standard deviations; of \
-DQN's agents the value of each action |
+| `policy` | `[B, P]` | logits; of DQN's agents the value of each action; for continuous actions \
+means, then logarithms of standard deviations, in halves of each number's range: a mean of 0 is \
+its centre, 1 its upper bound (without bounds: the number itself). The logarithms are clipped to \
+-5…1 before an action is drawn |
 | `baseline` | `[B]` or `[B, L]` | the expected discounted reward, or that on each level |
 | `state_0`, … | `[B, ...]` | input of the next step |
 """

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from agents.distributions import DiagonalGaussian
 from environments import EnvironmentSpec
 from tests.trainer.disks import files_limited_to
 from tests.trainer.launching import contents
@@ -149,6 +151,17 @@ def test_an_export_describes_itself(tmp_path):
     assert readme == README
     for name in about["inputs"]:
         assert name.startswith("state_") or f"{name}=" in readme
+
+
+def test_the_parameters_of_continuous_actions_are_what_the_notes_say():
+    box = gymnasium.spaces.Box(np.array([-2, 0], np.float32), np.array([2, 8], np.float32))
+    made = DiagonalGaussian(box)
+    low, high = map(float, re.findall(r"clipped to (-?\d+)…(-?\d+)", README)[0])
+    policy = tf.constant([0.5, -1.0, -99.0, 99.0])  # means, then logarithms of deviations
+    np.testing.assert_allclose(made.mode(policy), [0 + 2 * 0.5, 4 + 4 * -1.0])
+    drawn = np.stack([made.sample(policy, tf.constant([0, seed])) for seed in range(2000)])
+    deviations = [2 * np.exp(low), 4 * np.exp(high)]
+    np.testing.assert_allclose(drawn.std(axis=0), deviations, rtol=0.1)
 
 
 def test_notes_are_by_level_where_levels_differ(tmp_path):
