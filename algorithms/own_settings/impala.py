@@ -94,9 +94,10 @@ class ImpalaSettings(EntropySettings, RewardSettings):
     hold_actions_after: int = setting(
         1_000,
         "Learning",
-        "actions that are choices: an environment that has had no reward for so many agent steps "
-        "holds random actions for as many, each for a while, which finds what single random "
-        "actions do not; tests never do; 0: never, as with --correction=none",
+        "where an action is one choice: an environment that has had no reward for so many agent "
+        "steps holds random actions, each for a while, for as many steps and on until there is "
+        "one, which finds what single random actions do not; tests never do; 0: never, as with "
+        "--correction=none",
         least=0,
         most=10**9,
     )

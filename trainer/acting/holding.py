@@ -9,8 +9,9 @@ class Holding:
     """Puts held actions in place of those that a policy has chosen for a batch of environments.
 
     An environment that has had no reward for ``after`` steps explores for as many steps, whatever
-    comes of it. All along it holds actions drawn at random, each for 1 / u steps with u drawn from
-    0 to 1: most are short, so that it turns often, and some so long that it comes far.
+    comes of it, and goes on if nothing has. All along it holds actions drawn at random, each for
+    1 / u steps with u drawn from 0 to 1: most are short, so that it turns often, and some so long
+    that it comes far.
     """
 
     def __init__(self, after: int, actions: int, count: int, seed: int):
