@@ -5,6 +5,7 @@ as they are, what the algorithm keeps beside copies of the weights, and the sett
 depends on. So whatever takes a checkpoint's file takes a bundle. Its card says where it comes from.
 """
 
+import glob
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from trainer.storage import checkpoints, npz
 from trainer.storage.checkpoints import Checkpoint
+from trainer.storage.folder import remove_leftovers
 
 CARD = "card"  # among the counters of a checkpoint's file
 # How the names of weights end that are measured, not trained. What an agent sees is a difference
@@ -49,6 +51,7 @@ def bundled(
 def write(bundle: Checkpoint, path: Path) -> None:
     """Writes a bundle, whole or not at all; may raise OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path.parent, f".{glob.escape(path.name)}.*.tmp")
     with npz.replacing(path) as file:
         checkpoints.write(bundle, file, compress=True)
 

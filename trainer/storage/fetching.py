@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from trainer.machine.launching import PROJECT
+from trainer.storage.folder import remove_leftovers
 from user_error import UserError, closest
 
 NAMED = "zoo:"  # before a name of the registry
@@ -109,6 +110,7 @@ def _fetched(address: str, checksum: str, what: str) -> Path:
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(folder, ".*")
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
             temporary = Path(file.name)
             try:

@@ -6,12 +6,14 @@ import fcntl
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from user_error import NotWritten, UserError
 
 LOCK = ".lock"
+LEFT_AFTER_S = 3600.0  # whoever is still writing a file has changed it since
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 GOES_ON = (
     "Nothing else is lost: make room and run the same command again, and it goes on where it was."
@@ -31,7 +33,8 @@ def make_writable(folder: Path) -> None:
 class FolderLock:
     """The lock of the one training that writes to a folder.
 
-    The kernel releases it when the process ends, for whatever reason; the file stays.
+    The kernel releases it when the process ends, for whatever reason; the file stays. What killed
+    processes have left is removed.
     """
 
     def __init__(self, folder: Path):
@@ -50,6 +53,7 @@ class FolderLock:
             ) from None
         except OSError:
             return  # the file system has no locks
+        remove_leftovers(folder)
         with contextlib.suppress(OSError):  # the disk is full
             self._file.truncate(0)
             self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
@@ -62,6 +66,17 @@ class FolderLock:
     def release(self) -> None:
         """Releases the lock, so that others can write to the folder."""
         self._file.close()
+
+
+def remove_leftovers(folder: Path, pattern: str = ".*.[0-9]*.tmp") -> None:
+    """Deletes temporary files that killed processes have left; newer ones may be in use.
+
+    The pattern is that of all files that ``npz.replacing`` writes.
+    """
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):  # it may be another user's
+            if path.is_file() and time.time() - path.stat().st_mtime > LEFT_AFTER_S:
+                path.unlink()
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:

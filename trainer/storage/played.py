@@ -19,7 +19,7 @@ import numpy as np
 from environments import EnvironmentSpec, View
 from flags import text_of
 from trainer.storage import npz
-from trainer.storage.folder import GOES_ON, writing
+from trainer.storage.folder import GOES_ON, remove_leftovers, writing
 from user_error import UserError
 
 NAME = re.compile(r"part-(\d{6})\.npz")
@@ -53,6 +53,7 @@ def store(folder: Path, stored: Stored, then: str = GOES_ON) -> Path:
     ``then`` is what an error says is to be done.
     """
     with writing(folder, then), _alone(folder):
+        remove_leftovers(folder)
         number = max((_number(path) for path in parts_in(folder)), default=-1) + 1
         path = folder / f"part-{number:06d}.npz"
         about = np.frombuffer(json.dumps(stored.about).encode(), np.uint8)

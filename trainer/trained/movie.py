@@ -1,6 +1,7 @@
 """Videos, written while their pictures are drawn."""
 
 import contextlib
+import glob
 import os
 import subprocess
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
+
+from trainer.storage.folder import remove_leftovers
 
 GIF_PICTURES_PER_SECOND = 15
 GIF_SECONDS = 60
@@ -26,6 +29,7 @@ class Movie:
         self._path = path
         self._rate = pictures_per_second
         self._gif = path.suffix.lower() == ".gif"
+        remove_leftovers(path.parent, f".{glob.escape(path.stem)}.[0-9]*.*")
         self._raw = temporary(path, ".mp4")
         self._encoder: subprocess.Popen | None = None
         self._pictures = 0

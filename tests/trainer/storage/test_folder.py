@@ -5,10 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from trainer.storage.folder import LOCK, FolderLock, make_writable, writing
+from trainer.storage import bundles, played
+from trainer.storage.checkpoints import Checkpoint
+from trainer.storage.folder import LEFT_AFTER_S, LOCK, FolderLock, make_writable, writing
 from trainer.storage.records import write_whole
 from user_error import NotWritten, UserError
 
@@ -89,3 +94,33 @@ def test_a_file_that_does_not_reach_the_disk_is_not_put_in_place(tmp_path, monke
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def left(folder: Path, *names: str, minutes: float = 0) -> None:
+    """Files that were last written to before a killed process can have left them, and so long."""
+    for name in names:
+        (folder / name).write_text("half")
+        then = time.time() - LEFT_AFTER_S - 60 * minutes
+        os.utime(folder / name, (then, then))
+
+
+def test_what_killed_processes_left_long_ago_is_removed_and_nothing_else(tmp_path):
+    kept = ["evaluation.json", ".evaluation.json.tmp", ".hidden", "x.77.tmp"]
+    left(tmp_path, *kept, ".settings.json.77.tmp", ".evaluation.json.78.tmp", minutes=1)
+    left(tmp_path, ".settings.json.79.tmp", minutes=-1)  # somebody may be writing it
+    FolderLock(tmp_path).release()
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, ".settings.json.79.tmp", LOCK}
+
+
+def test_so_is_what_is_left_of_the_same_bundle(tmp_path):
+    left(tmp_path, ".pole.npz.77.tmp", ".other.npz.77.tmp", minutes=1)
+    bundles.write(Checkpoint({}, {}, {}, {}, {}), tmp_path / "pole.npz")
+    assert {path.name for path in tmp_path.iterdir()} == {"pole.npz", ".other.npz.77.tmp"}
+
+
+def test_so_is_what_those_have_left_that_recorded_play(tmp_path):
+    left(tmp_path, ".part-000003.npz.77.tmp", minutes=1)
+    rows = np.zeros([2, 1])
+    part = played.Part(rows, rows.astype(np.int32), rows, rows > 0, rows > 0)
+    path = played.store(tmp_path, played.Stored(part, {}))
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, LOCK}

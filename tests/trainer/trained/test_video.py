@@ -176,6 +176,17 @@ def test_a_name_is_no_pattern_of_numbers(tmp_path):
     assert not movie.problem and list(path.parent.iterdir()) == [path]
 
 
+def test_what_a_killed_process_left_of_the_same_video_is_removed(tmp_path):
+    name = "Catch temperature=[0]"
+    left, other = tmp_path / f".{name}.77.mp4", tmp_path / ".Catch.77.mp4"
+    for path in (left, other):
+        path.touch()
+        os.utime(path, (0, 0))
+    with Movie(tmp_path / f"{name}.mp4", 30):
+        pass
+    assert list(tmp_path.iterdir()) == [other]
+
+
 def test_an_interrupted_game_leaves_no_file_behind(tmp_path):
     with pytest.raises(KeyboardInterrupt), Movie(tmp_path / "game.mp4", 30) as movie:
         movie.add(np.zeros((32, 32, 3), np.uint8))
