@@ -25,7 +25,7 @@ def together(specs: Sequence[EnvironmentSpec]) -> EnvironmentSpec:
     kinds = distinct([kind for spec in specs for kind in spec.rows])
     if len(specs) == 1 or len(kinds) == 1:
         return one
-    return of_kinds(dataclasses.replace(one, action_meanings=None), kinds, ())
+    return of_kinds(dataclasses.replace(one, action_meanings=None, keys=()), kinds, ())
 
 
 def of_kinds(

@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium
 
 from environments.python.masks import MaskInObservation
+from environments.python.named_keys import named_keys
 from environments.spaces import agent_actions, is_image, numbers, with_plain_observations
 from environments.step import EnvironmentSpec
 from environments.view import View
@@ -52,4 +53,5 @@ def gymnasium_spec(env: gymnasium.Env, level_name: str, view: View) -> Environme
         frames_per_step=view.num_action_repeats,
         image=is_image(env.observation_space),
         masked=view.action_masks,
+        keys=tuple(one.keys for one in named_keys(env)),
     )

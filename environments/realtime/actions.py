@@ -38,6 +38,11 @@ class Action:
     click: tuple[int, int] | None = None  # x, y in pixels of the desktop
     drag: tuple[int, int] | None = None  # the pointer is pressed there until an action without
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """All that it presses, the pointer among them."""
+        return self.held | {*self.tapped} | ({keys.POINTER} if self.click or self.drag else set())
+
 
 def action_set(name: str, size: tuple[int, int] | None = None) -> tuple[Action, ...]:
     """The actions of a named set, or of a YAML file that lists them.

@@ -10,14 +10,13 @@ import numpy as np
 from environments.atari_games import NOT_PYTHON
 from environments.names import AtariLevel, BodiesLevel, RealTimeLevel, UnityLevel, find
 from environments.python.levels import make_undressed
-from environments.realtime import keys
+from environments.python.named_keys import named_keys
 from environments.realtime.actions import Action
 from environments.view import View, refuse
 from user_error import UserError, in_short
 
 ATARI_FPS = 60
 _OTHER_KEYS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_ATARI_KEYS = {"FIRE": "space", "UP": "up", "DOWN": "down", "LEFT": "left", "RIGHT": "right"}
 
 
 def made(level_name: str, view: View) -> gymnasium.Env:
@@ -73,38 +72,26 @@ def takes_events(env: gymnasium.Env) -> bool:
     return hasattr(env.unwrapped, "desktop_actions")
 
 
+def names_keys(env: gymnasium.Env) -> bool:
+    """Whether it says which keys its actions are, and does not only number them."""
+    return takes_events(env) or bool(named_keys(env))
+
+
 def keys_of(env: gymnasium.Env) -> tuple[Action, ...]:
     """The keys to hold for each action of an environment, in the order of its actions.
 
-    They are those of the environment's ``keys_of_actions``, where it names keys for each of them.
-    Otherwise Atari's actions, and others that are called like them, are arrows and the space bar,
-    and action 3 of others is the key 3; no key is action 0.
+    They are those that it names. Of one that names none, no key is action 0, and the key 3 is
+    action 3.
     """
-    plain: Any = env.unwrapped
     if takes_events(env):
+        plain: Any = env.unwrapped
         return plain.desktop_actions
+    if named := named_keys(env):
+        return named
     count = int(env.action_space.n)  # type: ignore[attr-defined]
-    own = getattr(plain, "keys_of_actions", None)
-    if own and len(own) == count:
-        return tuple(Action(held=_own(names)) for names in own)
-    meanings = plain.get_action_meanings() if hasattr(plain, "get_action_meanings") else []
-    called = [_atari(meaning) for meaning in meanings]
-    # Words that are not Atari's would be no key at all, and nothing that an agent can do.
-    if called and not called[0] and len(called) == len({*called}) == count:
-        return tuple(Action(held=held) for held in called)
     if count > len(_OTHER_KEYS):
         raise UserError(f"--level_name: {count} actions are more than there are keys for.")
     return (Action(), *(Action(held=frozenset(key)) for key in _OTHER_KEYS[1:count]))
-
-
-def _own(names: Any) -> frozenset[str]:
-    told = "--level_name: its keys_of_actions"
-    if isinstance(names, str):
-        raise UserError(
-            f"{told}: {names!r}: expected a tuple of names for each action, such as ('left',), or "
-            "() for none."
-        )
-    return frozenset(keys.check(name, told) for name in names)
 
 
 def picture(env: gymnasium.Env, level_name: str) -> np.ndarray:
@@ -116,10 +103,6 @@ def picture(env: gymnasium.Env, level_name: str) -> np.ndarray:
             "(render_mode='rgb_array'), so there is nothing to show on a desktop."
         )
     return drawn.astype(np.uint8, copy=False)
-
-
-def _atari(meaning: str) -> frozenset[str]:
-    return frozenset(key for word, key in _ATARI_KEYS.items() if word in meaning)
 
 
 def action_for(held: frozenset[str], actions: tuple[Action, ...]) -> int:

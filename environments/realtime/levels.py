@@ -35,6 +35,7 @@ class Game(NamedTuple):
 
     actions: tuple[Action, ...]
     fps: float
+    names_keys: bool = True  # and does not only number its actions
 
 
 def check_installed(*modules: str) -> None:
@@ -54,13 +55,15 @@ def spec(level: RealTimeLevel, level_name: str, view: View) -> EnvironmentSpec:
         reason = "does nothing over VNC, where an action lasts --num_action_repeats frames."
         refuse(view, ("frame_skip",), reason, frame_skip=1)
     shape = (view.height, view.width, 3 if view.colour else 1)
+    world = game(level, view)
     return EnvironmentSpec(
         level_name=level_name,
         observation_space=gymnasium.spaces.Box(0, 255, shape, np.uint8),
-        action_space=gymnasium.spaces.Discrete(len(game(level, view).actions)),
+        action_space=gymnasium.spaces.Discrete(len(world.actions)),
         frame_stack=view.frame_stack or FRAMES_OF_MOTION,
         frames_per_step=view.num_action_repeats,
         image=True,
+        keys=tuple(one.keys for one in world.actions) if world.names_keys else (),
         measures=measures.MEASURES,
     )
 
@@ -154,6 +157,7 @@ def game(level: RealTimeLevel, view: View) -> Game:
         return Game(actions, view.fps or told.fps)
     with contextlib.closing(level_keys.made(level.served, view)) as env:
         actions = level_keys.keys_of(env)
+        names_keys = bool(view.action_set) or level_keys.names_keys(env)
         fps = level_keys.frames_per_second(env, level.served, view.fps)
         if view.action_set or view.crop:
             env.reset(seed=0)
@@ -173,4 +177,4 @@ def game(level: RealTimeLevel, view: View) -> Game:
                 f"{given}: {level.served} takes keys and clicks on a desktop, and no drags; those "
                 "are for browser:… without vnc: and programs."
             )
-    return Game(actions, fps)
+    return Game(actions, fps, names_keys)

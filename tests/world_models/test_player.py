@@ -21,6 +21,7 @@ import pytest
 import experiment
 from environments import EnvironmentStep, Episode, VectorEnvironment
 from environments.dream import Dreamt
+from environments.realtime import actions
 from tests import browser
 from tests.pictures import coloured
 from tests.world_models.catch_model import flags, played, small, spec_of
@@ -130,6 +131,34 @@ def test_keys_together_make_the_nearest_action_of_an_atari_game(held, meaning):
     spec = spec_of(small())
     atari = dataclasses.replace(spec, action_meanings=ATARI)
     assert ATARI[keys.action_of(list(held), atari, len(ATARI))] == meaning
+
+
+@pytest.mark.parametrize(
+    ("lines", "held", "action"),
+    [
+        (["none", "up", "down"], "", 0),
+        (["none", "up", "down"], "w", 1),
+        (["none", "up", "down"], "s", 2),
+        (["none", "up", "down"], "d", 0),
+        (["none", "up", "down"], "2", 2),
+        (["none", "tap space"], ["space"], 1),
+        (["none", "tap space"], "d", 0),
+        (["click 1,1", "left", "none"], "", 2),
+        (["left", "none", "right+space", "right"], ["d", "space"], 2),
+        (["none", "z", "tap return"], "z", 1),
+    ],
+)
+def test_keys_are_those_that_a_level_names(lines, held, action):
+    own = tuple(one.keys for one in actions.parse(lines, "test"))
+    spec = dataclasses.replace(spec_of(small()), keys=own)
+    assert keys.action_of(list(held), spec, len(lines)) == action
+    assert keys.played(spec) >= {"w", "a", "s", "d", "space", "0"}
+    assert ("z" in keys.played(spec)) == ("z" in lines)
+
+
+def test_keys_that_do_something_at_once_are_not_those_of_a_level():
+    spec = dataclasses.replace(spec_of(small()), keys=(frozenset(), frozenset("q")))
+    assert "q" not in keys.played(spec)
 
 
 def test_while_it_waits_a_key_is_a_step(session):

@@ -22,7 +22,8 @@ p { color: #8b92a3; }
 <img id="picture" alt="the game">
 <p>HELP</p>
 <script>
-const names = {" ": "space", "ArrowUp": "w", "ArrowLeft": "a", "ArrowDown": "s", "ArrowRight": "d"};
+const names = {" ": "space", "ArrowUp": "w", "ArrowLeft": "a", "ArrowDown": "s", "ArrowRight": "d",
+  "Enter": "return", "Escape": "escape", "Tab": "tab", "Backspace": "backspace", "Shift": "shift"};
 const held = new Set();
 let sent = Promise.resolve(), after = 0;
 function send(key, down) {

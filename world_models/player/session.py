@@ -33,6 +33,7 @@ class Session:
         self._zoom, self._waits = zoom, wait
         self._actions = action_count(real.spec)
         self._held: list[str] = []
+        self._keys = keys.played(real.spec)
         self._changed = threading.Condition(threading.RLock())
         with self._changed:
             self._began()
@@ -40,7 +41,7 @@ class Session:
     def press(self, key: str) -> None:
         """A key went down."""
         with self._changed:
-            if key in (*keys.HELD, *"0123456789"):
+            if key in self._keys:
                 if key not in self._held:
                     self._held.append(key)
                 if self._waits:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from environments.realtime.keys import PYGAME_NAMES
 from user_error import UserError
 from world_models.player.session import Session
 
@@ -39,12 +40,12 @@ def play_in_window(session: Session, fps: float) -> None:
 
 
 def _take(pygame: Any, session: Session, event: Any) -> None:
-    arrows = {"up": "w", "left": "a", "down": "s", "right": "d"}
+    names = {"up": "w", "left": "a", "down": "s", "right": "d"} | PYGAME_NAMES
     if event.type == pygame.QUIT:
         session.ended = True
     elif event.type in (pygame.KEYDOWN, pygame.KEYUP):
         key = pygame.key.name(event.key)
-        (session.press if event.type == pygame.KEYDOWN else session.release)(arrows.get(key, key))
+        (session.press if event.type == pygame.KEYDOWN else session.release)(names.get(key, key))
 
 
 def _draw(pygame: Any, screen: Any, font: Any, picture: np.ndarray, header: dict[str, Any]) -> None:

@@ -75,6 +75,9 @@ def test_actions_are_keys_and_clicks_and_scores_are_rewards(described):
 
 def test_an_action_set_replaces_the_actions_of_a_page(described):
     name = f"browser:{described}/page.yaml"
+    known = [{*one} for one in environments.spec(name).keys]
+    assert known == [set(), {"space"}, {POINTER}, {"space"}]
+    assert environments.spec(name, action_set="arrows").keys[1:3] == ({"left"}, {"right"})
     level = find(name)
     assert isinstance(level, names.BrowserLevel)
     env = make_undressed(level, name, View(action_set="pointer_grid"))

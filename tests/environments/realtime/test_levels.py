@@ -121,6 +121,30 @@ def test_each_action_has_keys_whatever_a_level_calls_it(own, meanings, keys, mon
     assert found == tuple(Action(held=frozenset(one.split("+")) - {""}) for one in keys)
 
 
+@pytest.mark.parametrize(
+    "name, flags, keys",
+    [
+        ("Catch-v0", {}, ["left", "", "right"]),
+        ("vnc:Catch-v0", {}, ["left", "", "right"]),
+        (f"vnc:{PONG}", {}, ["", "space", "right", "left", "right+space", "left+space"]),
+        ("vnc:sandbox/racer.yaml", {}, ["", "left", "right"]),
+        ("vnc:CartPole-v1", {"action_set": "tap"}, ["", "space"]),
+        ("vnc:CartPole-v1", {}, []),
+        ("CartPole-v1", {}, []),
+    ],
+)
+def test_the_keys_that_a_level_names_are_known_of_it(name, flags, keys):
+    own = tuple(frozenset(one.split("+")) - {""} for one in keys)
+    assert environments.spec(name, **flags).keys == own
+
+
+@pytest.mark.parametrize("meanings", [{0: "NOOP", 1: "UP", 2: "DOWN"}, [0, 1, 2]])
+def test_actions_that_are_not_called_by_words_have_no_keys(meanings, monkeypatch):
+    monkeypatch.setattr(FromFive, "keys_of_actions", ())
+    monkeypatch.setattr(FromFive, "get_action_meanings", lambda self: meanings, raising=False)
+    assert environments.spec(f"{HERE}:FromFive").keys == ()
+
+
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1), (8, 8, 4)])
 def test_a_picture_that_a_window_cannot_show_is_refused(shape, monkeypatch, one_line):
     monkeypatch.setattr(FromFive, "render", lambda self: np.zeros(shape, np.uint8))
