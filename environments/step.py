@@ -68,6 +68,7 @@ class EnvironmentSpec:
     masked: bool = False  # whether its last numbers say which actions are allowed
     action_meanings: tuple[str, ...] | None = None
     keys: tuple[frozenset[str], ...] = ()  # that each action presses; () where the level names none
+    goes_on: bool = False  # by itself, while nobody acts
     measures: tuple[Measure, ...] = ()  # what `VectorEnvironment.figures` gives
     bodies: tuple[str, ...] = ()  # of one game, if there are several: rows of it, in this order
     # What bodies of one agent see and do if they differ, see `environments.kinds`; the spaces above

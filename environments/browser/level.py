@@ -37,6 +37,8 @@ _LOADING_MS = 20
 _TASKS_A_TICK = 50
 _SHOWS_WITHIN_S = 0.25
 _A_FRAME_MS = 20
+# An action in real time that comes so much later than it should does not answer what was seen.
+MOST_LATE_S = 0.1
 
 
 class BrowserLevel(gymnasium.Env):
@@ -53,6 +55,7 @@ class BrowserLevel(gymnasium.Env):
         self.usual_frame_stack = FRAMES_OF_MOTION if is_seen_moving else 1
         self.most_fps = math.inf if page.time == VIRTUAL else 1000 / page.step_ms  # and there
         self._starts, self._steps = 1, 0  # of the browser, and steps since the last one
+        self._left_alone = False  # since the last time that it was asked
         try:
             self._tab = self._opened()
             self.observation_space: spaces.Box = self._first_space()
@@ -146,6 +149,9 @@ class BrowserLevel(gymnasium.Env):
     def step(self, action: Any) -> Any:
         chosen = action if isinstance(action, Action) else self._page.actions[int(action)]
         self._steps += 1
+        late_s = time.monotonic() - self._due
+        if self._page.time == REAL and late_s > max(MOST_LATE_S, self._page.step_ms / 1000):
+            self._left_alone = True
         if self._steps == STEPS_FORGIVE:
             self._starts = 1
         try:
@@ -160,6 +166,11 @@ class BrowserLevel(gymnasium.Env):
         before = self._score
         self._score, over, self._seen = found
         return self._seen, self._score - before, over, False, {}
+
+    def was_left_alone(self) -> bool:
+        """Whether it had gone on by itself for long before a step since the last call."""
+        was, self._left_alone = self._left_alone, False
+        return was
 
     def render(self) -> Any:
         return self._picture()

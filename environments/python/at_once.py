@@ -11,6 +11,12 @@ def goes_on_by_itself(env: gymnasium.Env) -> bool:
     return bool(getattr(env.unwrapped, "goes_on_by_itself", False))
 
 
+def was_left_alone(env: gymnasium.Env) -> bool:
+    """Whether it went on for long before a step since the last call, which it says, too."""
+    ask = getattr(env.unwrapped, "was_left_alone", None)
+    return bool(ask and ask())
+
+
 class Begun(gymnasium.Wrapper):
     """An environment whose next step or reset can be begun before it is asked for."""
 

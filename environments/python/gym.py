@@ -29,22 +29,27 @@ class GymnasiumEnvironment(VectorEnvironment):
 
     def step(self, actions: np.ndarray) -> EnvironmentStep:
         rows = self._stepped.step(actions)
-        first = self._over
+        first = self._over | rows.alone
         self._over = rows.terminated | rows.truncated
         self._tally.add(rows.reward, ~first)
         if self._over.any():
+            self._tally.abandon(self._over & rows.alone)  # nobody has played its end
             repeats = self.spec.frames_per_step > 1
-            self._tally.finish(self._over, rows.frames if repeats else None)
+            self._tally.finish(self._over & ~rows.alone, rows.frames if repeats else None)
         return self._row(rows, first)
 
     def _row(self, rows: Rows, first: np.ndarray) -> EnvironmentStep:
-        reward = rows.reward.astype(np.float32)
-        return EnvironmentStep(rows.observation, reward, rows.terminated.copy(), first)
+        reward, terminated = rows.reward.astype(np.float32), rows.terminated.copy()
+        reward[rows.alone], terminated[rows.alone] = 0, False
+        return EnvironmentStep(rows.observation, reward, terminated, first)
 
     def cut(self, which: np.ndarray) -> None:
         self._stepped.cut(which)
         self._over = self._over | which
         self._tally.abandon(which)
+
+    def running(self) -> list[Episode] | None:
+        return self._tally.running() if self.spec.goes_on else None
 
     def episodes(self) -> list[Episode]:
         return self._tally.take()

@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium
 
+from environments.python.at_once import goes_on_by_itself
 from environments.python.masks import MaskInObservation
 from environments.python.named_keys import named_keys
 from environments.spaces import agent_actions, is_image, numbers, with_plain_observations
@@ -54,4 +55,5 @@ def gymnasium_spec(env: gymnasium.Env, level_name: str, view: View) -> Environme
         image=is_image(env.observation_space),
         masked=view.action_masks,
         keys=tuple(one.keys for one in named_keys(env)),
+        goes_on=goes_on_by_itself(env),
     )

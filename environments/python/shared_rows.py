@@ -51,6 +51,7 @@ def _arrays(spec: EnvironmentSpec, num_envs: int) -> list[tuple[tuple[int, ...],
         ((num_envs,), np.bool_),
         ((num_envs,), np.bool_),
         ((num_envs,), np.int64),
+        ((num_envs,), np.bool_),
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.vector.utils import iterate
 
-from environments.python.at_once import Begun, goes_on_by_itself
+from environments.python.at_once import Begun, was_left_alone
 from environments.python.plain import gymnasium_spec
 from environments.spaces import agent_actions
 from environments.view import View
@@ -29,6 +29,7 @@ class Rows(NamedTuple):
     terminated: np.ndarray  # bool [N]
     truncated: np.ndarray  # bool [N]
     frames: np.ndarray  # int64 [N], simulator steps of the running episode if actions are repeated
+    alone: np.ndarray  # bool [N], it went on while nobody acted: the action answered nothing
 
 
 class _WithoutInfo(SyncVectorEnv):
@@ -83,19 +84,19 @@ class Slice:
         one = factory()
         factories: list[Factory] = [lambda: one] + [factory] * (len(seeds) - 1)
         # No copy: the observations are the caller's until the next step only.
-        made = _AtOnce if goes_on_by_itself(one) else _WithoutInfo
-        self.vector = made(factories, copy=False)
         self.spec = gymnasium_spec(one, level_name, view)
+        made = _AtOnce if self.spec.goes_on else _WithoutInfo
+        self.vector = made(factories, copy=False)
         self.pictures_per_second = pictures_per_second(one, view)
         _, self._environment_actions = agent_actions(one.action_space, level_name)
-        self._frames = np.zeros(len(seeds), np.int64)
+        self._frames, self._alone = np.zeros(len(seeds), np.int64), np.zeros(len(seeds), bool)
         self.seeds = seeds
 
     def reset(self) -> Rows:
         """Restarts every environment from its seed."""
         observation, _ = self.vector.reset(seed=list(self.seeds))
-        over, reward = np.zeros(len(self.seeds), bool), np.zeros(len(self.seeds))
-        return Rows(self._numbers(observation), reward, over, over, self._frames)
+        none, reward = np.zeros(len(self.seeds), bool), np.zeros(len(self.seeds))
+        return Rows(self._numbers(observation), reward, none, none, self._frames, none)
 
     def step(self, actions: np.ndarray) -> Rows:
         """Takes one action of the agent in each environment."""
@@ -104,7 +105,10 @@ class Slice:
         )
         if self.spec.frames_per_step > 1 and (terminated | truncated).any():
             self._frames = np.array([env.get_wrapper_attr("frames") for env in self.vector.envs])
-        return Rows(self._numbers(observation), reward, terminated, truncated, self._frames)
+        if self.spec.goes_on:
+            self._alone = np.array([was_left_alone(env) for env in self.vector.envs])
+        seen = self._numbers(observation)
+        return Rows(seen, reward, terminated, truncated, self._frames, self._alone)
 
     def cut(self, which: np.ndarray) -> None:
         """Makes the next step a reset of these environments."""

@@ -64,6 +64,7 @@ def spec(level: RealTimeLevel, level_name: str, view: View) -> EnvironmentSpec:
         frames_per_step=view.num_action_repeats,
         image=True,
         keys=tuple(one.keys for one in world.actions) if world.names_keys else (),
+        goes_on=True,
         measures=measures.MEASURES,
     )
 

@@ -59,6 +59,27 @@ def test_actions_in_real_time_end_at_a_steady_pace(described, tmp_path, monkeypa
     assert (between >= 0.05 - 1e-9).all() and between[3] >= 0.3
 
 
+@pytest.mark.parametrize("kind", ["virtual", "real"])
+def test_a_page_that_goes_on_tells_whether_it_was_left_alone(
+    described, tmp_path, monkeypatch, kind
+):
+    monkeypatch.setattr(level, "MOST_LATE_S", 60.0)
+    page = tmp_path / "left.yaml"
+    page.write_text(
+        DESCRIPTION.replace("page.html", str(described / "page.html")) + f"time: {kind}\n"
+    )
+    env = undressed(f"browser:{page}")
+    with contextlib.closing(env):
+        env.reset()
+        env.step(0)
+        assert not env.was_left_alone()
+        env._due -= 61.0
+        assert env.step(1)[1] == 1  # as a desktop shows it
+        assert env.was_left_alone() == (kind == "real")
+        env.step(0)
+        assert not env.was_left_alone()
+
+
 def test_actions_are_keys_and_clicks_and_scores_are_rewards(described):
     env = undressed(f"browser:{described}/page.yaml")
     with contextlib.closing(env):
