@@ -43,9 +43,10 @@ DINO = Page(
     score="Math.floor(Runner.getInstance().distanceRan * 0.025)",
     end="Runner.getInstance().crashed",
     reset=(
-        "(() => { const game = Runner.getInstance(); if (game.crashed) game.restart(); "
-        "else if (!game.playing) { for (const kind of ['keydown', 'keyup']) document.dispatchEvent("
-        "new KeyboardEvent(kind, {keyCode: 32, code: 'Space', key: ' '})); } })()"
+        "(() => { const game = Runner.getInstance(); if (game.playing) game.gameOver(); "
+        "if (game.crashed) game.restart(); else { for (const kind of ['keydown', 'keyup']) "
+        "document.dispatchEvent(new KeyboardEvent(kind, {keyCode: 32, code: 'Space', key: ' '})); "
+        "} })()"
     ),
     actions=actions.parse(["none", "up", "down"], "dino"),
     width=600,

@@ -315,6 +315,17 @@ def test_the_dinosaur_runs_and_falls():
         assert not env.step(0)[2]
 
 
+def test_a_game_of_the_dinosaur_that_is_cut_begins_anew():
+    env = undressed("browser:dino")
+    with contextlib.closing(env):
+        env.reset()
+        for _ in range(3):
+            while env._score < 20:
+                assert not env.step(0)[2]
+            env.reset()
+            assert env._score < 10 and not env.step(0)[2]
+
+
 def test_mistakes_are_told_in_one_line(described, tmp_path, one_line, monkeypatch):
     one_line(lambda: pages.find("miniwob/click-tes-v1"), "click-tes-v1", "Did you mean")
     one_line(lambda: pages.find("sino"), "browser:sino", "expected dino")
