@@ -19,7 +19,8 @@ def made(path: str) -> Iterator[Path]:
     Those of remotes that were killed are removed first.
     """
     held_folders.remove_left(PREFIX)
-    folder = Path(path) if path else held_folders.new_path(PREFIX)
+    # Programs find their desktop's files by it, from another current folder.
+    folder = Path(path).absolute() if path else held_folders.new_path(PREFIX)
     try:
         lock = held_folders.make(folder)
     except FileExistsError as error:

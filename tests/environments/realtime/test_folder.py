@@ -40,6 +40,12 @@ def test_what_is_there_is_not_taken(below, one_line):
     assert (below / "own").exists()
 
 
+def test_a_folder_beside_the_current_one_is_found_from_everywhere(below, monkeypatch):
+    monkeypatch.chdir(below)
+    with folder.made("own") as made:
+        assert made == below / "own"
+
+
 def test_those_of_others_that_live_stay(below):
     unlocked, left = below / f"{folder.PREFIX}a", below / f"{folder.PREFIX}b"
     with folder.made("") as first:
