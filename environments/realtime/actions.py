@@ -44,34 +44,38 @@ class Action:
         return self.held | {*self.tapped} | ({keys.POINTER} if self.click or self.drag else set())
 
 
-def action_set(name: str, size: tuple[int, int] | None = None) -> tuple[Action, ...]:
+def action_set(
+    name: str, size: tuple[int, int] | None = None, told: str = ""
+) -> tuple[Action, ...]:
     """The actions of a named set, or of a YAML file that lists them.
 
-    `size` is the width and height of the desktop's picture, which the pointer's sets cover.
+    `size` is the width and height of the desktop's picture, which the pointer's sets cover. `told`
+    says where the name was given, unless by --action_set.
     """
+    told = told or f"--action_set={name}"
     if name in SETS:
         return parse(SETS[name], name)
     if name in (POINTER_GRID, DESKTOP):
         if size is None:
-            raise UserError(f"--action_set={name}: the size of the desktop is not known here.")
+            raise UserError(f"{told}: the size of the desktop is not known here.")
         return pointer_grid(*size) if name == POINTER_GRID else desktop(*size)
     if not name.endswith(DESCRIPTIONS):
-        raise UserError(
-            f"--action_set={name}: expected {', '.join(NAMES)} or a .yaml file with a list."
-        )
-    return parse(descriptions.read(name, f"--action_set={name}"), name, size)
+        raise UserError(f"{told}: expected {', '.join(NAMES)} or a .yaml file with a list.")
+    return parse(descriptions.read(name, told), told, size)
 
 
 def described(given: Any, folder: Path, size: tuple[int, int], told: str) -> tuple[Action, ...]:
     """The actions of a description in a folder: a list, a file, or the name of a set.
 
-    A file is beside the description or, if there is none, in the current folder.
+    A file is beside the description or, if there is none, in the current folder. `told` names the
+    description in errors.
     """
+    told = f"{told}: actions"
     if not isinstance(given, str):
         return parse(given, told, size)
     beside = folder / given
     is_beside = given.endswith(DESCRIPTIONS) and (beside.exists() or not Path(given).exists())
-    return action_set(str(beside) if is_beside else given, size)
+    return action_set(str(beside) if is_beside else given, size, f"{told}: {given}")
 
 
 def pointer_grid(width: int, height: int) -> tuple[Action, ...]:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 import environments
 from environments.browser import page as pages
 from environments.names import RealTimeLevel
-from environments.realtime import levels, messages
+from environments.realtime import game_file, levels, messages
 from environments.realtime.actions import Action
 from environments.realtime.keys import KEYSYMS
 from environments.realtime.level_keys import keys_of, made
@@ -206,6 +206,24 @@ def test_a_lost_life_ends_no_episode_in_real_time_and_the_games_own_rules_are_fi
         f"vnc:{PONG}", 1, 1, episodic_life=True, sticky_actions=0.0, frame_skip=1
     )
     env.close()
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ("arows", "actions: arows: expected atari, arrows"),
+        ("none.yaml", "actions: none.yaml: it cannot be read (No such file"),
+        ("own.yaml", "actions: own.yaml: there is no key 'lefft'. Did you mean left"),
+        ("[none]", "actions: expected a list of two actions or more"),
+    ],
+)
+def test_mistakes_in_the_actions_of_a_file_are_told_of_that_file(tmp_path, given, told, one_line):
+    (tmp_path / "own.yaml").write_text("[none, lefft]")
+    page, game = tmp_path / "page.yaml", tmp_path / "game.yaml"
+    page.write_text(f"{{url: page.html, score: '0', end: 'false', actions: {given}}}")
+    game.write_text(f"{{command: a, width: 9, height: 9, score: 'a:b', end: 1, actions: {given}}}")
+    one_line(lambda: pages.read(str(page)), f"--level_name=browser:{page}: {told}")
+    one_line(lambda: game_file.read(str(game), View()), f"--game={game}: {told}")
 
 
 def test_a_file_of_actions_may_be_in_the_current_folder(tmp_path, monkeypatch):
