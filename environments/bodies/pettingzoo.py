@@ -18,7 +18,7 @@ from user_error import UserError, closest
 
 # What requirements/pettingzoo.txt installs, by the names of imports.
 EXTRA = {"pettingzoo", "mpe2", "multi_agent_ale_py", "pygame", "scipy"}
-MUST_HAVE = ("possible_agents", "observation_space", "action_space", "reset", "step")
+MUST_HAVE = ("possible_agents", "observation_space", "action_space", "reset", "step", "close")
 
 
 def make_game(

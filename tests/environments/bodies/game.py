@@ -123,6 +123,12 @@ class Unhurried(Shift):
         return super().step(actions)
 
 
+class Endless(Shift):
+    """Cannot be closed."""
+
+    close: Any = property()  # as if there were none
+
+
 def vanishing(env: Shift) -> Shift:
     """A wrapper of `--wrappers`."""
     return Vanishing()
@@ -146,6 +152,11 @@ def mixed(env: Shift) -> Shift:
 def unhurried(env: Shift) -> Shift:
     """Another one."""
     return Unhurried()
+
+
+def endless(env: Shift) -> Shift:
+    """Another one."""
+    return Endless()
 
 
 def nothing(env: Shift) -> object:

@@ -221,6 +221,7 @@ def test_bodies_of_one_screen_are_told_apart():
         (SPREAD, {"tell_bodies": "mirror"}, ["--tell_bodies=mirror", "pictures"]),
         (SHIFT, {"wrappers": "tests.environments.bodies.game:mixed"}, ["early", "whole", "see"]),
         (SHIFT, {"wrappers": "tests.environments.bodies.game:nothing"}, ["possible_agents"]),
+        (SHIFT, {"wrappers": "tests.environments.bodies.game:endless"}, ["Endless without close;"]),
         ("pettingzoo:tests.environments.bodies.no_game", {}, ["a object without possible_agents"]),
     ],
 )
