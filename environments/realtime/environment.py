@@ -10,7 +10,13 @@ import numpy as np
 
 from environments.realtime import measures
 from environments.realtime.actions import Action
-from environments.realtime.keeping import Keeper, Source
+from environments.realtime.keeping import (
+    ENDS_WITHIN_S,
+    STARTS_WITHIN_S,
+    TELLS_WITHIN_S,
+    Keeper,
+    Source,
+)
 from environments.realtime.link import Link
 from environments.realtime.messages import now_ms
 from environments.realtime.seat import Row, Seat, observation_lag
@@ -20,7 +26,8 @@ from environments.tally import Tally
 from environments.view import View
 from user_error import UserError
 
-ALL_THERE_WITHIN_S = 60.0
+# Once the first try of each has failed, its reason is printed.
+ALL_THERE_WITHIN_S = STARTS_WITHIN_S + 2 * ENDS_WITHIN_S + TELLS_WITHIN_S + 3.0
 LOOKS_EVERY_S = 0.02
 # An agent that acts so much later than it should has not acted on what its row shows.
 MOST_LATE_S = 0.1

@@ -11,10 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from environments.realtime import keeping, messages, password
+from environments.names import RealTimeLevel
+from environments.realtime import environment, keeping, levels, messages, password
 from environments.realtime.keeping import Elsewhere, Keeper, StartedHere
 from environments.realtime.link import Address
 from environments.realtime.rfb import Refused, RfbClient
+from environments.rules import AtariRules
+from environments.view import View
 from tests.environments.realtime.remotes import SLOW
 from user_error import UserError
 
@@ -147,6 +150,21 @@ def test_what_a_frozen_remote_has_started_ends_with_it_and_is_not_waited_for(tmp
             assert time.monotonic() < until
             time.sleep(0.02)
     assert not list(tmp_path.iterdir())
+
+
+def test_why_a_remote_that_starts_too_slowly_is_not_there_is_said_first(monkeypatch, one_line):
+    more, told = environment.ALL_THERE_WITHIN_S - keeping.STARTS_WITHIN_S, list[str]()
+    monkeypatch.setattr(keeping, "STARTS_WITHIN_S", 1.0)
+    monkeypatch.setattr(environment, "ALL_THERE_WITHIN_S", 1.0 + more)
+    remotes = levels.Remotes(say=told.append)
+    view = View(fps=20, width=10, height=10)
+    sources = [StartedHere([f"--level_name={SLOW}"])]
+    level = RealTimeLevel("Catch-v0")
+    monkeypatch.setattr(levels, "_sources", lambda *given: sources)
+    env = levels.make(level, "vnc:Catch-v0", view, AtariRules(), [1], remotes, 0)
+    with contextlib.closing(env):
+        one_line(env.reset, "no remote could be reached", "look at what is printed above")
+    assert "environment 0 of vnc:Catch-v0: it does not answer" in told[0]
 
 
 def test_where_to_look_at_what_was_started_is_printed():
