@@ -27,7 +27,7 @@ from environments.view import View
 from user_error import EndedOutside, UserError
 
 LOOKS_EVERY_S = 0.05
-# From the end of a program to the end of its window.
+# From the end of a program to the end of its window, and of a game to the end of its score.
 LEAVES_WITHIN_S = 1.0
 KEPT = 4096  # bytes of what a program complains of
 HOLDS_KEYS_S = 0.1
@@ -83,7 +83,7 @@ class ProgramWorld:
         """Presses the keys that begin a game, or starts the program again."""
         if self._scored_at and not self._has_begun_again(pause):
             self.close()
-            self._wait_for_empty_desktop(pause)
+            self._wait_for(lambda score: score is None, pause)
             self._start()
         self._scored_at = 0.0
         until = time.monotonic() + self._game.starts_within_s
@@ -137,18 +137,25 @@ class ProgramWorld:
         return False
 
     def _has_left_its_end(self, pause: Pause) -> bool:
-        """Whether what is seen is no end any more, or soon; one without a new score is not seen."""
+        """Whether what is seen is no end any more, or soon.
+
+        One without a new score is not seen: another score is waited for, or none, but for a while
+        only, as the next game may begin with that of the last one.
+        """
+        if not self._is_over:
+            self._wait_for(lambda score: score != self._score, pause)
+            return True
         until = time.monotonic() + self._game.starts_within_s / TRIES
-        while self._is_over and self._is_over(self._screen.picture()):
+        while self._is_over(self._screen.picture()):
             if time.monotonic() > until:
                 return False
             pause(LOOKS_EVERY_S)
         return True
 
-    def _wait_for_empty_desktop(self, pause: Pause) -> None:
-        """Until no score is seen, which would be taken for that of the next program."""
+    def _wait_for(self, is_new: Callable[[float | None], bool], pause: Pause) -> None:
+        """Until the score that is seen is not the last one, which would be taken for the next."""
         until = time.monotonic() + LEAVES_WITHIN_S
-        while time.monotonic() < until and self._seen(self._screen.picture()) is not None:
+        while time.monotonic() < until and not is_new(self._seen(self._screen.picture())):
             pause(LOOKS_EVERY_S)
 
     def _check_running(self) -> None:

@@ -129,6 +129,24 @@ def test_a_game_that_ends_by_silence_begins_again_by_its_keys(started, monkeypat
     assert world._process is before
 
 
+@pytest.mark.parametrize("shown", [[200, 200, 200, 3], [200, 200, 0, 0, 3], [200, 200, 3, 5]])
+def test_a_game_that_ends_by_silence_does_not_begin_with_the_last_score(started, shown):
+    """Whether the next one shows its own at once, later, or goes on with none for a while."""
+    world, screen = started("sleep 600", reset="[tap space]")
+    screen.bright = 200
+    world.reset(time.sleep)
+    world._scored_at -= 601
+    assert world.frame([]).terminated
+    left = iter(shown)
+
+    def pause(seconds: float) -> None:
+        screen.bright = next(left, 3)
+
+    world.reset(pause)
+    assert world._score == 3 and screen.pressed == ["space"]
+    assert world.frame([]).reward == screen.bright - 3
+
+
 @pytest.mark.parametrize("moves", [False, True])
 def test_keys_that_a_window_misses_are_pressed_again(started, moves):
     """Whether or not the game moves while it is over."""
