@@ -30,8 +30,11 @@ GROUP = "What to do"
 # Flags of trainings that also say how a level is seen and played here.
 LOOKS = (
     *("env_kwargs", "wrappers", "num_action_repeats", "frame_skip", "frame_stack", "width"),
-    *("height", "crop", "colour", "sticky_actions", "full_action_set"),
+    *("height", "crop", "colour", "sticky_actions", "full_action_set", "action_set"),
 )
+LEVEL_FPS = "level_fps"  # what --fps of trainings is called here
+USUAL_FPS = 10.0
+LETS_IN_S = 0.002  # those who press keys, while a world in real time is always stepped
 START = 2**41  # seeds that no training uses
 
 
@@ -46,8 +49,16 @@ class Options:
     registry: str = setting("", GROUP, "file or address of such names; default: the project's own")
     real_only: bool = setting(False, GROUP, "with --logdir: only the real game, as its agent sees")
     zoom: int = setting(0, GROUP, "pixels for each pixel; 0: as is readable", least=0, most=64)
-    fps: float = setting(10.0, GROUP, "steps a second", above=0, most=60)
-    wait: bool = setting(False, GROUP, "begin in wait mode: each key is a step")
+    fps: float = setting(
+        0.0,
+        GROUP,
+        "steps a second; 0: 10, or those of a world in real time, which has no others",
+        least=0,
+        most=60,
+    )
+    wait: bool = setting(
+        False, GROUP, "begin in wait mode: each key is a step; not for worlds in real time"
+    )
     record: bool = setting(
         False,
         GROUP,
@@ -86,7 +97,8 @@ def _run(arguments: list[str]) -> None:
 def _level_fields() -> list[dataclasses.Field]:
     """The flags that say how a level alone is to be."""
     known = {field.name: field for field in dataclasses.fields(LevelSettings)}
-    return [_optional(known["level_name"]), *(known[name] for name in LOOKS)]
+    fps = _changed(known["fps"], name=LEVEL_FPS)
+    return [_changed(known["level_name"], default=""), *(known[name] for name in LOOKS), fps]
 
 
 def _check_ranges(level: dict[str, Any]) -> None:
@@ -96,9 +108,10 @@ def _check_ranges(level: dict[str, Any]) -> None:
             raise UserError(f"--{field.name}={level[field.name]}: {wrong}.")
 
 
-def _optional(field: dataclasses.Field) -> dataclasses.Field:
+def _changed(field: dataclasses.Field, **attributes: Any) -> dataclasses.Field:
     changed = copy.copy(field)
-    changed.default = ""
+    for name, value in attributes.items():
+        setattr(changed, name, value)
     return changed
 
 
@@ -136,6 +149,7 @@ def _play(options: Options, level: dict[str, Any]) -> None:
     from world_models.player.window import play_in_window
 
     settings, real, model = _games(options, level)
+    fps = real.pictures_per_second if real.spec.goes_on else options.fps or USUAL_FPS
     looks, logdir = looks_of(build.looks(settings)), Path(options.logdir or "logs")
     steps = logdir / "play" if options.record else None
     with contextlib.closing(real):
@@ -143,7 +157,7 @@ def _play(options: Options, level: dict[str, Any]) -> None:
             check_looks(read_all(steps, real.spec.level_name), real.spec, looks, steps)
         recording = Recording(
             Path(options.videos or logdir / "played"),
-            options.fps,
+            fps,
             steps,
             real.spec.level_name,
             looks,
@@ -153,11 +167,11 @@ def _play(options: Options, level: dict[str, Any]) -> None:
             shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
             with contextlib.suppress(KeyboardInterrupt):
                 if shown and not options.browser:
-                    play_in_window(session, options.fps)
+                    play_in_window(session, fps)
                 else:
                     with served(session, options.port) as address:
                         say(f"Play at {address} (only on this machine; Ctrl-C or Q ends)")
-                        _tick(session, options.fps)
+                        _tick(session, fps)
         finally:
             recording.close()
     files = {recording.path: recording.error, recording.steps_path: recording.steps_error}
@@ -176,7 +190,7 @@ def _tick(session: Any, fps: float) -> None:
     while not session.ended:
         due = max(due + 1 / fps, time.monotonic())
         session.tick()
-        time.sleep(max(0.0, due - time.monotonic()))
+        time.sleep(max(LETS_IN_S, due - time.monotonic()))
     session.shown(session.number, 0.0)
     time.sleep(0.3)  # for the page to hear of it
     if session.error:
@@ -191,8 +205,12 @@ def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any, Any]:
     from world_models.trained.opened import opened, settings_of
 
     if level["level_name"]:
-        settings = Settings(**level, video="shown.mp4")
-        _check_choices(build.level_spec(settings))
+        shown = {**level, "fps": level[LEVEL_FPS]}
+        del shown[LEVEL_FPS]
+        settings = Settings(**shown, video="shown.mp4")
+        spec = build.level_spec(settings)
+        _check_choices(spec)
+        _check_pace(options, spec)
         game = RealGame(
             lambda n: build.test_environment(settings, 0, 1, START + options.seed + n), True
         )
@@ -209,6 +227,7 @@ def _games(options: Options, level: dict[str, Any]) -> tuple[Any, Any, Any]:
         run = opened(asked)
         settings, model = run.settings, None if options.real_only else DreamedGame(run.model)
     settings = settings.replace(num_actors=1, envs_per_actor=1)
+    _check_pace(options, build.level_spec(settings))
 
     def make(number: int) -> Any:
         return build.actor_environment(settings, 0, START + options.seed + number)
@@ -225,6 +244,16 @@ def _check_choices(spec: Any) -> None:
     if spec.num_bodies > 1:
         raise UserError(
             f"--level_name={spec.level_name} has {spec.num_bodies} bodies; keys can play only one."
+        )
+
+
+def _check_pace(options: Options, spec: Any) -> None:
+    """Refuses a pace of our own for what goes on by itself: a step that is late does not count."""
+    given = "--wait" if options.wait else f"--fps={options.fps:g}" if options.fps else ""
+    if spec.goes_on and given:
+        raise UserError(
+            f"{given}: {spec.level_name} goes on by itself, whatever is pressed. Leave it out; the "
+            f"speed of a level over VNC is --{LEVEL_FPS}."
         )
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -26,6 +27,7 @@ from tests import browser
 from tests.pictures import coloured
 from tests.world_models.catch_model import flags, played, small, spec_of
 from trainer import build
+from trainer.settings.config import Settings
 from trainer.storage.played import Stored, check_looks, looks_of, read_all
 from world_models import play
 from world_models.networks import Sizes
@@ -338,6 +340,49 @@ def test_only_play_that_fits_a_folder_is_recorded_there(
     assert {*tmp_path.rglob("*")} == before
 
 
+def test_play_is_recorded_with_every_look_of_a_learner(tmp_path, monkeypatch, capsys):
+    def play_three(session: Session, fps: float) -> None:
+        for key in "addq":
+            session.press(key)
+
+    monkeypatch.setattr("world_models.play._tick", play_three)
+    words = ["--level_name=Catch-v0", "--level_fps=7", "--action_set=arrows"]
+    more = ["--record", "--wait", "--browser", f"--logdir={tmp_path}"]
+    assert play.main([*words, *more]) == 0
+    learner = Settings(level_name="Catch-v0", fps=7.0, action_set="arrows")
+    stored = read_all(tmp_path / "play", "Catch-v0")
+    check_looks(stored, build.level_spec(learner), looks_of(build.looks(learner)), tmp_path)
+    capsys.readouterr()
+    assert play.main([*words[:2], *more]) == 2
+    assert "has play with --action_set=arrows" in capsys.readouterr().err
+
+
+@pytest.mark.xdist_group("remotes")
+@pytest.mark.timeout(100)
+@pytest.mark.skipif(shutil.which("Xtigervnc") is None, reason="needs TigerVNC")
+def test_a_world_in_real_time_is_played_at_its_own_pace(tmp_path, monkeypatch):
+    tick, paces = play._tick, []
+
+    def ticking(session: Session, fps: float) -> None:
+        def play_some() -> None:
+            session.press("c")
+            while session.real.steps < 3 and not session.header()["waits"] and not session.ended:
+                session.shown(session.number, 1.0)
+            session.press("q")
+
+        paces.append(fps)
+        thread = threading.Thread(target=play_some)
+        thread.start()
+        tick(session, fps)
+        thread.join()
+
+    monkeypatch.setattr(play, "_tick", ticking)
+    words = ["--level_name=vnc:Catch-v0", "--level_fps=6", "--num_action_repeats=2", "--record"]
+    assert play.main([*words, "--browser", f"--logdir={tmp_path}"]) == 0
+    [stored] = read_all(tmp_path / "play", "vnc:Catch-v0")
+    assert paces == [3] and stored.part.steps >= 3
+
+
 def test_strangers_and_other_sites_get_nothing(session):
     with served(session, 0) as address:
         base = address.rsplit("/", 2)[0]
@@ -429,6 +474,9 @@ def test_a_models_game_is_played_by_keyboard_in_a_browser_and_survives_a_kill(ru
         (["--level_name=Pendulum-v1"], "keys can only choose one among several"),
         (["--level_name=dummy:16-100"], "--level_name=dummy:16-100 draws no pictures"),
         (["--model_bundle=zoo:catch"], "is no world model"),
+        (["--logdir=RUN", "--level_fps=5"], "--level_fps is for --level_name"),
+        (["--level_name=vnc:Catch-v0", "--wait"], "--wait: vnc:Catch-v0 goes on by itself"),
+        (["--level_name=vnc:Catch-v0", "--fps=5"], "--fps=5: vnc:Catch-v0 goes on by itself"),
     ],
 )
 def test_what_cannot_be_played_is_refused_in_a_line(run, words, message, capsys):

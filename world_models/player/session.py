@@ -49,7 +49,7 @@ class Session:
             elif key == keys.NOTHING and self._waits:
                 self._step(nothing=True)
             elif key == keys.WAIT:
-                self._waits = not self._waits
+                self._waits = not self._waits and not self.real.spec.goes_on
             elif key == keys.RESET:
                 self.real.reset()
                 self._began()

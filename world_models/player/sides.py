@@ -77,6 +77,11 @@ class RealGame(Side):
         return self._row
 
     @property
+    def pictures_per_second(self) -> float:
+        """Steps a second, at the speed for people."""
+        return self._environment.pictures_per_second
+
+    @property
     def row(self) -> EnvironmentStep:
         """The newest one, of one environment."""
         return self._row
