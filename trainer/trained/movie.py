@@ -29,7 +29,7 @@ class Movie:
         self._path = path
         self._rate = pictures_per_second
         self._gif = path.suffix.lower() == ".gif"
-        remove_leftovers(path.parent, f".{glob.escape(path.stem)}.[0-9]*.*")
+        remove_leftovers(path.parent, f".{glob.escape(path.stem)}.[0-9]*.mp4")
         self._raw = temporary(path, ".mp4")
         self._encoder: subprocess.Popen | None = None
         self._pictures = 0
