@@ -56,6 +56,7 @@ class BrowserLevel(gymnasium.Env):
         self.most_fps = math.inf if page.time == VIRTUAL else 1000 / page.step_ms  # and there
         self._starts, self._steps = 1, 0  # of the browser, and steps since the last one
         self._left_alone = False  # since the last time that it was asked
+        self._late_s = 0.0  # of the newest step
         try:
             self._tab = self._opened()
             self.observation_space: spaces.Box = self._first_space()
@@ -149,8 +150,7 @@ class BrowserLevel(gymnasium.Env):
     def step(self, action: Any) -> Any:
         chosen = action if isinstance(action, Action) else self._page.actions[int(action)]
         self._steps += 1
-        late_s = time.monotonic() - self._due
-        if self._page.time == REAL and late_s > max(MOST_LATE_S, self._page.step_ms / 1000):
+        if self._page.time == REAL and self._is_late():
             self._left_alone = True
         if self._steps == STEPS_FORGIVE:
             self._starts = 1
@@ -166,6 +166,11 @@ class BrowserLevel(gymnasium.Env):
         before = self._score
         self._score, over, self._seen = found
         return self._seen, self._score - before, over, False, {}
+
+    def _is_late(self) -> bool:
+        """Whether nobody has acted for long. One who always takes so long has not been away."""
+        before, self._late_s = self._late_s, time.monotonic() - self._due
+        return self._late_s > max(MOST_LATE_S, self._page.step_ms / 1000, 2 * before)
 
     def was_left_alone(self) -> bool:
         """Whether it had gone on by itself for long before a step since the last call."""
