@@ -50,7 +50,7 @@ def translate(content: Mapping[str, Any], where: str) -> tuple[dict[str, Any], l
         f"{where}.{place}: {shown(value)} has no counterpart here and is left out."
         for place, value in left_out.items()
     ]
-    if "env.max_frame" not in given:
+    if not given.get("env.max_frame"):
         notes.append(
             f"{where}.env[0].max_episode: sessions are as long as that many of the longest "
             f"episodes: {settings['total_environment_frames']:,} frames."
@@ -78,6 +78,8 @@ def _has_none(path: str, given: Mapping[str, Any], algorithm: str) -> bool:
         return _counts_otherwise(given, algorithm)
     if path == "env.max_episode":
         return bool(given.get("env.max_frame"))
+    if path in keys.LIMITS:
+        return bool(value) and not limit_of(given)
     if path == "net.shared" and _has_two_networks(given, algorithm) is not None:
         return False
     if own != path:  # it is used where there are two optimizers

@@ -103,13 +103,14 @@ FOR: dict[str, tuple[str, ...]] = {
 # Read together with others below. With one agent in one environment all products are the same.
 READ = {
     *("name", "algorithm.name", "algorithm.use_gae", "algorithm.use_GAE", "algorithm.add_entropy"),
-    *("net.clamp_grad", "env.name", "env.max_t", "env.max_timestep", "env.max_frame"),
-    *("env.num_envs", "body.num", "body.product", "meta.max_session", "meta.max_trial"),
-    "meta.search_scheduler",
+    *("net.clamp_grad", "env.name", "env.max_frame", "env.num_envs", "body.num", "body.product"),
+    *("meta.max_session", "meta.max_trial", "meta.search_scheduler"),
     # Whether a schedule has a counterpart is said with its name.
     *(f"algorithm.clip_eps_spec.{key}" for key in ("end_val", "start_step", "end_step")),
     "algorithm.entropy_coef_spec.end_val",
 }  # fmt: skip
+# How long an episode may be, where a level has such a limit here.
+LIMITS = ("env.max_timestep", "env.max_t")
 # Multiplied with one another, they are the times that a batch is learned from.
 TIMES = (
     *("algorithm.training_epoch", "algorithm.training_batch_epoch", "algorithm.training_iter"),
@@ -119,8 +120,8 @@ TIMES = (
 NUMBERS = (
     *TIMES,
     *("algorithm.training_frequency", "algorithm.time_horizon", "algorithm.minibatch_size"),
-    *("env.num_envs", "env.max_frame", "env.max_episode", "env.max_t", "env.max_timestep"),
-    *("body.num", "net.polyak_weight", "net.polyak_coef", "net.update_frequency"),
+    *(*LIMITS, "env.num_envs", "env.max_frame", "env.max_episode", "body.num"),
+    *("net.polyak_weight", "net.polyak_coef", "net.update_frequency"),
 )
 # Values that mean what is done here anyway; others of these keys have no counterpart.
 HERE: dict[str, tuple[Any, ...]] = {

@@ -6,7 +6,9 @@ from typing import Any
 
 import gymnasium
 
+from environments import names
 from trainer.acting.settings import LevelSettings
+from user_error import UserError
 
 # Where a spec names no number of steps for an episode, and the level has none either.
 STEPS_OF_AN_EPISODE = 1000
@@ -29,19 +31,25 @@ def _longest(given: Mapping[str, Any]) -> int:
 
 
 def limit_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that end episodes after so many steps."""
-    steps, frames = _longest(given), _frames_of_a_step(given)
-    if not steps:
-        return {}
-    if frames > 1:
-        return {"max_episode_frames": steps * frames}
-    return {"env_kwargs": json.dumps({"max_episode_steps": steps})}
+    """The settings that end episodes after so many steps; none where a level has no such limit."""
+    steps, level = _longest(given), _found(given)
+    if steps and isinstance(level, names.AtariLevel):
+        return {"max_episode_frames": steps * _frames_of_a_step(given)}
+    if steps and isinstance(level, names.GymnasiumLevel):
+        return {"env_kwargs": json.dumps({"max_episode_steps": steps})}
+    return {}
 
 
 def _frames_of_a_step(given: Mapping[str, Any]) -> int:
-    level = level_of(given)
-    is_atari = "NoFrameskip" in level or level.startswith("ALE/")
-    return LevelSettings().frame_skip if is_atari else 1
+    return LevelSettings().frame_skip if isinstance(_found(given), names.AtariLevel) else 1
+
+
+def _found(given: Mapping[str, Any]) -> names.Level | None:
+    """What kind of level it is; None if it is unknown, which is refused later."""
+    try:
+        return names.find(level_of(given))
+    except UserError:
+        return None
 
 
 def level_of(given: Mapping[str, Any]) -> str:
@@ -51,7 +59,6 @@ def level_of(given: Mapping[str, Any]) -> str:
 
 def _level(name: str) -> str:
     """The level; of ids that Gymnasium no longer has, the newest version."""
-    from environments import names
     from environments.unity.builds import BUILDS
 
     if name in BUILDS:

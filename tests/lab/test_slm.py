@@ -114,7 +114,20 @@ def test_episodes_are_as_long_as_the_spec_says():
     assert spec.total_frames == 500 and spec.settings["env_kwargs"] == '{"max_episode_steps": 50}'
     content["env"] = [{"name": "PongNoFrameskip-v4", "max_t": 100, "max_frame": 9000}]
     content["agent"][0]["net"]["type"] = "ConvNet"
-    assert read(content).settings["max_episode_frames"] == 400
+    for name in ("PongNoFrameskip-v4", "PongDeterministic-v4", "Pong-v0", "pong"):
+        content["env"][0]["name"] = name
+        settings = read(content).settings
+        assert settings["max_episode_frames"] == 400 and "env_kwargs" not in settings
+
+
+@pytest.mark.parametrize("key", ["max_t", "max_timestep"])
+def test_a_limit_of_episodes_that_a_level_does_not_have_has_its_line(key):
+    """Arguments of Unity's builds are parameters of their own."""
+    content = agent({"name": "DQN"})
+    content["env"] = [{"name": "gridworld", key: 50, "max_frame": 1000}]
+    assert left_out(content) == [f"env[0].{key}"]
+    spec = read(content)
+    assert spec.levels == ["unity:gridworld"] and "env_kwargs" not in spec.settings
 
 
 def test_the_size_of_a_minibatch_becomes_their_number():
@@ -128,7 +141,10 @@ def test_the_size_of_a_minibatch_becomes_their_number():
 
 
 def test_episodes_become_frames_by_the_longest_episode():
-    assert read(agent({"name": "DQN"})).total_frames == 10 * 500
+    content = agent({"name": "DQN"})
+    content["env"][0]["max_frame"] = None
+    spec = read(content)
+    assert spec.total_frames == 10 * 500 and "max_episode: sessions are as long" in spec.notes[-1]
 
 
 def test_numbers_of_updates_come_from_several_keys():
@@ -164,6 +180,9 @@ def test_a_target_network_is_copied_after_as_many_steps():
     ("env", "frames"),
     [
         ({"name": "PongNoFrameskip-v4", "max_frame": 1000}, 4000),
+        ({"name": "PongDeterministic-v4", "max_frame": 1000}, 4000),
+        ({"name": "Pong-v4", "max_frame": 1000}, 4000),
+        ({"name": "pong", "max_frame": 1000}, 4000),
         ({"name": "PongNoFrameskip-v4", "max_t": 50, "max_episode": 10}, 2000),
         ({"name": "PongNoFrameskip-v4", "max_episode": 10}, 1_080_000),
         ({"name": "CartPole-v1", "max_frame": 1000}, 1000),
