@@ -43,10 +43,14 @@ def curve_of(rows: Sequence[Mapping[str, Any]]) -> Curve:
 
 
 def window_starts(curve: Curve) -> np.ndarray:
-    """The frames at which the oldest episode of each mean return ended, between the reports."""
-    first = np.maximum(curve.episodes - curve.window, 0)
+    """The frames at which the oldest episode of each mean return ended."""
+    return frames_at(curve, np.maximum(curve.episodes - curve.window, 0))
+
+
+def frames_at(curve: Curve, episodes: np.ndarray) -> np.ndarray:
+    """The frames after which so many episodes had ended, between the reports."""
     places = np.concatenate([[0.0], curve.episodes])
-    return np.interp(first, places, np.concatenate([[0.0], curve.frames]))
+    return np.interp(episodes, places, np.concatenate([[0.0], curve.frames]))
 
 
 def spread(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lab.results.curves import POINTS, Curve, window_starts
+from lab.results.curves import POINTS, Curve, frames_at, window_starts
 
 MASTERED = 0.95  # mean return, in units of the level, from which it counts as solved
 NOISE = 0.05  # a fall by no more is no fall
@@ -41,17 +41,19 @@ def session_v1(curve: Curve, level: Level) -> dict[str, float]:
 
     ``m`` is the mean return of 100 episodes in units of the level, at least 0, at each report.
     Strength is its maximum. Speed is the level's usual number of frames, divided by those before
-    the first window with ``m`` of 0.95 or more; 0 if there is none. Stability is the share of
-    reports, from the first window near the top on, at which ``m`` falls by 0.05 at most; 1 if that
-    window is the last.
+    the first window with ``m`` of 0.95 or more, or by those of the very first window if they are
+    more: what was solved almost from the start could be known no earlier. It is 0 if there is no
+    such window. Stability is the share of reports, from the first window near the top on, at which
+    ``m`` falls by 0.05 at most; 1 if that window is the last.
     """
     assert level.scale is not None and level.solved_frames is not None
     mastery = np.maximum(0.0, (curve.returns - level.random_return) / level.scale)
     solved = np.flatnonzero(mastery >= MASTERED)
     speed = 0.0
     if len(solved):
-        start = window_starts(curve)[solved[0]]
-        speed = level.solved_frames / (start or curve.frames[solved[0]])
+        first = np.minimum(curve.episodes[solved[0]], curve.window)
+        before = window_starts(curve)[solved[0]], frames_at(curve, first)
+        speed = level.solved_frames / max(before)
     top = max(NOISE, min(mastery.max(), 1.0) - NOISE)
     near = np.flatnonzero(mastery >= top)
     falls = np.diff(mastery[near[0] :]) if len(near) else np.array([])

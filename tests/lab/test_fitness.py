@@ -35,9 +35,18 @@ def test_speed_counts_frames_before_the_first_window_that_is_solved():
     assert fitness.session_v1(curve([0, 50, 94]), LEVEL)["speed"] == 0.0
 
 
-def test_a_window_from_the_very_start_counts_to_its_end():
-    # The first report has 100 episodes: its window began at frame 0.
-    assert fitness.session_v1(curve([100], frames=[100.0]), LEVEL)["speed"] == 1000 / 100
+@pytest.mark.parametrize("first", [100.0, 101.0, 110.0, 200.0])
+def test_what_is_solved_from_the_start_has_the_frames_of_a_hundred_episodes(first):
+    """Whenever the first report comes; there a window begins at frame 0, 1, 10 and 100."""
+    found = fitness.session_v1(curve([100], frames=[first]), LEVEL)
+    assert found["speed"] == pytest.approx(1000 / 100)
+    later = fitness.session_v1(curve([0, 100], frames=[first, first + 1]), LEVEL)
+    assert later["speed"] == pytest.approx(1000 / max(100, first - 99))
+
+
+def test_a_session_of_fewer_episodes_counts_to_its_first_report_that_is_solved():
+    few = curve([0, 100, 100], frames=[30.0, 50.0, 80.0])
+    assert fitness.session_v1(few, LEVEL)["speed"] == 1000 / 50
 
 
 def test_windows_begin_between_reports():
