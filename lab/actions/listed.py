@@ -15,7 +15,7 @@ from lab.actions.starting import (
     start,
 )
 from lab.specs.errors import refuse
-from lab.trials.folder import Experiment, newest
+from lab.trials.folder import SPEC, Experiment, newest
 from trainer.settings import files
 from user_error import UserError, closest
 
@@ -25,23 +25,25 @@ MODES = ("dev", "train", "search", "benchmark")
 def run_many(path: str, options: Any) -> int:
     """Runs the experiments of a file, one after another, and returns the highest exit code.
 
-    Of a list that was stopped on its way, what is finished does not run again.
+    Of a list that was stopped on its way, what is finished does not run again. Once all is, another
+    round begins.
     """
-    listed = _listed(path)
+    listed, begun = _listed(path), options.data / f"{Path(path).stem}.round"
     finished = []
     for mode, argument, levels in listed:  # refuses mistakes before the first one starts
         found: Experiment | None
         if Path(argument).is_dir():  # this experiment, and no newer one of the same spec
             check_goes_on(argument, options.new, levels)
             found = of_folder(mode, Path(argument))
-            spec = found.spec
+            spec, is_over = found.spec, bool(found.result())
         else:
             spec, extra = prepare(mode, argument, levels)
             found = None if options.new else newest(options.data, spec, mode, extra)
+            is_over = bool(found and found.result() and not _is_older(found, begun))
         places_of(spec.meta.resources, options, found.held_memory() if found else 0)
         if found:
             locking.check_free(found.folder)
-        finished.append(found if found and found.result() else None)
+        finished.append(found if is_over else None)
     if options.detach:
         make_data_writable(options.data)
         log = options.data / f"{Path(path).stem}.log"
@@ -50,6 +52,9 @@ def run_many(path: str, options: Any) -> int:
         process = detach(command, log, options, lambda _: log.stat().st_size > size)
         print(f"{path} runs in process {process}; its output is in {log}.")
         return 0
+    if options.new or all(finished):
+        make_data_writable(options.data)
+        begun.touch()
     codes = []
     for (mode, argument, levels), before in zip(listed, finished, strict=True):
         if before and not all(finished):
@@ -59,6 +64,12 @@ def run_many(path: str, options: Any) -> int:
         if codes[-1] > 128:  # it was stopped
             return codes[-1]
     return max(codes)
+
+
+def _is_older(experiment: Experiment, begun: Path) -> bool:
+    """Whether an experiment is older than the round of the list; the first one has no file."""
+    made = (experiment.folder / SPEC).stat().st_mtime_ns
+    return begun.exists() and made < begun.stat().st_mtime_ns
 
 
 def _one_of_many(mode: str, argument: str, options: Any, levels: str) -> int:

@@ -1,9 +1,12 @@
 """Folders of experiments, and the records in them."""
 
 import json
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
-from lab.actions import listed
+import pytest
+
+from lab.actions import listed, starting
 from lab.commands import main
 from lab.specs import spec as specs
 from lab.trials import folder, plan
@@ -81,6 +84,38 @@ def test_a_folder_in_a_list_is_that_experiment_and_no_newer_one(tmp_path, monkey
     assert run(old="train", new="dev") == 2  # before the first one starts
     assert f"{new.folder}: found an experiment of bin/lab train" in capsys.readouterr().err
     assert started == [str(old.folder)]
+
+
+@pytest.mark.parametrize("stopped", ["one", "two"])
+@pytest.mark.parametrize("more", [[], ["--new"]])
+def test_another_round_of_a_list_goes_on_as_a_round(tmp_path, monkeypatch, stopped, more):
+    names, started = ("one", "two"), list[str]()
+    (tmp_path / "specs.yaml").write_text("".join(f"{one}: {{level: Catch-v0}}\n" for one in names))
+    many, data = tmp_path / "many.yaml", tmp_path / "data"
+    many.write_text("specs.yaml: {one: train, two: train}")
+    stops_at = ""
+
+    def start(mode, argument, options, levels):
+        started.append(argument.rpartition(":")[2])
+        experiment = starting._of_spec(mode, argument, options, levels)
+        if started[-1] == stops_at:
+            return 128 + signal.SIGTERM
+        experiment.finish({"state": "finished"})
+        return 0
+
+    def run(*words):
+        started.clear()
+        code = main(["run", str(many), f"--data={data}", *words])
+        return [code, *started]
+
+    monkeypatch.setattr(listed, "start", start)
+    assert run() == [0, "one", "two"]
+    stops_at = stopped
+    at = names.index(stopped)
+    assert run(*more) == [128 + signal.SIGTERM, *names[: at + 1]]
+    stops_at = ""
+    assert run() == [0, *names[at:]]
+    assert run() == [0, "one", "two"]
 
 
 def test_what_only_goes_on_or_plays_is_not_kept_of_every_trial(tmp_path):
