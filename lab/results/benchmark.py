@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lab.results import fitness, graphs, scoring, tables
-from lab.results.curves import Curve, curve_of
+from lab.results.curves import Curve, drawn_of
 from lab.trials.folder import DONE, Experiment, Trial
 from trainer.reporting import wording
 from trainer.storage.records import write_whole
@@ -129,7 +129,7 @@ def draw(experiment: Experiment, trials: Sequence[Trial], path: Path) -> None:
     random = scoring.random_play(experiment)
     for trial in trials:
         level = trial.values["level"]
-        curves = [curve_of(session.rows()) for session in experiment.sessions(trial)]
+        curves = [drawn_of(session).curve for session in experiment.sessions(trial)]
         levels[level][trial.values["spec"]] = curves
         if level not in known and random.knows(trial.settings):
             known[level] = scoring.level_of(experiment, trial, random)

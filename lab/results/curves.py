@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from lab.results.tables import OF_ONE, RETURN
+from lab.trials.sessions import Session
 from trainer.reporting.wording import by_level
 
 WINDOW = 100  # episodes in a mean return
 POINTS = 200  # of a curve on a common grid
+DRAWN = 500  # points of a session at most, where there are many sessions
 
 
 class Curve(NamedTuple):
@@ -25,6 +29,40 @@ class Curve(NamedTuple):
     def is_empty(self) -> bool:
         """Whether no episode has ended."""
         return not len(self.frames)
+
+
+class Drawn(NamedTuple):
+    """What is drawn of a session where there are many of them."""
+
+    size: int  # of its reports
+    curve: Curve
+    bodies: dict[str, Curve]  # of each body or level that has returns of its own
+
+
+# As it was when it was drawn last: to read all reports again each time would take too long.
+_drawn: WeakKeyDictionary[Session, Drawn] = WeakKeyDictionary()
+
+
+def drawn_of(session: Session) -> Drawn:
+    """What is drawn of a session, whose reports are read if there are others than the last time."""
+    size = session.size_of_reports()
+    if session not in _drawn or _drawn[session].size != size:
+        rows = session.rows()
+        bodies = {
+            name: [row | {RETURN: row.get(f"{OF_ONE}{name}")} for row in rows]
+            for name in (by_level(rows[-1]) if rows else ())
+        }
+        curves = {name: thinned(curve_of(own), DRAWN) for name, own in bodies.items()}
+        _drawn[session] = Drawn(size, thinned(curve_of(rows), DRAWN), curves)
+    return _drawn[session]
+
+
+def thinned(curve: Curve, most: int) -> Curve:
+    """So many of the reports at most, the last among them."""
+    step = max(1, -(-len(curve.frames) // most))
+    first = (len(curve.frames) - 1) % step
+    *arrays, _ = Curve._fields
+    return curve._replace(**{name: getattr(curve, name)[first::step].copy() for name in arrays})
 
 
 def curve_of(rows: Sequence[Mapping[str, Any]]) -> Curve:

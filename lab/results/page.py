@@ -7,11 +7,10 @@ from importlib import resources
 from typing import Any
 
 from lab.results import tables
-from lab.results.curves import Curve, curve_of
-from lab.results.tables import OF_ONE, RETURN
+from lab.results.curves import Curve, curve_of, drawn_of, thinned
 from lab.trials import plan
 from lab.trials.folder import Experiment, Trial
-from trainer.reporting.wording import by_level
+from lab.trials.sessions import Session
 from trainer.storage.records import write_whole
 
 NAME = "index.html"
@@ -66,33 +65,28 @@ def content(
                 **rows[one.number],
                 "what": one.what,
                 "values": one.values,
-                "curves": [_points(curve_of(s.rows())) for s in experiment.sessions(one)],
-                "bodies": _bodies([s.rows() for s in experiment.sessions(one)]),
+                **_curves(experiment.sessions(one)),
             }
             for one in trials
         ],
     }
 
 
-def _bodies(sessions: Sequence[Sequence[dict[str, Any]]]) -> dict[str, list[list[list[float]]]]:
-    """The curve of each body or level that has returns of its own, in each session."""
-    names = dict.fromkeys(name for rows in sessions if rows for name in by_level(rows[-1]))
+def _curves(sessions: Sequence[Session]) -> dict[str, Any]:
+    """The curve of each session, and in each that of a body or level that has its own returns."""
+    drawn = [drawn_of(one) for one in sessions]
+    names = dict.fromkeys(name for one in drawn for name in one.bodies)
+    none = curve_of([])
     return {
-        name: [
-            _points(curve_of([row | {RETURN: row.get(f"{OF_ONE}{name}")} for row in rows]))
-            for rows in sessions
-        ]
-        for name in names
+        "curves": [_points(one.curve) for one in drawn],
+        "bodies": {name: [_points(one.bodies.get(name, none)) for one in drawn] for name in names},
     }
 
 
 def _points(curve: Curve) -> list[list[float]]:
     """Frames, seconds and returns of some of the reports, the last among them."""
-    step = max(1, -(-len(curve.frames) // POINTS))
-    return [
-        [_short(one) for one in array[::-1][::step][::-1]]
-        for array in (curve.frames, curve.seconds, curve.returns)
-    ]
+    some = thinned(curve, POINTS)
+    return [[_short(one) for one in array] for array in (some.frames, some.seconds, some.returns)]
 
 
 def _short(value: float) -> float:

@@ -11,7 +11,7 @@ from lab.results.curves import curve_of
 from lab.trials.folder import OPEN, Experiment, Trial
 from trainer.storage.records import write_whole
 
-# The graph of all trials takes a second; while trials come, it is drawn this often.
+# The graph and the page of all trials take seconds; while trials come, they are drawn this often.
 DRAWN_EVERY_S = 30.0
 GRAPH = "experiment_graph.png"
 LAST = "trial_fitness_df.csv"  # is written last of a trial
@@ -27,12 +27,22 @@ def forget(experiment: Experiment, trial: Trial) -> None:
     experiment.trial_file(trial, LAST).unlink(missing_ok=True)
 
 
-def write(experiment: Experiment, trial: Trial) -> None:
-    """Writes all of a trial that has ended, and all of the experiment that it changes."""
+def write(experiment: Experiment, trial: Trial) -> bool:
+    """Writes all of a trial that has ended, and of the experiment what is due.
+
+    Returns whether graph and page are still to be drawn.
+    """
     write_trial(experiment, trial)
-    graph = experiment.file(GRAPH)
-    drawn = graph.stat().st_mtime if graph.exists() else 0.0
-    write_experiment(experiment, draw=time.time() - drawn > DRAWN_EVERY_S)
+    draw = is_due(experiment)
+    write_experiment(experiment, draw)
+    return not draw
+
+
+def is_due(experiment: Experiment) -> bool:
+    """Whether it is time to draw the graph and the page of all trials."""
+    path = experiment.folder / page.NAME
+    drawn = path.stat().st_mtime if path.exists() else 0.0
+    return time.time() - drawn > DRAWN_EVERY_S
 
 
 def write_all(experiment: Experiment) -> None:
@@ -47,8 +57,8 @@ def write_trial(experiment: Experiment, trial: Trial) -> None:
     """The tables and graphs of a trial and its sessions."""
     title = " · ".join(part for part in (experiment.spec.name, trial.name, trial.what) if part)
     sessions = experiment.sessions(trial)
-    for place, session in enumerate(sessions):
-        rows = session.rows()
+    reports = [session.rows() for session in sessions]
+    for place, (session, rows) in enumerate(zip(sessions, reports, strict=True)):
         if not rows:
             continue
         table = experiment.trial_file(trial, "session_df.csv", place)
@@ -57,7 +67,7 @@ def write_trial(experiment: Experiment, trial: Trial) -> None:
         graphs.write_session(picture, rows, f"{title} · seed {session.seed}")
         hparams.write(experiment, trial, session)
     _write_spec(experiment, trial)
-    curves = [curve_of(session.rows()) for session in sessions]
+    curves = [curve_of(rows) for rows in reports]
     graphs.write_trial(experiment.trial_file(trial, "trial_graph.png"), curves, title)
     tables.write_fitness(experiment.trial_file(trial, LAST), trial.results, trial.seeds)
 
@@ -78,16 +88,18 @@ def _write_spec(experiment: Experiment, trial: Trial) -> None:
 def write_experiment(
     experiment: Experiment, draw: bool = True, result: Mapping[str, Any] | None = None
 ) -> None:
-    """The table, the graph and the page of all trials so far; the graph only if asked.
+    """The tables, the graph and the page of all trials so far; but for the first, only if asked.
 
     ``result`` is what came out, if that is not in the experiment's folder yet.
     """
     trials = experiment.trials()
     tables.write_experiment(experiment, trials)
+    if not draw:
+        return
     is_benchmark = experiment.mode == "benchmark" and bool(trials)
-    if draw and is_benchmark:
+    if is_benchmark:
         benchmark.draw(experiment, trials, experiment.file(GRAPH))
-    elif draw:
+    else:
         graphs.write_experiment(experiment.file(GRAPH), trials, experiment.spec.name)
     scores = benchmark.write(experiment, trials) if is_benchmark else []
     page.write(experiment, trials, result or experiment.result(), scores)

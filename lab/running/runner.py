@@ -45,6 +45,7 @@ class Runner:
         self._random = scoring.random_play(experiment)
         self._trials = experiment.trials()
         self._told: set[int] = set()  # trials that the study knows
+        self._undrawn = False  # whether graph and page lack a trial that has been closed
         self._fixed = plan.fixed(experiment)
         self._compared: set[tuple[int, int]] = set()  # trials, at percentages of their frames
         self._proposals: proposing.Proposals | None = None
@@ -136,12 +137,17 @@ class Runner:
     def _write_results(self) -> bool:
         """Writes the results of a closed trial that has none yet; returns whether there was one.
 
+        Graph and page are drawn once they are due, also if nothing has been closed since.
         Only now, because drawing takes a second, in which the next session is under way.
         """
         for trial in self._trials:
             if trial.state != OPEN and not writing.is_written(self._experiment, trial):
-                writing.write(self._experiment, trial)
+                self._undrawn = writing.write(self._experiment, trial)
                 return True
+        if self._undrawn and writing.is_due(self._experiment):
+            writing.write_experiment(self._experiment)
+            self._undrawn = False
+            return True
         return False
 
     def _look_at(self, trial: Trial) -> None:

@@ -19,7 +19,7 @@ from trainer.machine.launching import PROJECT
 from trainer.settings import config
 from trainer.settings.config import Settings
 from trainer.storage.checkpoints import Store
-from trainer.storage.records import newest_metrics, read_metrics, write_whole
+from trainer.storage.records import METRICS, newest_metrics, read_metrics, write_whole
 from user_error import NotWritten, UserError
 
 RUNNING, ENDED, WAITING = "running", "ended", "waiting"
@@ -214,6 +214,13 @@ class Session:
             return read_metrics(self.folder)
         except OSError:
             return []
+
+    def size_of_reports(self) -> int:
+        """The bytes of its reports so far: others are only added, also after a resume."""
+        try:
+            return (self.folder / METRICS).stat().st_size
+        except OSError:
+            return 0
 
     def newest(self) -> dict[str, Any]:
         """Its last report; empty without one. Long sessions have too many to read all each time."""

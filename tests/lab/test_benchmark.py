@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from typing import Any
 
 import pytest
@@ -15,9 +16,12 @@ from lab.results import (
     scoring,
     writing,
 )
-from lab.results.curves import curve_of
+from lab.results.curves import curve_of, thinned
+from lab.running.progress import Progress
+from lab.running.runner import Runner
+from lab.running.slots import Here
 from lab.specs import spec as specs
-from lab.trials import plan
+from lab.trials import plan, sessions
 from lab.trials.folder import DONE, Experiment
 from tests.browser import Browser
 
@@ -104,3 +108,48 @@ def test_the_page_of_a_benchmark_shows_scores_and_one_level_at_a_time(games):
         assert [one.partition(" · ")[0] for one in browser.evaluate(lines)] == ["t2", "t9"]
         rows = "document.querySelectorAll('#trials tbody tr').length"
         assert browser.evaluate(rows) == 2 * len(GAMES) - 1
+
+
+def test_reports_are_read_again_only_of_sessions_that_have_others(games, monkeypatch):
+    read, read_metrics = list[str](), sessions.read_metrics
+
+    def note_and_read(folder):
+        read.append(folder.name)
+        return read_metrics(folder)
+
+    monkeypatch.setattr(sessions, "read_metrics", note_and_read)
+    writing.write_experiment(games)
+    every = [one.folder.name for trial in games.trials() for one in games.sessions(trial)]
+    assert sorted(read) == sorted(every) and len(every) == 26
+    read.clear()
+    metrics = games.folder / "sessions/t6_s1/metrics.jsonl"
+    row = {"environment_frames": 9000, "mean_episode_return": 1.0, "recent_episodes": 100}
+    metrics.write_text(metrics.read_text() + json.dumps(row) + "\n")
+    writing.write_experiment(games)
+    assert read == ["t6_s1"]
+    assert '"curves": [[[1000.0, ' in (games.folder / "index.html").read_text()
+    assert ", 9000.0], " in (games.folder / "index.html").read_text()
+
+
+def test_graph_and_page_are_drawn_now_and_then_and_lack_nothing_in_the_end(games, monkeypatch):
+    trials, page = games.trials(), games.folder / "index.html"
+    for trial in trials[2:]:
+        games.trial_file(trial, writing.LAST).touch()
+    runner = Runner(games, Here(games.spec.meta.resources), Progress("games"))
+    assert runner._write_results() and page.exists()  # the first one at once
+    page.write_text("the first")
+    assert runner._write_results() and page.read_text() == "the first"
+    assert writing.is_written(games, trials[1])
+    assert not runner._write_results() and page.read_text() == "the first"
+    os.utime(page, (0, 0))
+    assert runner._write_results() and page.read_text() != "the first"
+    os.utime(page, (0, 0))
+    assert not runner._write_results()  # it lacks nothing
+
+
+def test_of_many_reports_some_are_drawn_and_the_last_is_among_them():
+    rows = [{"environment_frames": one, "mean_episode_return": 1.0} for one in range(1, 1802)]
+    some = thinned(curve_of(rows), 60)
+    assert len(some.frames) <= 60 and some.frames[-1] == 1801 and some.window == 100
+    assert thinned(curve_of(rows[:60]), 60).frames[0] == 1
+    assert thinned(curve_of([]), 60).is_empty
