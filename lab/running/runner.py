@@ -180,7 +180,11 @@ class Runner:
         elif self._proposals and self._experiment.spec.meta.early_stopping == "halving":
             self._halve(trial, sessions)
 
-    def _halve(self, trial: Trial, sessions: list[Session]) -> None:
+    def _halve(self, trial: Trial, every: list[Session]) -> None:
+        """Ends a trial that lags behind, by the sessions that have begun: others wait for room."""
+        sessions = [one for one in every if one.written() or one.newest()]
+        if not sessions:
+            return
         for percent in proposing.RUNGS:
             if (trial.number, percent) in self._compared:
                 continue

@@ -80,10 +80,10 @@ class Proposals:
         value = trial.results.get("objective")
         known = self._study.get_trials(deepcopy=False)[trial.proposal]
         if known.state == TrialState.RUNNING:
-            if trial.state == FAILED or value is None:
-                self._study.tell(trial.proposal, state=TrialState.FAIL)
-            elif trial.state == ENDED_EARLY:
+            if trial.state == ENDED_EARLY:  # some of its sessions may not have begun
                 self._study.tell(trial.proposal, state=TrialState.PRUNED)
+            elif trial.state == FAILED or value is None:
+                self._study.tell(trial.proposal, state=TrialState.FAIL)
             else:
                 self._study.tell(trial.proposal, value)
             return False

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
+from optuna.trial import TrialState
 
 from lab.results import graphs
 from lab.specs import frozen, search_space
@@ -181,6 +182,14 @@ def test_a_trial_goes_on_if_it_is_among_the_better_half_so_far(tmp_path):
         for place, value in enumerate((3.0, 2.0, 4.0, 3.5, 3.4))
     ]
     assert ends == [False, True, False, False, True]
+
+
+def test_a_trial_that_ends_early_is_no_failure_although_a_session_has_not_begun(tmp_path):
+    proposals = opened(tmp_path)
+    trial = trial_of(proposals, 0)
+    trial.state, trial.results = "stopped early", {"objective": None}
+    proposals.sync(trial)
+    assert proposals._study.trials[0].state == TrialState.PRUNED
 
 
 def test_what_a_comparison_has_said_it_says_again_after_a_kill(tmp_path):

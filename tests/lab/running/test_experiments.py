@@ -80,18 +80,23 @@ def test_a_terminal_shows_all_running_sessions_in_a_panel(lab):
         assert "Best trial: t0" in shown.shown and "started" not in shown.shown
 
 
-def test_trials_that_lag_behind_end_early(lab):
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_trials_that_lag_behind_end_early(lab, sessions):
+    """Also by the session that runs, while others wait for room."""
     content = {
         "level": "CartPole-v1",
         "settings": {"keep_checkpoints": 1},  # and frames as the trainer chooses
         "meta": {"search": "grid", "finalists": 0, "early_stopping": "halving",
-                 "resources": {"memory_gb": 0.1}},
+                 "sessions": sessions, "resources": {"memory_gb": 0.1}},
         "search": {"settings": {"learning_rate": [0.0006, 0.003, 0.004, 0.005]}},
     }  # fmt: skip
-    said = lab.run("search", lab.write(content), "--data=data")
+    alone = [] if sessions == 1 else ["--cores=1"]
+    said = lab.run("search", lab.write(content), "--data=data", *alone)
     trials = lab.trials()
     early = [one for one in trials if one["state"] == "stopped early"]
     assert early and "% of its frames" in said
+    waited = {f"t{one['number']}_s1" for one in early}
+    assert not waited & set(lab.starts())
     assert trials[0]["state"] == "done"  # the best
 
 
