@@ -13,8 +13,8 @@ from user_error import closest
 
 GRID = "grid_search"
 LISTS = ("choice", GRID)
-RANGES = ("uniform", "loguniform", "randint")
-KINDS = (*LISTS, *RANGES, "normal")
+NUMBERS = ("uniform", "loguniform", "randint", "normal")
+KINDS = (*LISTS, *NUMBERS)
 # A normal value further out than this many deviations is never drawn.
 FURTHEST = 3.0
 LEAST_CHANCE = 1 - statistics.NormalDist().cdf(FURTHEST)

@@ -182,7 +182,7 @@ def _check(spec: Spec, where: str) -> None:
                 _check_levels(value, f"{where}.search.settings.{one.key}")
     if SHORT["level"] in [one.name for one in spec.searched]:
         _check_over_levels(spec.meta, f"{where}.meta")
-    for name, kinds in (("grid", search_space.LISTS), ("cma", search_space.RANGES)):
+    for name, kinds in (("grid", search_space.LISTS), ("cma", search_space.NUMBERS)):
         wrong = [one for one in spec.searched if one.kind not in kinds]
         if (
             spec.meta.search == name

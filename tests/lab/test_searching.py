@@ -52,6 +52,14 @@ def test_values_are_drawn_within_their_ranges_and_never_twice(search, tmp_path):
     assert all(one["batch_size"] in (2, 3, 4) for one in found)
 
 
+@pytest.mark.parametrize("others", [{}, {"entropy_cost__normal": [0.1, 0.01]}])
+def test_cma_draws_normal_values(others, tmp_path):
+    keys = {"learning_rate__normal": [0.005, 0.001]} | others
+    found = proposed(spec_of("cma", keys, trials=8), tmp_path, lambda one: one["learning_rate"])
+    assert len({one["learning_rate"] for one in found}) == 8
+    assert all(0.002 <= one["learning_rate"] <= 0.008 for one in found)
+
+
 @pytest.mark.parametrize("search", ["random", "tpe", "evolutionary", "cma"])
 def test_every_point_of_a_grid_gets_the_same_draws(search, tmp_path):
     keys = {"algorithm": ["ppo", "a2c"], "learning_rate__loguniform": [1e-4, 1e-2]}
