@@ -83,6 +83,11 @@ def places_of(resources: Resources, options: Any, held: int = 0) -> Places:
     """
     if options.cores < 0:
         raise UserError(f"--cores={options.cores}: expected 0, which are all, or more.")
+    if 0 < options.cores < resources.cores:
+        raise UserError(
+            f"--cores={options.cores}: expected at least {resources.cores}, the cores of a session "
+            "by meta.resources.cores; without --cores all are used."
+        )
     if options.engine == "ray":
         return Nodes(options.ray_address, resources, options.cores)
     if options.ray_address:

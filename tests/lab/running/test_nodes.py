@@ -405,7 +405,7 @@ class Options:
 def test_mistakes_about_ray_are_one_line(monkeypatch):
     def refused(**options):
         with pytest.raises(UserError) as told:
-            starting.places_of(Resources(), type("Given", (Options,), options))
+            starting.places_of(Resources(cores=2), type("Given", (Options,), options))
         assert "\n" not in str(told.value)
         return str(told.value)
 
@@ -414,4 +414,9 @@ def test_mistakes_about_ray_are_one_line(monkeypatch):
     assert "expected HOST:PORT" in refused(ray_address="there")
     assert "expected HOST:PORT" in refused(ray_address="there:²")  # which is a digit, too
     assert "found nothing that answers there" in refused(ray_address="127.0.0.1:1")
+    for engine in ("ray", "local"):
+        said = refused(engine=engine, cores=1)
+        assert said.startswith(
+            "--cores=1: expected at least 2, the cores of a session by meta.reso"
+        )
     assert "expected --engine=ray beside it" in refused(engine="local", ray_address="a:1")
