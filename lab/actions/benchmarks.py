@@ -23,14 +23,13 @@ MAY_DIFFER = {
 
 def benchmark(path: str, name: str, levels: str) -> tuple[Spec, dict[str, Any]]:
     """The spec of a benchmark, and the specs and levels that belong to it."""
-    if Path(path).is_dir() or Path(path).name == "spec.json":
-        spec = specs.read(path, name)
-        extra = frozen.extra_of(spec)
-        if extra and levels:
-            raise UserError(f"--levels={levels}: {path} has its own levels; leave it out.")
-        if extra:
-            return spec, extra
     every = specs.read_all(path, name)
+    is_experiment = Path(path).is_dir() or Path(path).name == "spec.json"
+    extra = frozen.extra_of(every[0]) if is_experiment and len(every) == 1 else {}
+    if extra and levels:
+        raise UserError(f"--levels={levels}: {path} has its own levels; leave it out.")
+    if extra:
+        return every[0], extra
     chosen = SETS.get(levels) or [part.strip() for part in levels.split(",") if part.strip()]
     if not chosen:
         raise UserError(

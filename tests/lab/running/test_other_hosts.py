@@ -113,6 +113,10 @@ def test_levels_of_a_benchmark_may_have_any_of_their_names(tmp_path: Path):
     assert extra["levels"] == ["pong", "CartPole-v1"]
     with pytest.raises(UserError, match="found pongg; expected a set or levels"):
         starting.prepare("benchmark", str(path), "pongg")
+    several = tmp_path / "spec.json"  # as that of an experiment is called, which has one
+    several.write_text('{"mine": {"level": "CartPole-v1"}, "other": {"level": "CartPole-v1"}}')
+    _, both = starting.prepare("benchmark", str(several), "pong")
+    assert list(both["specs"]) == ["mine", "other"]
     experiment = Experiment.create(
         specs.parse("mine", {"level": "CartPole-v1"}, "f"), "benchmark", tmp_path, extra
     )
