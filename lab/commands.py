@@ -139,11 +139,12 @@ def _add_looking(command: Command) -> None:
     for name, text in (
         ("status", "show each trial: its state, its figures"),
         ("graph", "write tables, graphs and the page anew"),
-        ("stop", "stop an experiment and its sessions; it can go on later"),
     ):
         _looks(command(name, text))
+    stop = command("stop", "stop an experiment and its sessions; it can go on later")
+    _looks(stop, usual="the newest that runs")
     again = command("retry", "let failed trials run again, with the next start")
-    _looks(again, optional=False)
+    _looks(again, usual="")
     again.add_argument(
         "trials", nargs="*", default=[], help="such as t3 t7; default: all that failed"
     )
@@ -191,9 +192,10 @@ def _starts(parser: argparse.ArgumentParser, text: str = SPEC) -> None:
     parser.add_argument("--detach", action="store_true", help="run in the background")
 
 
-def _looks(parser: argparse.ArgumentParser, optional: bool = True) -> None:
-    usual = "; default: the newest of all" if optional else ""
-    parser.add_argument("folder", nargs="?" if optional else None, default="", help=FOLDER + usual)
+def _looks(parser: argparse.ArgumentParser, usual: str = "the newest of all") -> None:
+    """Adds the folder, which is to be given where there is no usual one."""
+    text = f"{FOLDER}; default: {usual}" if usual else FOLDER
+    parser.add_argument("folder", nargs="?" if usual else None, default="", help=text)
     parser.add_argument(
         "--data", type=Path, default=Path("data"), help="where folders are; default: data"
     )

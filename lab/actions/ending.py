@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from lab.actions.locking import running_by
-from lab.actions.looking import chosen
+from lab.actions.looking import candidates, chosen
 from lab.results import writing
 from lab.trials.folder import FAILED, OPEN, Experiment
 from lab.trials.sessions import RUNNING
@@ -20,8 +20,13 @@ LOOK_EVERY_S = 0.2
 
 
 def stop(argument: str, data: Path) -> int:
-    """Stops an experiment and its sessions, and nothing else; it can go on later."""
-    experiment = chosen(argument, data)
+    """Stops an experiment and its sessions, and nothing else; it can go on later.
+
+    Of several it is the newest that runs.
+    """
+    found = candidates(argument, data)
+    running = next((one for one in reversed(found) if _runs(one)), None)
+    experiment = running or found[-1]
     by = running_by(experiment.folder)
     if by and not (by.process and by.is_here):
         where = f"runs on {by.host}" if by.process else "is running, but which process is not known"
@@ -39,9 +44,20 @@ def stop(argument: str, data: Path) -> int:
         time.sleep(LOOK_EVERY_S)
     if _busy(experiment) or running_by(experiment.folder):
         raise UserError(f"{experiment.folder}: not all sessions ended within {STOP_WITHIN_S:g} s.")
+    if experiment.result():
+        print(f"{experiment.folder} is finished{'' if running else '; nothing was running'}.")
+        return 0
+    state = "is stopped" if running else "is not running"
     goes_on = f"{script_name('bin/lab')} {experiment.mode} {experiment.folder} goes on."
-    print(f"{experiment.folder} is stopped; {goes_on}")
+    print(f"{experiment.folder} {state}; {goes_on}")
     return 0
+
+
+def _runs(experiment: Experiment) -> bool:
+    """Whether a lab runs it, or sessions have outlived theirs, by records that can be read."""
+    with contextlib.suppress(UserError):
+        return bool(running_by(experiment.folder) or _busy(experiment))
+    return False
 
 
 def _busy(experiment: Experiment) -> list:

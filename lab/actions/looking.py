@@ -23,8 +23,13 @@ from user_error import UserError
 
 def chosen(argument: str, data: Path) -> Experiment:
     """The experiment of a folder, or the newest of a spec; without either the newest of all."""
+    return candidates(argument, data)[-1]
+
+
+def candidates(argument: str, data: Path) -> list[Experiment]:
+    """The one experiment of a folder, or those of a spec, or all: the newest last."""
     if argument and Path(argument).is_dir():
-        return Experiment(Path(argument))
+        return [Experiment(Path(argument))]
     names = specs.started_as(argument) if argument else set()
     found = find(data, names)
     if not found:
@@ -32,7 +37,7 @@ def chosen(argument: str, data: Path) -> Experiment:
         raise UserError(
             f"--data={data}: found no experiment {what}there; expected one that has run."
         )
-    return found[-1]
+    return found
 
 
 def status(argument: str, data: Path) -> int:

@@ -60,6 +60,25 @@ def test_a_process_of_another_host_or_an_unknown_one_gets_no_signal(
     assert " · running, " in capsys.readouterr().out
 
 
+def test_of_several_experiments_the_newest_that_runs_is_stopped(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    spec = specs.parse("mine", {"level": "CartPole-v1"}, "f")
+    newer = Experiment.create(spec, "train", tmp_path, {})
+    data = f"--data={tmp_path}"
+    assert main(["stop", data]) == 0
+    goes_on = f"bin/lab train {newer.folder} goes on."
+    assert capsys.readouterr().out == f"{newer.folder} is not running; {goes_on}\n"
+    newer.finish({"state": "finished"})
+    assert main(["stop", data]) == 0
+    assert capsys.readouterr().out == f"{newer.folder} is finished; nothing was running.\n"
+    lock = FolderLock(folder)
+    monkeypatch.setattr(os, "kill", lambda *_: lock.release())
+    assert main(["stop", data]) == 0
+    goes_on = f"bin/lab train {folder} goes on."
+    assert capsys.readouterr().out == f"{folder} is stopped; {goes_on}\n"
+
+
 @pytest.mark.parametrize("more", [[], ["--detach"]])
 def test_a_second_lab_is_told_in_the_words_of_the_lab(
     folder: Path, held: Path, more: list[str], capsys
