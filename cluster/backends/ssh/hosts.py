@@ -164,9 +164,12 @@ def at_once(
     make_room(len(listed))
     pool = ThreadPoolExecutor(min(most, len(listed) or 1))
     try:
-        return dict(zip(listed, pool.map(one, listed), strict=True))
-    finally:
+        replies = dict(zip(listed, pool.map(one, listed), strict=True))
+    except BaseException:
         pool.shutdown(wait=lasting, cancel_futures=True)
+        raise
+    pool.shutdown()
+    return replies
 
 
 def patiently(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cluster.backends.ssh import checking
-from cluster.backends.ssh.hosts import AT_ONCE, Hosts
+from cluster.backends.ssh.hosts import AT_ONCE, Hosts, at_once
 from cluster.inventory.hosts_csv import Row
 from cluster.model import Host, Mpirun, Place
 from cluster.on_host import ending, processes
@@ -74,6 +74,27 @@ def test_256_rows_on_four_hosts_are_one_request_to_each():
     # The actors on the learner's own host need not be checked for reaching it.
     assert wrong == [] and asked == {"check": 4, "listen": 1, "reach": 3}
     assert hosts.listening == [3]
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_after_ctrl_c_a_frozen_host_is_waited_for_only_where_something_lasts(lasting: bool):
+    begun, freed, ended = threading.Event(), threading.Event(), []
+
+    def work(key: str) -> dict[str, Any]:
+        if key == "interrupted":
+            begun.wait(20)
+            raise KeyboardInterrupt
+        begun.set()
+        freed.wait(20)
+        ended.append(key)
+        return {}
+
+    if lasting:
+        threading.Timer(0.2, freed.set).start()
+    with pytest.raises(KeyboardInterrupt):
+        at_once(work, ["interrupted", "frozen"], lasting=lasting)
+    assert ended == (["frozen"] if lasting else [])
+    freed.set()
 
 
 def test_256_hosts_that_are_slow_take_one_thread_to_watch_the_time():
