@@ -69,6 +69,7 @@ def test_an_extra_alone_comes_on_top_of_what_actors_need(copy, bare_path):
     told = copy.run("bin/setup", "--extra=unity", "--dry_run", PATH=bare_path).stdout
     assert "Debian packages:" in told and " npm" in told and "unity" not in told
     told = copy.run("bin/setup", "--test", "--dry_run", PATH=bare_path).stdout
+    assert " git " in told
     assert "pettingzoo.txt" in told and "ray.txt" not in told  # only where it is asked for
     told = copy.run("bin/setup", "--test", "--extra=ray", "--dry_run", PATH=bare_path).stdout
     assert "pettingzoo.txt" in told and "ray.txt" in told
@@ -297,12 +298,17 @@ def test_scripts_of_a_folder_that_was_moved_run_again_and_nothing_is_installed(s
     assert linked.run("bin/setup", "--actor", "--quiet").stderr == ""
 
 
-def test_an_incomplete_package_is_installed_again(set_up):
+@pytest.mark.parametrize("was_listed", [False, True])
+def test_an_incomplete_package_is_installed_again(set_up, was_listed):
+    """Cut short before its list of files was there, or when only that of the wheel was."""
     (record,) = set_up.folder.glob(".venv/lib/*/site-packages/tiny_actor-1.0.dist-info/RECORD")
+    whole = record.read_text()
     record.unlink()
+    if was_listed:
+        record.write_text("".join(x for x in whole.splitlines(True) if "/INSTALLER," not in x))
     (set_up.folder / ".venv/setup/actor.txt").unlink()
     assert set_up.run("bin/setup", "--actor").returncode == 0
-    assert record.exists()
+    assert record.read_text() == whole
 
 
 def test_a_wheel_with_another_content_is_refused(set_up):

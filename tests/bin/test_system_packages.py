@@ -189,6 +189,28 @@ def test_another_apt_is_waited_for_and_any_other_error_is_not(copy, bare_path, t
         assert "the clock is wrong" in log and "waits" not in log
 
 
+@IN_A_NAMESPACE
+def test_what_a_full_disk_has_cut_short_is_mended_by_apt(copy, bare_path, tmp_path):
+    said = "dependency problems prevent configuration of gcc: gcc depends on gcc-12"
+    program(bare_path / "dpkg", f"echo '{said}'; exit 1")
+    program(bare_path / "apt-get", 'echo "apt-get $*"')
+    log = set_up_as_root(copy, bare_path, tmp_path / "sbin")
+    done = [line for line in log.splitlines() if line.startswith("apt-get ")]
+    assert [line.split()[1] for line in done] == ["update", "install", "install"]
+    assert "--fix-broken" in done[1] and "--no-remove" in done[1] and " cmake" not in done[1]
+    assert "--fix-broken" not in done[2] and " cmake" in done[2]
+    program(bare_path / "apt-get", 'echo "apt-get $*"; [[ $* != *--fix-broken* ]]')
+    assert " cmake" not in set_up_as_root(copy, bare_path, tmp_path / "sbin")
+
+
+@IN_A_NAMESPACE
+def test_a_root_without_sbin_in_its_path_has_it_for_dpkg(copy, bare_path, tmp_path):
+    (tmp_path / "sbin").mkdir()
+    program(tmp_path / "sbin" / "start-stop-daemon", "true")
+    program(bare_path / "dpkg", "command -v start-stop-daemon; exit 1")
+    assert "/sbin/start-stop-daemon\n" in set_up_as_root(copy, bare_path, tmp_path / "sbin")
+
+
 # Of all packages, at most this one is installed.
 KNOWS = "if [[ -e $0.ssh && ${@: -1} == openssh-server ]]; then echo installed; fi"
 

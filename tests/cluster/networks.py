@@ -6,6 +6,7 @@ As root:  each host has an address, a port, a host key, a user and a home of its
 import contextlib
 import dataclasses
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -139,7 +140,7 @@ class Network:
 def counting_python(host: FakeHost) -> tuple[Path, Path]:
     """A Python that notes the first word of each of its starts, and the file where it does."""
     path, starts = host.home / "python", host.home / "starts"
-    path.write_text(f'#!/bin/sh\necho "$1" >>{starts}\nexec {sys.executable} "$@"\n')
+    path.write_text(f'#!/bin/sh\necho "$1" >>{starts}\nexec {shlex.quote(sys.executable)} "$@"\n')
     path.chmod(0o755)
     starts.write_text("")
     sh(f"chown {host.user} {starts}")

@@ -7,6 +7,7 @@ import importlib.metadata
 import io
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import socket
@@ -104,7 +105,7 @@ def test_a_python_may_be_a_name_in_the_path_or_lie_below_the_folder(
     frontend.env["PATH"] = f"{Path(sys.executable).parent}:{frontend.env['PATH']}"
     python = tmp_path / "elsewhere" / "bin" / "own"
     python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     python.chmod(0o755)
     frontend.csv(f"{HEADER},python", f"{ONE_EACH[1]},python3", f"{ONE_EACH[2]},bin/own")
     command = frontend.command("start", f"--workers_csv_path={frontend.folder}/hosts.csv")
@@ -245,7 +246,7 @@ def own_where(setup: str, *addresses: str) -> list[bool]:
     """Which addresses a machine takes for its own whose network is set up by a command."""
     asks = "from cluster.this_machine import here as h; m = h().is_own_address; "
     asks += f"print([m(ip) for ip in {addresses}])"
-    inside = f'ip link set lo up && {setup} && exec {sys.executable} -c "{asks}"'
+    inside = f'ip link set lo up && {setup} && exec {shlex.quote(sys.executable)} -c "{asks}"'
     done = subprocess.run(
         ["unshare", "-n", "sh", "-c", inside], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -18,6 +18,7 @@ from cluster.backends.ssh.syncing import WHAT
 from environments import Remotes
 from environments.remote.options import Options
 from tests.environments.realtime.remotes import remote
+from tests.scripts import write_python
 from trainer import build
 from trainer.settings import addresses, config
 
@@ -116,8 +117,7 @@ def entered(*arguments: str, folder: Path, host: str = "box") -> subprocess.Comp
     script = script.replace("/tmp/impala-", f"{folder}/")
     (folder / "docker" / "entrypoint").write_text(script)
     python = folder / ".venv" / "bin" / "python"
-    python.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
-    python.chmod(0o755)
+    write_python(python, "import json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     return subprocess.run(
         ["bash", str(folder / "docker" / "entrypoint"), *arguments],
         env={**os.environ, "HOSTNAME": host},

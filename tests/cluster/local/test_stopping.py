@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def test_rows_of_one_folder_with_several_pythons_are_all_stopped(
     frontend: Frontend, tmp_path: Path
 ):
     other = tmp_path / "python"
-    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     other.chmod(0o755)
     header, learner, actor = ONE_EACH
     frontend.csv(f"{header},python", f"{learner},", f"{actor},{other}")

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -244,7 +245,7 @@ def test_inside_an_allocation_the_run_is_its_steps(frontend: Frontend):
     (frontend.folder / "nodes.csv").write_text(
         "job,ip,count\nlearner,n2,\nlearner,n3,\nactor,n1,2\n"
     )
-    words = f"{sys.executable} run_experiment_mm_raw.py --logdir=logs/run --action="
+    words = f"{shlex.quote(sys.executable)} run_experiment_mm_raw.py --logdir=logs/run --action="
     script.write_text(
         f"{words}start --backend=slurm --workers_csv_path=nodes.csv && sleep 2\n"
         f"{words}status\nsqueue -h --steps -o '%j %N'\n{words}stop\n{words}status\n"
@@ -268,7 +269,7 @@ def test_inside_an_allocation_the_run_is_its_steps(frontend: Frontend):
 
 
 def test_inside_a_task_of_an_array_the_other_tasks_are_left_alone(frontend: Frontend):
-    words = f"{sys.executable} run_experiment_mm_raw.py --logdir=logs/run --action="
+    words = f"{shlex.quote(sys.executable)} run_experiment_mm_raw.py --logdir=logs/run --action="
     flags = "--backend=slurm --learners=1 --actors=2"
     script = frontend.folder / "task"
     # The second task, so that the other one has another name than the array.

@@ -1,11 +1,12 @@
 """Builds of Unity that are programs of the tests."""
 
-import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.scripts import write_python
 
 ENDS_WITHIN_S = 10  # where its end was not waited for
 
@@ -19,8 +20,7 @@ def build(tmp_path, monkeypatch):
     def made(name: str, fault: str = "") -> str:
         monkeypatch.setenv("BUILD", fault)
         path = tmp_path / f"{name}.x86_64"
-        path.write_text(f"#!{sys.executable}\n{(Path(__file__).parent / f'{name}.py').read_text()}")
-        path.chmod(0o755)
+        write_python(path, (Path(__file__).parent / f"{name}.py").read_text())
         return f"unity:{path}"
 
     yield made
