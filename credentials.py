@@ -17,7 +17,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from user_error import UserError
+from user_error import NO_ROOM, NotWritten, UserError
 
 FOLDER = "credentials"  # in the run's folder
 LEARNER, ACTOR = "learner.pem", "actor.pem"
@@ -64,10 +64,10 @@ def make(folder: Path) -> None:
         if not _holds(actor, text):
             _write(actor, text, replace=True)
     except OSError as error:
-        raise UserError(
-            f"--transport=secure: credentials cannot be written to {folder} ({error.strerror}). "
-            "Choose another --logdir."
-        ) from None
+        what = f"--transport=secure: credentials cannot be written to {folder} ({error.strerror})."
+        if error.errno in NO_ROOM:
+            raise NotWritten(f"{what} Make room and run the same command again.") from None
+        raise UserError(f"{what} Choose another --logdir.") from None
 
 
 def read(path: str, of_learner: bool) -> Credentials:

@@ -1,6 +1,7 @@
 """Mistakes that a user can fix, reported in one line with exit code 2 and no traceback."""
 
 import difflib
+import errno
 import os
 import select
 import sys
@@ -24,6 +25,10 @@ class UserError(Exception):
     """
 
     code = 2
+
+
+# Of errors by which a system says that nothing more can be written.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class NotWritten(UserError):

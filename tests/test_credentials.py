@@ -10,7 +10,8 @@ import pytest
 
 import credentials
 from credentials import ACTOR, LEARNER
-from user_error import UserError
+from tests.cluster.slurm.full_disk import full
+from user_error import NotWritten, UserError
 
 
 def text(folder: Path, name: str) -> str:
@@ -184,6 +185,12 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="credentials cannot be written to .*Choose another"):
         credentials.make(tmp_path / "file" / "credentials")
+
+
+def test_a_full_disk_is_reported_as_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(credentials, "_write", lambda *_, **__: full())
+    with pytest.raises(NotWritten, match="No space left on device.*Make room"):
+        credentials.make(tmp_path / "credentials")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from transport.in_process import Closed
-from transport.messages import FINISHED, Lost, Silent
+from transport.messages import FINISHED, Lasting, Lost, Silent
 from user_error import UserError
 
 v1 = tf.compat.v1
@@ -132,7 +132,7 @@ class Connection:
         try:
             return self._run(self._graph.read_about).tobytes()
         except Silent:
-            raise Lost(
+            raise Lasting(
                 "no answer: is it a learner with --transport=tensorflow, and is it running?"
             ) from None
 

@@ -163,8 +163,9 @@ class Link:
     def put(self, block: Any, count: int) -> None:
         """Sends ``count`` unrolls that were announced.
 
-        In step, they are for the process of the learner that was there then: to another one, which
-        may count other weights by the same number, they would seem to be of its own.
+        In step, and between learners, they are for the process of the learner that was there then:
+        to another one, which may count other weights by the same number, they would seem to be of
+        its own.
         """
         process = self._process
         if too_many := messages.too_many(count, process.most, process.largest):
@@ -176,12 +177,16 @@ class Link:
             self._number += 1
             waited = self._waiting.take(now)
             self._block = self._this_end.header(self._number, count, waited).pack(), packed
-            self._only_for = self._announced if self._in_step else ""
+            self._only_for = self._announced if self._in_step or self._of_learner else ""
             self._changed.notify_all()
 
     def _has_room(self) -> bool:
         process = self._process
-        return self._block is None and process.version >= 0 and not process.has_finished
+        # A gradient is made for weights of now: it does not wait until another learner is back.
+        is_there = self._connection is not None or not self._of_learner
+        return (
+            is_there and self._block is None and process.version >= 0 and not process.has_finished
+        )
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:

@@ -25,6 +25,10 @@ class Lost(Exception):
     """The peer cannot be reached, or no longer knows us; the text says why."""
 
 
+class Lasting(Lost):
+    """It does not pass by itself: a setting or a clock has to be changed somewhere."""
+
+
 class Stranger(Lost):
     """Something else answers in the peer's place; the text says how that shows."""
 

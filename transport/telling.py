@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from transport.messages import Refused, Stranger
+from transport.messages import Lasting, Refused, Stranger
 
 # A block that was not taken so often is worth a line: the first times, the queue may be full.
 TRIES_BEFORE_A_LINE = 3
@@ -29,7 +29,7 @@ class Telling:
         """Says why there is no connection, each reason once."""
         why = str(error).removesuffix(".") or "no answer"
         # Of what passes by itself, one reason is enough.
-        kind = why if isinstance(error, Refused | Stranger) else ""
+        kind = why if isinstance(error, Refused | Stranger | Lasting) else ""
         if kind not in self._said:
             self._said.add(kind)
             self._say(f"Waiting for the learner at {self.learner} ({why}).")

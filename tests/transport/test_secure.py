@@ -163,6 +163,25 @@ def test_grpc_clients_that_fall_silent_are_cut_off(monkeypatch):
         reported_once(idle, "made no call")
 
 
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "connections"),
+    [
+        (1024, 4096, (1536, 4096), 1024),
+        (1024, -1, (1536, -1), 1024),
+        (1024, 1024, (1024, 1024), 512),
+        (4096, 4096, None, 1024),
+        (-1, -1, None, 1024),
+    ],
+)
+def test_connections_leave_files_for_checkpoints(monkeypatch, soft, hard, raised, connections):
+    done: list[tuple[int, int]] = []
+    monkeypatch.setattr(listening.resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(listening.resource, "setrlimit", lambda _, both: done.append(both))
+    limits = dict(listening.options(5.0))
+    assert limits["grpc.max_allowed_incoming_connections"] == connections
+    assert done == ([raised] if raised else [])
+
+
 def test_connections_beyond_the_limit_are_refused(monkeypatch):
     monkeypatch.setattr(listening, "MOST_CONNECTIONS", 2)
     small = Learner()

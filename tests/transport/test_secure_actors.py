@@ -32,8 +32,11 @@ from transport import (
     secure,
 )
 from transport.layout import ArraySpec
-from transport.messages import Lost, Silent
+from transport.messages import Lasting, Lost, Silent, Stranger
 from transport.secure import calls, server
+from transport.telling import Telling
+
+import grpc  # isort: skip (not before transport.secure, which sets how it logs)
 
 pytestmark = pytest.mark.usefixtures("secure_ends")
 
@@ -123,6 +126,70 @@ def test_what_was_played_in_step_with_a_learner_that_ended_is_not_for_the_next(i
             assert actor.link.learner_process != before
             assert again.take(len(arrive)) == arrive
             assert again.receiver.take(0.3) is None
+
+
+@pytest.mark.parametrize("call", ["write", "put", "weights"])
+def test_no_call_reaches_a_learner_that_was_started_again_in_the_place_of_the_one_it_is_for(
+    secure_ends, call
+):
+    """gRPC connects anew by itself."""
+    block = np.zeros(8, np.uint8)
+    with secure_server(secure_ends) as (first, connection):
+        first.announce(b"first")
+        first.publish(block, 5000)
+        assert connection.about() == b"first" and connection.write(b"letter") == 5000
+        first.close()
+        host, port = connection._learner.split(":")
+        again = secure_ends.server(host, int(port), lambda _: None)
+        again.publish(block, 4801)
+        given = {"write": (b"letter",), "put": (block, block), "weights": (TIMEOUT_S,)}[call]
+        with pytest.raises(Lost, match="it was started again"):
+            getattr(connection, call)(*given)
+        assert again.hear(0.0) is None
+        again.close()
+
+
+def test_a_learner_keeps_no_block_for_another_that_is_not_there():
+    """It would be taken for one of now when that is back."""
+    first = Learner()
+    mine = Actor(first, "learner 1", of_learner=True)
+    with running(mine):
+        with running(first):
+            first.receiver.publish([np.zeros(3, np.float32)], 0)
+            assert mine.put([1]) and first.take(1) == [1]
+            eventually(lambda: mine.link.announce(0.1))
+        eventually(lambda: not mine.link.is_connected)
+        assert not mine.link.announce(0.2)
+        with running(again := Learner(address=first.address)):
+            again.receiver.publish([np.zeros(3, np.float32)], 0)
+            assert mine.put([2]) and again.take(1) == [2]
+
+
+def test_what_does_not_pass_by_itself_is_told_also_after_what_does():
+    said: list[str] = []
+    telling = Telling(said.append, "box:8001", TIMEOUT_S, of_learner=False)
+    for error in (Lost("Connection refused"), Lost("Socket closed"), *[Lasting("no TLS")] * 2):
+        telling.waits(error)
+    assert [line.split(" (")[1] for line in said] == ["Connection refused).", "no TLS)."]
+
+
+@pytest.mark.parametrize("why", ["certificate is not yet valid", "certificate has expired"])
+def test_a_clock_that_is_wrong_is_not_taken_for_another_run(secure_ends, why):
+    class Failed(grpc.RpcError):
+        """What gRPC raises then."""
+
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self) -> str:
+            return f"Ssl handshake failed: CERTIFICATE_VERIFY_FAILED: {why}"
+
+    def call() -> None:
+        raise Failed
+
+    with pytest.raises(Lasting, match="by the clock of this machine") as failed:
+        secure_ends.connection("localhost", 1)._run(call)
+    assert not isinstance(failed.value, Stranger)
 
 
 def test_an_actor_in_step_asks_calmly_until_the_first_weights_are_there(monkeypatch):

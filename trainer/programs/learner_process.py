@@ -284,7 +284,7 @@ def _receiver(
     def say_prefixed(text: str) -> None:
         say(prefix + text)
 
-    largest = blocks.size() * sizes.largest_block(settings, spec.num_bodies)
+    largest = blocks.size(sizes.largest_block(settings, spec.num_bodies))
     server = carriers.server(settings.remote, mine, largest, say_prefixed)
     named = [name for name in settings.remote.actor_hosts.split(",") if name]
     expected = f"{len(named)} actors" if len(named) > 1 else "actors"

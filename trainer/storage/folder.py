@@ -1,7 +1,6 @@
 """A run's folder: created, checked to be writable, and locked for one training at a time."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import socket
@@ -10,11 +9,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from user_error import NotWritten, UserError
+from user_error import NO_ROOM, NotWritten, UserError
 
 LOCK = ".lock"
 LEFT_AFTER_S = 3600.0  # whoever is still writing a file has changed it since
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 GOES_ON = (
     "Nothing else is lost: make room and run the same command again, and it goes on where it was."
 )

@@ -13,6 +13,7 @@ PUT = "/impala.Learner/Put"  # an opening, then pieces of a block → the versio
 WEIGHTS = "/impala.Learner/Weights"  # nothing → an opening, then pieces of the weights
 
 TOKEN = "token-bin"  # goes with every call
+PROCESS = "process"  # of the learner: with its hello, and then with every call that is meant for it
 
 PIECE = 1 << 20
 LONGEST_LETTER = 1 << 16

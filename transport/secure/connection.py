@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 
 from credentials import NAME, Credentials
-from transport.messages import Lost, Refused, Silent, Stranger
+from transport.messages import Lasting, Lost, Refused, Silent, Stranger
 from transport.secure import calls
 from transport.secure.calls import Malformed, Opening
 
@@ -55,8 +55,18 @@ class Connection:
         self._weights = self._channel.unary_stream(calls.WEIGHTS)
 
     def about(self) -> bytes:
-        """What the learner announced about itself."""
-        return self._run(lambda: self._hello(b"", **self._more))
+        """What the learner announced about itself.
+
+        Further calls are for its process: where it ends, gRPC leads them to the next one there.
+        """
+
+        def ask() -> bytes:
+            about, call = self._hello.with_call(b"", **self._more)
+            process = [one for one in call.initial_metadata() or () if one[0] == calls.PROCESS]
+            self._more["metadata"] = (*self._more["metadata"], *map(tuple, process))
+            return about
+
+        return self._run(ask)
 
     def write(self, letter: bytes) -> int:
         """Sends a letter to the learner; returns the version of its weights."""
@@ -114,6 +124,11 @@ class Connection:
                 f"the learner at {self._learner} does not accept the token in {self._file}, "
                 "which is of another run."
             )
+        if "certificate is not yet valid" in details or "certificate has expired" in details:
+            return Lasting(
+                "by the clock of this machine its certificate is not valid now: set the clocks of "
+                "both, for example with chrony"
+            )
         if "CERTIFICATE_VERIFY_FAILED" in details:
             return Stranger(
                 f"its certificate is not the one in {self._file}: that is of another run, or "
@@ -122,7 +137,7 @@ class Connection:
         if code == grpc.StatusCode.INVALID_ARGUMENT:
             return Refused(f"the learner at {self._learner} refuses this {self._job}: {details}.")
         if "WRONG_VERSION_NUMBER" in details:
-            return Lost("it does not use TLS: is it a learner with --transport=secure?")
+            return Lasting("it does not use TLS: is it a learner with --transport=secure?")
         for reason in REASONS:
             if reason in details:
                 return Lost(reason)

@@ -2,6 +2,7 @@
 
 import errno
 import ipaddress
+import resource
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from transport.secure import calls
 from user_error import UserError
 
 MOST_CONNECTIONS = 1024
+OTHER_FILES = 512
 # Actors call far more often, and reconnect by themselves.
 LONGEST_IDLE_S = 60.0
 
@@ -23,7 +25,7 @@ def options(timeout_s: float) -> list[tuple[str, int]]:
     return [
         *calls.LIMITS,
         ("grpc.so_reuseport", 0),  # else two learners could share a port
-        ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+        ("grpc.max_allowed_incoming_connections", _room()),
         ("grpc.max_concurrent_streams", 8),
         ("grpc.server_handshake_timeout_ms", timeout_ms),
         ("grpc.max_connection_idle_ms", int(max(LONGEST_IDLE_S, 4 * timeout_s) * 1000)),
@@ -33,6 +35,18 @@ def options(timeout_s: float) -> list[tuple[str, int]]:
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
     ]
+
+
+def _room() -> int:
+    """For how many connections this process may open files, beside all else that it writes."""
+    wanted = MOST_CONNECTIONS + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(MOST_CONNECTIONS, soft - OTHER_FILES))
 
 
 def listen(

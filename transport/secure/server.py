@@ -1,6 +1,7 @@
 """The learner's end: a gRPC server with four methods, for callers with the token."""
 
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -39,6 +40,7 @@ class Server:
     ):
         """``most_bytes`` is the size of the largest block that is accepted."""
         self._desk = Desk()
+        self._process = uuid.uuid4().hex
         self._guard = Guard(credentials.token, f"{host}:{port}", timeout_s, say)
         self._most_bytes = most_bytes
         self._room = threading.Semaphore(MOST_BLOCKS)
@@ -88,13 +90,14 @@ class Server:
             calls.TELL: one(self._answering(self._tell)),
             calls.PUT: one(self._answering(self._put)),
             # Its request is empty, so it cannot be malformed.
-            calls.WEIGHTS: many(lambda messages, context: iter(self._desk.weights)),
+            calls.WEIGHTS: many(self._weights),
         }
 
     def _answering(self, call: Callable[[Iterator[bytes], Any], bytes]) -> Callable:
         def answer(messages: Iterator[bytes], context: Any) -> bytes | None:
             peer = context.peer()
             self._guard.called(peer)
+            self._must_be_meant(context)
             try:
                 return call(messages, context)
             except Malformed as error:
@@ -108,8 +111,19 @@ class Server:
 
         return answer
 
+    def _must_be_meant(self, context: Any) -> None:
+        """Ends a call to a process that was here before; its caller then begins anew."""
+        meant = dict(context.invocation_metadata()).get(calls.PROCESS, self._process)
+        if meant != self._process:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "it was started again")
+
+    def _weights(self, _: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        self._must_be_meant(context)
+        return iter(self._desk.weights)
+
     def _hello(self, messages: Iterator[bytes], context: Any) -> bytes:
         _first(messages, context)
+        context.send_initial_metadata(((calls.PROCESS, self._process),))
         return self._desk.about
 
     def _tell(self, messages: Iterator[bytes], context: Any) -> bytes:
