@@ -8,11 +8,11 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import imageio.v3 as imageio
 import numpy as np
 import pytest
 
 from environments import RandomActions
+from tests.pictures import frames
 from tests.trainer.disks import files_limited_to
 from tests.trainer.launching import newest
 from tests.trainer.levels import Breaks, Steps, Tens, level
@@ -399,7 +399,7 @@ def test_the_video_is_of_an_agent_that_is_trained_and_is_there_if_it_is_named(
     [figures] = report(tmp_path, **chosen).values()
     assert noted == [1]  # in the other level there is only the opponent
     assert f"Video: {path}" in capsys.readouterr().out
-    assert len(imageio.imread(path)) == figures["lengths"][0] + 1
+    assert len(frames(path)) == figures["lengths"][0] + 1
 
 
 @pytest.mark.parametrize(

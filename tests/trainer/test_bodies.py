@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import imageio.v3 as imageio
 import numpy as np
 import pytest
 
 from algorithms.reinforce import Reinforce
 from tests.environments.bodies.game import BODIES, LENGTH
+from tests.pictures import frames
 from tests.trainer.training import parts, small
 from tests.trainer.untrained import make_run
 from trainer.learning.whole_episodes import WholeEpisodes
@@ -137,7 +137,7 @@ def test_all_bodies_play_whole_games(run):
 def test_a_video_goes_on_until_the_last_body_has_left(run, tmp_path):
     path = tmp_path / "game.mp4"
     report(run, video=str(path))
-    assert len(imageio.imread(path)) == LENGTH + 1
+    assert len(frames(path)) == LENGTH + 1
 
 
 def test_against_an_opponent_the_agent_plays_one_body_of_each_game(run, tmp_path):

@@ -12,9 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import imageio.v2 as imageio
 import numpy as np
 import psutil
 import pytest
@@ -24,7 +22,7 @@ from environments import EnvironmentStep, Episode, VectorEnvironment
 from environments.dream import Dreamt
 from environments.realtime import actions
 from tests import browser
-from tests.pictures import coloured
+from tests.pictures import coloured, frames
 from tests.world_models.catch_model import flags, played, small, spec_of
 from trainer import build
 from trainer.settings.config import Settings
@@ -212,7 +210,7 @@ def test_what_was_played_is_kept(tmp_path):
         session.press("d")
     recording.close()
     real.close()
-    assert pictures_in(recording.path) >= 12
+    assert len(frames(recording.path)) >= 12
     steps = [json.loads(one) for one in recording.path.with_suffix(".jsonl").open()]
     assert [one["action"] for one in steps[1:]] == [2] * 12
     assert sum(one["first"] for one in steps) == 2
@@ -396,12 +394,6 @@ def test_strangers_and_other_sites_get_nothing(session):
             assert refused.value.code == 404
 
 
-def pictures_in(video: Path) -> int:
-    reader: Any = imageio.get_reader(video)
-    with reader:
-        return int(reader.count_frames())
-
-
 @contextlib.contextmanager
 def playing(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command in a process of its own, and the address of its page."""
@@ -456,7 +448,7 @@ def test_a_models_game_is_played_by_keyboard_in_a_browser_and_survives_a_kill(ru
     steps = [json.loads(one) for one in video.with_suffix(".jsonl").open()]
     assert [one["action"] for one in steps[1:4]] == [2, 0, 1] and len(steps) > 100
     until = time.monotonic() + 20
-    while pictures_in(video) < 90:  # its own program writes the end
+    while len(frames(video)) < 90:  # its own program writes the end
         assert time.monotonic() < until
         time.sleep(0.5)
     assert read_all(copy / "play", "Catch-v0")[-1].part.steps > 80

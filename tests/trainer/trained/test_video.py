@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import imageio.v3 as imageio
 import numpy as np
 import pytest
 
@@ -16,6 +15,7 @@ from agents import FORBIDDEN
 from environments import EnvironmentSpec, EnvironmentStep, Episode, VectorEnvironment
 from environments.python.mujoco_pictures import MujocoPictures
 from tests.environments.realtime.remotes import REWARDING
+from tests.pictures import frames, pictures_per_second
 from tests.trainer.disks import files_limited_to
 from tests.trainer.untrained import make_run
 from trainer.settings.config import Settings
@@ -49,10 +49,10 @@ def refused(folder: Path, **changes: Any) -> str:
 def test_an_mp4_shows_the_first_game_from_its_first_picture_to_its_last(cartpole, tmp_path):
     path = tmp_path / "new folder" / "game.mp4"
     found = played(cartpole, video=str(path), test_num_episodes=3)["CartPole-v1"]
-    pictures = imageio.imread(path)
+    pictures = frames(path)
     assert len(pictures) == found["lengths"][0] + 1
     assert pictures.shape[1] % 16 == pictures.shape[2] % 16 == 0
-    assert imageio.immeta(path)["fps"] == 50
+    assert pictures_per_second(path) == 50
     pairs = zip(pictures[:-1], pictures[1:], strict=True)
     assert all((one != other).mean() > 0.001 for one, other in pairs)
     assert list(path.parent.iterdir()) == [path]
@@ -98,7 +98,7 @@ def test_a_video_begins_with_the_game_and_not_with_the_wait_for_it(cartpole, tmp
     video = str(tmp_path / "game.mp4")
     settings = Settings(mode="test", logdir=str(cartpole), video=video, test_num_episodes=2)
     evaluate(settings, (), Place(lambda *_: World()))
-    pictures = imageio.imread(video)
+    pictures = frames(video)
     assert len(pictures) == 4  # rows 2 to 5
     brightness = [one[100:300, 100:300].mean() for one in pictures]
     np.testing.assert_allclose(brightness, [40, 60, 80, 100], atol=8)
@@ -126,7 +126,7 @@ def test_the_first_game_of_a_world_in_real_time_is_recorded(tmp_path, monkeypatc
     make_run(tmp_path / "run", level, fps=30, width=40, height=40)
     path = tmp_path / "game.mp4"
     lengths = played(tmp_path / "run", video=str(path), test_num_episodes=8)[level]["lengths"]
-    pictures = imageio.imread(path)
+    pictures = frames(path)
     # The first of four environments plays two of these games.
     assert lengths[0] < len(pictures) <= sum(lengths[:2])
     game = pictures[:, 150:300, 100:500]  # dark, and then bright
@@ -148,7 +148,7 @@ def test_a_gif_of_atari_has_its_colours_and_is_small(tmp_path):
     make_run(tmp_path, "BreakoutNoFrameskip-v4", width=44, height=44, num_action_repeats=2)
     path = tmp_path / "game.gif"
     found = played(tmp_path, video=str(path), test_num_episodes=1)["BreakoutNoFrameskip-v4"]
-    pictures = imageio.imread(path)
+    pictures = frames(path)
     # At 7.5 pictures per second a GIF needs all of them, but may join equal ones in a row.
     assert 0.9 * found["lengths"][0] <= len(pictures) <= found["lengths"][0] + 2
     assert path.stat().st_size < 4000 * len(pictures) + 50_000
@@ -163,7 +163,7 @@ def test_a_gif_has_at_most_fifteen_pictures_per_second_and_one_minute(tmp_path):
         for index in range(3200):
             canvas[:] = index % 251
             movie.add(canvas)
-    pictures = imageio.imread(path)
+    pictures = frames(path)
     assert 0.97 * 15 * 60 <= len(pictures) <= 15 * 60 + 1
 
 
@@ -231,9 +231,9 @@ def test_missing_libraries_of_mujoco_are_reported_before_anything_is_played(tmp_
 def test_games_with_continuous_actions_are_recorded(tmp_path):
     make_run(tmp_path / "a", "tests.trainer.untrained:Continuous")
     found = played(tmp_path / "a", video=str(tmp_path / "a.mp4"), test_num_episodes=1)
-    pictures = imageio.imread(tmp_path / "a.mp4")
+    pictures = frames(tmp_path / "a.mp4")
     assert len(pictures) == found["tests.trainer.untrained:Continuous"]["lengths"][0] + 1
-    assert imageio.immeta(tmp_path / "a.mp4")["fps"] == 10
+    assert pictures_per_second(tmp_path / "a.mp4") == 10
 
 
 def test_bars_are_the_policy_s_probabilities():
