@@ -243,8 +243,8 @@ class Options:
 
     @property
     def patience(self) -> float:
-        """How long to ask again; a partial start goes on without a host rather than wait."""
-        return 0.0 if self.allow_partial else self.patience_s
+        """How long to ask again; a partial start goes on without a host, and a check says so."""
+        return 0.0 if self.allow_partial or self.action == "check" else self.patience_s
 
 
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(Options)}

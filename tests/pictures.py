@@ -16,8 +16,8 @@ def coloured(path: Path) -> float:
 def frames(path: Path | str) -> np.ndarray:
     """The pictures of a video, RGB; none of one whose end is still being written.
 
-    OpenCV reads it in this process. imageio forks it for ffmpeg, which may hang beside TensorFlow's
-    threads.
+    OpenCV reads it in this process. imageio forks it for ffmpeg, and once had no answer from that;
+    presumably for the threads of TensorFlow here.
     """
     video = cv2.VideoCapture(str(path))
     found = []

@@ -3,7 +3,6 @@
 import sys
 
 from cluster import record as records
-from cluster.actions.seen import UNSEEN
 from cluster.backends import chosen as backends
 from cluster.backends.backend import Backend
 from cluster.options import Options
@@ -26,7 +25,7 @@ def refuse_second_run(logdir: str, options: Options, settings: Settings, own: Ba
             f"{' …' if len(alive) > 4 else ''}. See it with --action=status, or end it with "
             "--action=stop."
         )
-    unseen = {str(one.part.host): one.state.removeprefix(UNSEEN) for one in parts if one.is_unseen}
+    unseen = {str(one.part.host): one.why_unseen for one in parts if one.is_unseen}
     for host, why in unseen.items():
         print(
             f"warning: {host} cannot be asked ({why}). If processes of the previous run are still "

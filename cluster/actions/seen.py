@@ -40,6 +40,11 @@ class SeenPart:
         return self.state.startswith(UNSEEN)
 
     @property
+    def why_unseen(self) -> str:
+        """Why its host does not answer."""
+        return self.state.removeprefix(UNSEEN)
+
+    @property
     def is_silent(self) -> bool:
         """Whether it is an ``mpirun`` that may hang: no learner has written anything for long."""
         return self.state == SILENT

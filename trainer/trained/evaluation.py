@@ -92,6 +92,7 @@ def _evaluate_grid(
     console.print(f"Playing {len(cells)} combinations of settings{place.words}: {found.about}.")
     path = found.folder / f"evaluation_grid{place.suffix}.json"
     played: list[grid_report.Played] = []
+    written = ""
     try:
         for cell in cells:
             of_cell = dataclasses.replace(found, settings=settings.replace(**cell.changes))
@@ -104,7 +105,7 @@ def _evaluate_grid(
             report = _report(found, {}) | {"grid": grid_report.as_json(played)}
             written = _written(path, report)
     finally:
-        if played:
+        if written:
             scoreboard.print_figures(console, grid_report.rows(played), "settings")
             console.print(written)
     frames = found.environment_frames

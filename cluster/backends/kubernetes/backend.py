@@ -58,11 +58,11 @@ class KubernetesBackend:
 
     def check(self, before: Record | None = None) -> bool:
         table = Table("object", "problem", "how to fix it", box=box.SIMPLE)
-        patience_s = 0.0 if self._options.action == "check" else self._options.patience
         for one in folder.of_run(self._plan, BY_HAND):
             ask = functools.partial(self._problem, one, before)
             try:
-                problem = patiently(ask, KubernetesAway, 0.0 if table.rows else patience_s)
+                seconds = 0.0 if table.rows else self._options.patience
+                problem = patiently(ask, KubernetesAway, seconds)
             except KubernetesAway as error:
                 problem = str(error), "fix --kube_context or the cluster, or try again later"
             if problem:

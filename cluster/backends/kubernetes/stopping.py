@@ -24,9 +24,9 @@ def stop(record: Record, cluster: Cluster, action: str = "stop") -> int:
     label = f"{RUN_LABEL}={record.run_id}"
     try:
         seen = looking.look(record, cluster, with_logs=False)
-        unseen = [one.state for one in seen.parts if one.is_unseen]
+        unseen = [one.why_unseen for one in seen.parts if one.is_unseen]
         if unseen:
-            raise KubernetesFailed(unseen[0].removeprefix("unknown: "))
+            raise KubernetesFailed(unseen[0])
         alive = [one.part for one in seen.parts if one.is_alive]
         if folder.is_dir():
             with contextlib.suppress(OSError):  # a full disk; jobs are deleted anyway

@@ -56,11 +56,10 @@ class SlurmBackend:
 
     def check(self, before: Record | None = None) -> bool:
         table = Table("job", "problem", "how to fix it", box=box.SIMPLE)
-        patience_s = 0.0 if self._options.action == "check" else self._options.patience
         for job in self._plan.jobs if not allocation.own() else ():
             ask = functools.partial(queue.run, "sbatch", "--test-only", text=job.script)
             try:
-                patiently(ask, SlurmAway, 0.0 if table.rows else patience_s)
+                patiently(ask, SlurmAway, 0.0 if table.rows else self._options.patience)
             except SlurmFailed as error:
                 remedy = "fix --learner_resources, --actor_resources or column ip"
                 if isinstance(error, (SlurmAway, SlurmMissing)):

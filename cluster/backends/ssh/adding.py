@@ -8,7 +8,7 @@ from pathlib import Path
 from cluster import record as records
 from cluster import show
 from cluster.actions.next_steps import failure
-from cluster.actions.seen import UNSEEN, Seen, SeenPart
+from cluster.actions.seen import Seen, SeenPart
 from cluster.backends.ssh import checking, entrusting, looking, removing, starting
 from cluster.backends.ssh.hosts import Hosts
 from cluster.inventory.hosts_csv import Row
@@ -76,7 +76,7 @@ def plan(
 
 def unseen(one: SeenPart) -> str:
     """That nobody knows whether a process is running, and why."""
-    return f"{one.name} cannot be seen: {one.part.host}: {one.state.removeprefix(UNSEEN)}"
+    return f"{one.name} cannot be seen: {one.part.host}: {one.why_unseen}"
 
 
 def add(

@@ -85,9 +85,8 @@ class SshBackend:
         known = before or read(self._plan.logdir)
         # Beside one's own living run, a check says whether a restart would work.
         replaced = known if options.action == "check" else before
-        patience_s = 0.0 if options.action == "check" else options.patience
         wrong, self._silent = checking.check(
-            self._plan, self._hosts, PROJECT, options.tmux_sess, replaced, patience_s
+            self._plan, self._hosts, PROJECT, options.tmux_sess, replaced, options.patience
         )
         if wrong:
             show.console().print(checking.table(wrong))
